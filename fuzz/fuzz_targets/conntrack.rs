@@ -4,7 +4,7 @@
 #![no_main]
 
 use base::{Instant, PortNo, Zone};
-use conntrack::{Config, Conntrack, Entry, Filter, Flush, Timeout, TimeoutPolicy, Tracker};
+use conntrack::{Config, Conntrack, Entry, Filter, CtFlush, Timeout, TimeoutPolicy, Tracker};
 use flow::{CtAction, CtState, Field, Frame, Nat, Tuple, TupleMatch};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
@@ -226,7 +226,7 @@ impl World {
                 tracker.tick(self.now);
             }
             Operation::FlushZone { zone: it } => {
-                let flush = Flush::zone(zone(it));
+                let flush = CtFlush::zone(zone(it));
                 tracker.flush(self.now, &flush).expect("a zone may be empty");
                 assert!(self.dump().iter().all(|entry| entry.zone != zone(it)));
             }
@@ -237,7 +237,7 @@ impl World {
                 let protocol = Some([6, 17, 1][usize::from(protocol) % 3]);
                 // All zones at once take long.
                 let zone = Some(zone(address / 4)).filter(|_| address < 0xf0);
-                let flush = Flush { zone, protocol, original, ..Flush::default() };
+                let flush = CtFlush { zone, protocol, original, ..CtFlush::default() };
                 tracker.flush(self.now, &flush).expect("not a whole tuple");
             }
             Operation::FlushOne { which } => self.flush_one(usize::from(which)),
@@ -271,7 +271,7 @@ impl World {
         let entries = self.dump();
         let Some(entry) = entries.get(which % entries.len().max(1)) else { return };
         // Other protocols have no whole tuple.
-        let Some(flush) = Flush::connection(entry.zone, &entry.original) else { return };
+        let Some(flush) = CtFlush::connection(entry.zone, &entry.original) else { return };
         let flushed = self.conntrack.flush(self.now, &flush);
         assert_eq!(flushed.ok(), Some(1), "{entry}");
         assert_eq!(self.dump().len(), entries.len() - 1, "{entry}");
@@ -319,9 +319,9 @@ fuzz_target!(|operations: Vec<Operation>| {
     let flush = |flush| tracker.flush(world.now, &flush).expect("not a whole tuple");
     if looks_at_all {
         assert!(tracker.entries(world.now, &Filter::default()).eq(world.dump()));
-        flush(Flush::default());
+        flush(CtFlush::default());
     } else {
-        (0..ZONES).for_each(|zone| _ = flush(Flush::zone(Zone(zone))));
+        (0..ZONES).for_each(|zone| _ = flush(CtFlush::zone(Zone(zone))));
     }
     assert_eq!(tracker.connections(), 0);
     assert!(tracker.zone_limits(&[]).zones.iter().all(|zone| zone.count == 0));

@@ -3,7 +3,7 @@
 #![no_main]
 
 use base::{Instant, PortNo, Zone};
-use conntrack::{Config, Conntrack, Flush, Tracker};
+use conntrack::{Config, Conntrack, CtFlush, Tracker};
 use flow::{CtAction, Frame, Nat, NatKind, NatRange, PortSelection};
 use libfuzzer_sys::fuzz_target;
 use packet::Packet;
@@ -48,6 +48,6 @@ fuzz_target!(|data: &[u8]| TRACKER.with_borrow_mut(|tracker| {
     tracker.execute(Instant::from_millis(2), &commit, &mut [frame]);
     // The next packet finds nothing of this one.
     let conntrack = Arc::clone(tracker.conntrack());
-    conntrack.flush(Instant::from_millis(3), &Flush::zone(Zone(1))).expect("a zone may be empty");
+    conntrack.flush(Instant::from_millis(3), &CtFlush::zone(Zone(1))).expect("a zone may be empty");
     conntrack.drain();
 }));

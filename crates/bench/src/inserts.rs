@@ -6,7 +6,7 @@ use super::progress::Progress;
 use super::rounds::{self, Rounds};
 use super::threads::{Run, Start, Worked, on_threads};
 use super::{BenchError, Outcome, memory};
-use ::conntrack::{Config, Conntrack, Flush, Tracker};
+use ::conntrack::{Config, Conntrack, CtFlush, Tracker};
 use base::Zone;
 use flow::CtAction;
 use port_linux::affinity;
@@ -82,7 +82,7 @@ impl Asked {
         seen: &Progress,
     ) -> Result<Run, BenchError> {
         // Only a flush of one tuple can find nothing.
-        let _ = conntrack.flush(clock::now(), &Flush::zone(Zone::default()));
+        let _ = conntrack.flush(clock::now(), &CtFlush::zone(Zone::default()));
         while conntrack.drain() {}
         let total = self.packets() * numbers.len() as u64;
         let work =

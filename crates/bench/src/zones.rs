@@ -9,10 +9,11 @@ use super::packets::{self, Place, TEMPLATE};
 use super::progress::Progress;
 use super::summary::Summary;
 use super::{BenchError, Outcome};
-use ::conntrack::{Config, Conntrack, Flush, Tracker};
+use ::conntrack::{Config, Conntrack, CtFlush, Tracker};
 use base::{Instant, Zone};
 use clap::Args;
 use flow::CtAction;
+use load::generate::numbers::whole;
 use packet::Packet;
 use serde_json::json;
 use std::fmt::Write;
@@ -37,13 +38,13 @@ slices between packets, and 'drain' is what that takes in all. All connections a
 UDP timeouts are the defaults (60 s, 30 s once answered) and time stands still during the run.")]
 pub struct ZonesArgs {
     /// How many connections each zone has
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    #[arg(value_parser = whole::<u32>(1..=65_535))]
     conns: u32,
     /// How many zones have connections; zone 1 must be one of them
-    #[arg(value_parser = clap::value_parser!(u16).range(2..=65_535))]
+    #[arg(value_parser = whole::<u16>(2..=65_535))]
     zones: u16,
     /// How often a zone is flushed and filled again
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(value_parser = whole::<u32>(1..=1_000_000))]
     iterations: u32,
     #[command(flatten)]
     perf: PerfArgs,
@@ -137,7 +138,7 @@ impl Bench {
 
     /// Flushes a zone; gives how many connections it had.
     fn flush(&self, zone: Zone, samples: &mut Vec<f64>) -> u32 {
-        let flush = Flush::zone(zone);
+        let flush = CtFlush::zone(zone);
         // Only a flush of one tuple can find nothing.
         timed(samples, || self.conntrack.flush(self.now, &flush)).unwrap_or_default()
     }

@@ -5,7 +5,7 @@
 mod support;
 
 use base::{Instant, PortNo, Zone};
-use conntrack::{Config, Conntrack, Flush, Tracker};
+use conntrack::{Config, Conntrack, CtFlush, Tracker};
 use flow::{CtAction, Frame, Headers};
 use packet::Packet;
 use std::hint::black_box;
@@ -132,12 +132,12 @@ fn refill(conntrack: &Conntrack, tracker: &mut Tracker, rounds: u32) {
     (0..20).for_each(|zone| _ = all(tracker, zone, true));
     let (mut commits, mut lookups, mut flushes) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..rounds {
-        let flushed = conntrack.flush(NOW, &Flush::zone(Zone(1)));
+        let flushed = conntrack.flush(NOW, &CtFlush::zone(Zone(1)));
         assert_eq!(flushed.ok(), Some(10_000));
         while conntrack.drain() {}
         commits.push(all(tracker, 1, true));
         lookups.push(all(tracker, 1, false));
-        let empty = Flush::zone(Zone(1000));
+        let empty = CtFlush::zone(Zone(1000));
         let start = std::time::Instant::now();
         let flushed = conntrack.flush(NOW, &empty);
         flushes.push(start.elapsed() * 10_000);

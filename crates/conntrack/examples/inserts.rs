@@ -11,7 +11,7 @@
 mod support;
 
 use base::{Instant, PortNo, Zone};
-use conntrack::{Config, Conntrack, Flush};
+use conntrack::{Config, Conntrack, CtFlush};
 use flow::{CtAction, Frame};
 use packet::Packet;
 use std::fs::read_to_string;
@@ -138,7 +138,7 @@ fn main() {
                 run(&tables, &zones, count);
                 for table in &tables {
                     for zone in zones {
-                        let _ = table.flush(NOW, &Flush::zone(Zone(zone)));
+                        let _ = table.flush(NOW, &CtFlush::zone(Zone(zone)));
                     }
                     while table.drain() {}
                 }

@@ -11,7 +11,7 @@
 //! out.
 
 use base::{Instant, PortNo, Zone};
-use conntrack::{Config, Conntrack, Cursor, Filter, Flush, Timeout, TimeoutPolicy, Tracker};
+use conntrack::{Config, Conntrack, CtFlush, Cursor, Filter, Timeout, TimeoutPolicy, Tracker};
 use flow::{CtAction, Field, Frame, Nat, NatKind, NatRange, PortSelection};
 use packet::{Checksum, Packet};
 use std::net::IpAddr;
@@ -197,7 +197,7 @@ fn watch(
             let at = now();
             while conntrack.tick_within(at, 1 << 14) {}
             let zone = Zone((now().as_millis() / 100) as u16 % ZONES);
-            let _ = conntrack.flush(now(), &Flush::zone(zone));
+            let _ = conntrack.flush(now(), &CtFlush::zone(zone));
             conntrack.dump(now(), &Filter::default(), Cursor::default());
             look_at(&mut probes.lock().expect("no thread panicked"), conntrack, now(), &mut late);
             std::thread::sleep(Duration::from_millis(100));

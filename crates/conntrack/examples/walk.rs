@@ -3,7 +3,8 @@
 //! take, in all and the longest part, in time of the processor. `cargo build --release -p conntrack --example walk` first.
 
 use base::{Instant, PortNo, Zone};
-use conntrack::{Config, Conntrack, Cursor, Direction, Filter, Flush};
+use conntrack::flush::{add_mark, add_tuple};
+use conntrack::{Config, Conntrack, CtFlush, Cursor, Direction, Filter};
 use flow::{CtAction, Frame};
 use packet::Packet;
 use std::sync::Arc;
@@ -45,21 +46,21 @@ fn main() {
     let of_none = ["ct_nw_dst=9.9.9.9", "ct_nw_proto=6", "ct_nw_proto=17,ct_tp_dst=9"];
     let anybody = ["ct_nw_dst=20.0.0.1,ct_nw_proto=17,ct_tp_src=9", "ct_nw_src=10.200.0.1"];
     for tuple in of_none.into_iter().chain(anybody) {
-        let mut flush = Flush::default();
-        flush.add_tuple(Direction::Original, tuple).expect("a tuple");
-        let none = |flush: &Flush| assert_eq!(conntrack.flush(NOW, flush), Ok(0));
+        let mut flush = CtFlush::default();
+        add_tuple(&mut flush, Direction::Original, tuple).expect("a tuple");
+        let none = |flush: &CtFlush| assert_eq!(conntrack.flush(NOW, flush), Ok(0));
         timed(&format!("flush of {tuple}, which no connection has"), count, || none(&flush));
         flush.zone = Some(Zone(0));
         timed("the same in one zone", count, || none(&flush));
     }
-    let mut flush = Flush::default();
-    flush.add_mark("1").expect("a mark");
+    let mut flush = CtFlush::default();
+    add_mark(&mut flush, "1").expect("a mark");
     timed("flush by a mark that no connection has", count, || {
         assert_eq!(conntrack.flush(NOW, &flush), Ok(0))
     });
-    let mut flush = Flush::default();
+    let mut flush = CtFlush::default();
     let tuple = "ct_nw_src=9.9.9.9,ct_nw_dst=9.9.9.9,ct_nw_proto=17,ct_tp_src=9,ct_tp_dst=9";
-    flush.add_tuple(Direction::Reply, tuple).expect("a tuple");
+    add_tuple(&mut flush, Direction::Reply, tuple).expect("a tuple");
     timed("flush of a whole tuple, in all zones", count, || {
         assert_eq!(conntrack.flush(NOW, &flush), Ok(0));
     });

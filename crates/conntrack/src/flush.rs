@@ -1,6 +1,8 @@
-//! Which connections to forget.
+//! Forgetting connections: those of whole zones, of one tuple, or all that fit.
 
 mod text;
+
+pub use text::{add_labels, add_mark, add_tuple};
 
 use crate::connections::{Connections, Place};
 use crate::conntrack::Conntrack;
@@ -9,48 +11,11 @@ use crate::cursor::Cursor;
 use crate::error::Error;
 use crate::key::{Family, Key};
 use crate::record::{Record, passed_ms};
+use crate::zone_filter;
 use base::{Instant, Zone};
-use flow::{Masked, Tuple, TupleL4, TupleMatch};
+use flow::{CtFlush, Tuple, TupleL4, TupleMatch};
 use table::{Id, Index};
 use wire::protocol;
-
-/// What a connection must have to be flushed; what is `None` is not looked at.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Flush {
-    /// Its zone.
-    pub zone: Option<Zone>,
-    /// Its IP protocol.
-    pub protocol: Option<u8>,
-    /// Its original direction.
-    pub original: TupleMatch,
-    /// Its reply direction.
-    pub reply: TupleMatch,
-    /// Bits of its mark.
-    pub mark: Option<Masked<u32>>,
-    /// Bits of its label.
-    pub label: Option<Masked<u128>>,
-}
-
-impl Flush {
-    /// The one connection of a zone that has this tuple as its original direction; None for a protocol
-    /// without ports or ICMP ids, which has no whole tuple.
-    pub fn connection(zone: Zone, tuple: &Tuple) -> Option<Flush> {
-        let Tuple { src, dst, protocol, l4 } = *tuple;
-        let mut original = TupleMatch { src: Some(src), dst: Some(dst), ..TupleMatch::default() };
-        match l4 {
-            TupleL4::Ports { src, dst } => {
-                (original.src_port, original.dst_port) = (Some(src), Some(dst));
-            }
-            TupleL4::Icmp { id, icmp_type, code } => {
-                (original.icmp_id, original.icmp_type) = (Some(id), Some(icmp_type));
-                original.icmp_code = Some(code);
-            }
-            TupleL4::None => return None,
-        }
-        let (zone, protocol) = (Some(zone), Some(protocol));
-        Some(Flush { zone, protocol, original, ..Flush::default() })
-    }
-}
 
 /// How far a flush went that goes through connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -72,9 +37,10 @@ impl Reach {
     /// Looking at a connection by way of its index costs as much as at so many records in a row.
     const RECORDS_A_CONNECTION: u64 = 3;
 
-    fn of(connections: &Connections, flush: &Flush) -> Reach {
+    fn of(connections: &Connections, flush: &CtFlush) -> Reach {
         let all = &connections.zones;
-        let index_of = |zone: u16| all.index(all.number(zone)).filter(|it| flush.may_fit_in(it));
+        let index_of =
+            |zone: u16| all.index(all.number(zone)).filter(|it| zone_filter::may_hold(it, flush));
         let mut reach = Reach { zones: Vec::new(), prefers_records: false };
         let mut indexed = 0;
         let mut add = |zone: u16| {
@@ -102,57 +68,45 @@ pub enum Direction {
     Reply,
 }
 
-impl Flush {
-    /// Everything in a zone.
-    pub fn zone(zone: Zone) -> Flush {
-        Flush { zone: Some(zone), ..Flush::default() }
+/// The one key that a whole original tuple, without more, asks for; the zone is then 0 unless
+/// it is given (ovs: `lib/ct-dpif.c`, `ct_dpif_flush_tuple`).
+fn exact_key(flush: &CtFlush) -> Option<Key> {
+    if flush.reply != TupleMatch::default() || flush.mark.is_some() || flush.label.is_some() {
+        return None;
     }
+    let is_icmp = matches!(flush.protocol, Some(protocol::ICMP | protocol::ICMPV6));
+    if is_icmp && flush.original.icmp_type.is_none() {
+        return None;
+    }
+    whole_key(flush.protocol, &flush.original, flush.zone.unwrap_or(Zone(0)))
+}
 
-    /// The one key that a whole original tuple, without more, asks for; the zone is then 0 unless
-    /// it is given (ovs: `lib/ct-dpif.c`, `ct_dpif_flush_tuple`).
-    pub(crate) fn exact_key(&self) -> Option<Key> {
-        if self.reply != TupleMatch::default() || self.mark.is_some() || self.label.is_some() {
-            return None;
-        }
-        let is_icmp = matches!(self.protocol, Some(protocol::ICMP | protocol::ICMPV6));
-        if is_icmp && self.original.icmp_type.is_none() {
-            return None;
-        }
-        whole_key(self.protocol, &self.original, self.zone.unwrap_or(Zone(0)))
-    }
+/// The keys that it can be looked up by in these zones, where one direction is given whole.
+fn keys(flush: &CtFlush, zones: impl Iterator<Item = u16>) -> Option<Vec<Key>> {
+    let sides = [&flush.original, &flush.reply];
+    let is_whole = |side: &&TupleMatch| whole_key(flush.protocol, side, Zone(0)).is_some();
+    let side = sides.into_iter().find(is_whole)?;
+    Some(zones.filter_map(|zone| whole_key(flush.protocol, side, Zone(zone))).collect())
+}
 
-    /// The keys that it can be looked up by in these zones, where one direction is given whole.
-    fn keys(&self, zones: impl Iterator<Item = u16>) -> Option<Vec<Key>> {
-        let sides = [&self.original, &self.reply];
-        let is_whole = |side: &&TupleMatch| whole_key(self.protocol, side, Zone(0)).is_some();
-        let side = sides.into_iter().find(is_whole)?;
-        Some(zones.filter_map(|zone| whole_key(self.protocol, side, Zone(zone))).collect())
-    }
+/// Whether it takes the same time however many connections there are: a flush of whole zones, or
+/// of a tuple that is whole in one direction. Others go through all connections of those zones that
+/// may hold what they ask for, by the [filter](crate::zone_filter) of each, and are for a thread that has
+/// the time.
+#[must_use]
+pub fn is_quick(flush: &CtFlush) -> bool {
+    flush.is_whole() || keys(flush, std::iter::empty()).is_some()
+}
 
-    /// Whether it takes the same time however many connections there are: a flush of whole zones, or
-    /// of a tuple that is whole in one direction. Others go through all connections of those zones that
-    /// may hold what they ask for, by the [filter](crate::zone_filter) of each, and are for a thread that has
-    /// the time.
-    #[must_use]
-    pub fn is_quick(&self) -> bool {
-        self.is_whole() || self.keys(std::iter::empty()).is_some()
-    }
-
-    /// Whether the connection is to go.
-    pub(crate) fn matches(&self, record: &Record<'_>) -> bool {
-        let original = record.original();
-        self.zone.is_none_or(|zone| zone.0 == original.zone)
-            && self.protocol.is_none_or(|protocol| protocol == original.protocol)
-            && self.mark.is_none_or(|it| (record.state().mark() ^ it.value) & it.mask == 0)
-            && self.label.is_none_or(|it| (label(record) ^ it.value) & it.mask == 0)
-            && self.original.matches(&original.tuple())
-            && self.reply.matches(&record.reply().tuple())
-    }
-
-    /// Whether it asks for nothing but a zone, or for everything.
-    pub(crate) fn is_whole(&self) -> bool {
-        *self == Flush { zone: self.zone, ..Flush::default() }
-    }
+/// Whether the connection is to go.
+fn matches(flush: &CtFlush, record: &Record<'_>) -> bool {
+    let original = record.original();
+    flush.zone.is_none_or(|zone| zone.0 == original.zone)
+        && flush.protocol.is_none_or(|protocol| protocol == original.protocol)
+        && flush.mark.is_none_or(|it| (record.state().mark() ^ it.value) & it.mask == 0)
+        && flush.label.is_none_or(|it| (label(record) ^ it.value) & it.mask == 0)
+        && flush.original.matches(&original.tuple())
+        && flush.reply.matches(&record.reply().tuple())
 }
 
 /// The key of a direction that is given whole: the addresses, and ports or an identifier where the
@@ -183,12 +137,12 @@ fn label(record: &Record<'_>) -> u128 {
 impl Conntrack {
     /// Forgets the connections that fit, and says how many. A whole zone, or all, costs the same
     /// whatever they hold, and a tuple that is whole in one direction a look into each zone asked
-    /// for ([`Flush::is_quick`]). Anything else goes part by part through the zones that may hold what
+    /// for ([`is_quick`]). Anything else goes part by part through the zones that may hold what
     /// is asked for: packets never wait, and others that ask or tidy wait for a part at most.
     ///
     /// # Errors
     /// A request for one whole original tuple found nothing.
-    pub fn flush(&self, now: Instant, flush: &Flush) -> Result<u32, Error> {
+    pub fn flush(&self, now: Instant, flush: &CtFlush) -> Result<u32, Error> {
         // Of a zone in which nothing was made since it was last flushed there is nothing to take a
         // hand to. This is asked before all else, since little code need then be fetched.
         let is_unused = |zone: Zone| self.connections.zones.is_unused(zone.0);
@@ -200,8 +154,8 @@ impl Conntrack {
     }
 
     #[inline(never)]
-    fn flush_used(&self, now: Instant, flush: &Flush) -> Result<u32, Error> {
-        if let Some(key) = flush.exact_key() {
+    fn flush_used(&self, now: Instant, flush: &CtFlush) -> Result<u32, Error> {
+        if let Some(key) = exact_key(flush) {
             return self.with_hand(|connections, guard, context| {
                 context.now = now;
                 let hash = key.hash(&connections.secrets);
@@ -217,8 +171,8 @@ impl Conntrack {
         }
         let zones = &self.connections.zones;
         let keys = match flush.zone {
-            Some(zone) => flush.keys(std::iter::once(zone.0)),
-            None => flush.keys(zones.in_use()),
+            Some(zone) => keys(flush, std::iter::once(zone.0)),
+            None => keys(flush, zones.in_use()),
         };
         Ok(match keys {
             Some(keys) => keys.iter().map(|key| self.flush_at(now, flush, key)).sum(),
@@ -227,7 +181,7 @@ impl Conntrack {
     }
 
     /// Forgets the connections that fit and stand where this key leads to.
-    fn flush_at(&self, now: Instant, flush: &Flush, key: &Key) -> u32 {
+    fn flush_at(&self, now: Instant, flush: &CtFlush, key: &Key) -> u32 {
         self.with_hand(|connections, guard, context| {
             context.now = now;
             let hash = key.hash(&connections.secrets);
@@ -236,7 +190,7 @@ impl Conntrack {
             // Queries of one identifier may be several connections.
             while let Some(entry) = index.find(hash, |entry| {
                 let record = connections.record(entry);
-                !record.life().is_dead() && flush.matches(&record)
+                !record.life().is_dead() && matches(flush, &record)
             }) {
                 let id = Connections::plain(entry);
                 flushed += u32::from(connections.remove(guard, context, id, Event::Flushed));
@@ -247,7 +201,7 @@ impl Conntrack {
 
     /// Goes through what may hold connections that fit: indexes of zones, or where that is cheaper, all
     /// records as they lie.
-    fn flush_walking(&self, now: Instant, flush: &Flush) -> Walked {
+    fn flush_walking(&self, now: Instant, flush: &CtFlush) -> Walked {
         let reach = Reach::of(&self.connections, flush);
         match reach.prefers_records {
             true => self.flush_records(now, flush),
@@ -255,7 +209,7 @@ impl Conntrack {
         }
     }
 
-    fn flush_indexes(&self, now: Instant, flush: &Flush, zones: &[Zone]) -> Walked {
+    fn flush_indexes(&self, now: Instant, flush: &CtFlush, zones: &[Zone]) -> Walked {
         let mut walked = Walked::default();
         let mut fitting: Vec<Id> = Vec::new();
         for &zone in zones {
@@ -270,7 +224,7 @@ impl Conntrack {
                         |_| true,
                         |id, record| {
                             walked.seen += 1;
-                            if flush.matches(record) && record.kill() {
+                            if matches(flush, record) && record.kill() {
                                 fitting.push(id);
                             }
                         },
@@ -287,7 +241,7 @@ impl Conntrack {
         walked
     }
 
-    fn flush_records(&self, now: Instant, flush: &Flush) -> Walked {
+    fn flush_records(&self, now: Instant, flush: &CtFlush) -> Walked {
         let mut walked = Walked::default();
         let mut place = Some(Place::START);
         let mut fitting: Vec<Id> = Vec::new();
@@ -296,15 +250,15 @@ impl Conntrack {
                 context.now = now;
                 let next = connections.part_of_records(guard, at, |id, record| {
                     walked.seen += 1;
-                    if flush.matches(record) {
+                    if matches(flush, record) {
                         fitting.push(id);
                     }
                 });
                 for id in fitting.drain(..) {
                     // What seemed to fit may have been one connection in part and another in part,
                     // while it was written. From when it is in its index it stays what it is.
-                    let fits =
-                        connections.is_indexed(guard, id) && flush.matches(&connections.record(id));
+                    let fits = connections.is_indexed(guard, id)
+                        && matches(flush, &connections.record(id));
                     let is_gone = fits && connections.remove(guard, context, id, Event::Flushed);
                     walked.flushed += u32::from(is_gone);
                 }
@@ -341,14 +295,15 @@ mod tests {
     use super::*;
     use crate::conntrack::Config;
     use base::PortNo;
+    use flow::Masked;
     use flow::{CtAction, Frame};
     use packet::Packet;
     use std::sync::Arc;
 
-    fn parsed(original: &str, reply: &str) -> Flush {
-        let mut flush = Flush::default();
-        flush.add_tuple(Direction::Original, original).unwrap();
-        flush.add_tuple(Direction::Reply, reply).unwrap();
+    fn parsed(original: &str, reply: &str) -> CtFlush {
+        let mut flush = CtFlush::default();
+        add_tuple(&mut flush, Direction::Original, original).unwrap();
+        add_tuple(&mut flush, Direction::Reply, reply).unwrap();
         flush
     }
 
@@ -374,16 +329,16 @@ mod tests {
 
     const NOW: Instant = Instant::from_millis(1);
 
-    fn seen(conntrack: &Conntrack, flush: Flush, zone: Option<u16>) -> u32 {
-        conntrack.flush_walking(NOW, &Flush { zone: zone.map(Zone), ..flush }).seen
+    fn seen(conntrack: &Conntrack, flush: CtFlush, zone: Option<u16>) -> u32 {
+        conntrack.flush_walking(NOW, &CtFlush { zone: zone.map(Zone), ..flush }).seen
     }
 
     #[test]
     fn a_flush_looks_only_at_zones_that_may_hold_what_it_asks_for() {
         // Many in one zone, a few in the others.
         let conntrack = filled(&[(1, 1000), (2, 20), (3, 20)]);
-        let mark = |value| Flush { mark: Some(Masked { value, mask: 7 }), ..Flush::default() };
-        let label = Flush { label: Some(Masked { value: 1, mask: 1 }), ..Flush::default() };
+        let mark = |value| CtFlush { mark: Some(Masked { value, mask: 7 }), ..CtFlush::default() };
+        let label = CtFlush { label: Some(Masked { value: 1, mask: 1 }), ..CtFlush::default() };
         // What each looks at in zone 1, 2, 4 and in all. Where most connections may fit, those of
         // all zones are looked at as they lie.
         let cases = [
@@ -400,8 +355,8 @@ mod tests {
             let zones = [Some(1), Some(2), Some(4), None];
             assert_eq!(zones.map(|zone| seen(&conntrack, flush, zone)), expect, "{flush:?}");
         }
-        let hits = Flush { zone: Some(Zone(2)), ..parsed("ct_nw_src=10.0.0.1", "") };
-        assert!(!hits.is_quick());
+        let hits = CtFlush { zone: Some(Zone(2)), ..parsed("ct_nw_src=10.0.0.1", "") };
+        assert!(!is_quick(&hits));
         assert_eq!(conntrack.flush_walking(NOW, &hits), Walked { seen: 20, flushed: 20 });
         assert_eq!(conntrack.connections(), 1020);
     }
@@ -421,17 +376,17 @@ mod tests {
         // Of connections that are there already; the second one is found by its reply.
         track(&mut tracker, &set(1, 0), "10.0.0.1:1>10.0.1.2:80 udp len=0");
         track(&mut tracker, &set(6, 1 << 100), "10.0.1.2:80>10.0.0.1:2 udp len=0");
-        let mark = |value| Flush { mark: Some(Masked { value, mask: 7 }), ..Flush::default() };
-        let label = |bit: u32| Flush {
+        let mark = |value| CtFlush { mark: Some(Masked { value, mask: 7 }), ..CtFlush::default() };
+        let label = |bit: u32| CtFlush {
             label: Some(Masked { value: 1 << bit, mask: 1 << bit }),
-            ..Flush::default()
+            ..CtFlush::default()
         };
         // Both bits are there, on two connections; bit 36 lies over bit 100.
         let cases = [(mark(3), 60), (mark(4), 0), (label(36), 60), (label(100), 60), (label(5), 0)];
         for (flush, expect) in cases {
             assert_eq!([Some(1), None].map(|zone| seen(&conntrack, flush, zone)), [0, expect]);
         }
-        conntrack.flush(NOW, &Flush::zone(zone)).unwrap();
+        conntrack.flush(NOW, &CtFlush::zone(zone)).unwrap();
         while conntrack.drain() {}
         track(&mut tracker, &set(0, 0), "10.0.0.1:1>10.0.1.2:80 udp len=0");
         assert_eq!(
@@ -462,13 +417,13 @@ mod tests {
             ("ct_nw_src=1.1.1.1", "", false, false),
             ("", "", false, true),
         ];
-        for (original, reply, is_exact, is_quick) in cases {
+        for (original, reply, exact, quick) in cases {
             let flush = parsed(original, reply);
-            assert_eq!(flush.exact_key().is_some(), is_exact, "{original} {reply}");
-            assert_eq!(flush.is_quick(), is_quick, "{original} {reply}");
-            let marked = Flush { mark: Some(Masked { value: 1, mask: 1 }), ..flush };
-            assert!(marked.exact_key().is_none(), "{original} {reply}");
-            assert_eq!(marked.is_quick(), is_quick && !flush.is_whole(), "{original} {reply}");
+            assert_eq!(exact_key(&flush).is_some(), exact, "{original} {reply}");
+            assert_eq!(is_quick(&flush), quick, "{original} {reply}");
+            let marked = CtFlush { mark: Some(Masked { value: 1, mask: 1 }), ..flush };
+            assert!(exact_key(&marked).is_none(), "{original} {reply}");
+            assert_eq!(is_quick(&marked), quick && !flush.is_whole(), "{original} {reply}");
         }
     }
 }

@@ -29,7 +29,7 @@ mod extract;
 mod fast_parse;
 mod fast_parse_v6;
 mod filter;
-mod flush;
+pub mod flush;
 mod follow;
 mod fragments;
 mod hash;
@@ -66,7 +66,8 @@ pub use entry::{Entry, SctpEntry, TcpEntry, TcpSide, Traffic};
 pub use error::Error;
 pub use expectations::{ExpectedConnection, ExpectedCursor, ExpectedPage};
 pub use filter::{Filter, StateName};
-pub use flush::{Direction, Flush};
+pub use flow::CtFlush;
+pub use flush::Direction;
 pub use fragments::{
     FragmentCounts, FragmentStatus, Fragments, HeldDatagram, IpVersion, OutOfBounds, Whole,
 };

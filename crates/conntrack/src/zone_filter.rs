@@ -16,9 +16,8 @@
 //! is nothing; one that is there proves nothing. All go when the zone is flushed.
 
 use crate::filter::Filter;
-use crate::flush::Flush;
 use crate::key::{Address, Key};
-use flow::CtAction;
+use flow::{CtAction, CtFlush};
 use std::net::IpAddr;
 use table::Index;
 use wire::protocol;
@@ -150,26 +149,24 @@ fn folded(label: u128) -> u64 {
     (label >> 64) as u64 | label as u64
 }
 
-impl Flush {
-    /// Whether a connection that is to go may be in there.
-    pub(crate) fn may_fit_in(&self, index: &Index) -> bool {
-        // ICMP's connections have no ports, so none are noted.
-        let has_ports = |protocol: u8| !matches!(protocol, protocol::ICMP | protocol::ICMPV6);
-        let ports = match self.protocol.is_some_and(has_ports) {
-            true => [self.original.dst_port, self.reply.src_port],
-            false => [None; 2],
-        };
-        let wanted = Wanted {
-            clients: [self.original.src, self.reply.dst],
-            servers: [self.original.dst, self.reply.src],
-            ports,
-            protocol: self.protocol,
-            mark: self.mark.map_or(0, |it| it.value & it.mask),
-            label: self.label.map_or(0, |it| it.value & it.mask),
-            ..Wanted::default()
-        };
-        wanted.may_be_in(index)
-    }
+/// Whether a connection that is to go may be in the zone.
+pub(crate) fn may_hold(index: &Index, flush: &CtFlush) -> bool {
+    // ICMP's connections have no ports, so none are noted.
+    let has_ports = |protocol: u8| !matches!(protocol, protocol::ICMP | protocol::ICMPV6);
+    let ports = match flush.protocol.is_some_and(has_ports) {
+        true => [flush.original.dst_port, flush.reply.src_port],
+        false => [None; 2],
+    };
+    let wanted = Wanted {
+        clients: [flush.original.src, flush.reply.dst],
+        servers: [flush.original.dst, flush.reply.src],
+        ports,
+        protocol: flush.protocol,
+        mark: flush.mark.map_or(0, |it| it.value & it.mask),
+        label: flush.label.map_or(0, |it| it.value & it.mask),
+        ..Wanted::default()
+    };
+    wanted.may_be_in(index)
 }
 
 impl Filter {

@@ -24,7 +24,7 @@ mod oracle;
 mod support;
 
 use base::{Instant, Zone};
-use conntrack::{Entry, Event, Filter, Flush, Stats, TimeoutPolicy, ZoneLimits};
+use conntrack::{CtFlush, Entry, Event, Filter, Stats, TimeoutPolicy, ZoneLimits};
 use flow::{CtAction, Frame};
 use oracle::Oracle;
 use std::cell::RefCell;
@@ -71,7 +71,7 @@ impl SlowPathPacket for Asked {
         self.0.borrow_mut().expire(now);
     }
 
-    fn flush(&self, now: Instant, flush: &Flush) -> Option<u32> {
+    fn flush(&self, now: Instant, flush: &CtFlush) -> Option<u32> {
         self.0.borrow_mut().flush(now, flush)
     }
 

@@ -3,7 +3,7 @@
 mod support;
 
 use base::{Instant, Zone};
-use conntrack::{Config, Conntrack, Event, Filter, Flush, What};
+use conntrack::{Config, Conntrack, CtFlush, Event, Filter, What};
 use flow::{CtAction, Masked};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ fn a_watcher_hears_of_everything_that_shows() {
     gone.sort();
     let expired = "destroyed(conntrack_expired)";
     assert_eq!(gone, [format!("{expired} 1001"), format!("{expired} 999")]);
-    tracked.flush(Instant::from_millis(61_001), &Flush::zone(Zone(1))).expect("a zone");
+    tracked.flush(Instant::from_millis(61_001), &CtFlush::zone(Zone(1))).expect("a zone");
     while tracked.drain() {}
     assert_eq!(told(&tracked), ["destroyed(conntrack_flushed) 1000"]);
     tracked.set_watched(false);
@@ -90,8 +90,13 @@ fn every_end_has_its_reason() {
     let evicted = "destroyed(conntrack_evicted_closed) 2";
     assert_eq!(told(&tracked), ["updated 2", evicted, "new 4"]);
     // Asked for, and by time.
-    let mut one = Flush::default();
-    one.add_tuple(conntrack::Direction::Original, "ct_nw_proto=6,ct_tp_src=4").expect("a tuple");
+    let mut one = CtFlush::default();
+    conntrack::flush::add_tuple(
+        &mut one,
+        conntrack::Direction::Original,
+        "ct_nw_proto=6,ct_tp_src=4",
+    )
+    .expect("a tuple");
     assert_eq!(tracked.flush(Instant::from_millis(7), &one), Ok(1));
     assert_eq!(told(&tracked), ["destroyed(conntrack_flushed) 4"]);
     tracked.tick(Instant::from_millis(60_000));
@@ -166,10 +171,10 @@ fn filters_choose_by_all_that_a_connection_has() {
         assert_eq!(tracked.stats(Instant::from_millis(2), &filter).total as usize, expect.len());
     }
     // Flushes by mark and label go through their zone only.
-    let by_mark = Flush { mark: Some(Masked { value: 5, mask: 0xf }), ..Flush::zone(Zone(1)) };
+    let by_mark = CtFlush { mark: Some(Masked { value: 5, mask: 0xf }), ..CtFlush::zone(Zone(1)) };
     assert_eq!(tracked.flush(Instant::from_millis(2), &by_mark), Ok(1));
     let by_label =
-        Flush { label: Some(Masked { value: 9 << 64, mask: 9 << 64 }), ..Flush::default() };
+        CtFlush { label: Some(Masked { value: 9 << 64, mask: 9 << 64 }), ..CtFlush::default() };
     assert_eq!(tracked.flush(Instant::from_millis(2), &by_label), Ok(1));
     assert_eq!(tracked.connections(), 3);
 }
@@ -180,7 +185,7 @@ fn no_end_is_told_before_the_beginning() {
     let conntrack = Arc::new(Conntrack::new(5, Config::default()));
     let mut tracker = conntrack.tracker().expect("a tracker");
     conntrack.set_watched(true);
-    let (now, zone) = (Instant::from_millis(1), Flush::zone(Zone(1)));
+    let (now, zone) = (Instant::from_millis(1), CtFlush::zone(Zone(1)));
     let mut told: HashMap<u16, Vec<&str>> = HashMap::new();
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {

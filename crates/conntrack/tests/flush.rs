@@ -4,7 +4,8 @@
 mod support;
 
 use base::{Instant, Zone};
-use conntrack::{Conntrack, Direction, Entry, Flush};
+use conntrack::flush::{add_labels, add_mark, add_tuple, is_quick};
+use conntrack::{Conntrack, CtFlush, Direction, Entry};
 use flow::{CtAction, Masked, TupleL4};
 use proptest::prelude::*;
 use support::Tracked;
@@ -39,18 +40,18 @@ fn table() -> Tracked {
 }
 
 /// `zone=5 mark=1 orig:… reply:…`, the words of a request.
-fn flush(words: &str) -> Flush {
-    let mut flush = Flush::default();
+fn flush(words: &str) -> CtFlush {
+    let mut flush = CtFlush::default();
     for word in words.split_whitespace() {
         let done = match word.split_once(['=', ':']) {
             Some(("zone", zone)) => {
                 flush.zone = Some(Zone(zone.parse().unwrap()));
                 Ok(())
             }
-            Some(("mark", text)) => flush.add_mark(text),
-            Some(("labels", text)) => flush.add_labels(text),
-            Some(("orig", text)) => flush.add_tuple(Direction::Original, text),
-            Some(("reply", text)) => flush.add_tuple(Direction::Reply, text),
+            Some(("mark", text)) => add_mark(&mut flush, text),
+            Some(("labels", text)) => add_labels(&mut flush, text),
+            Some(("orig", text)) => add_tuple(&mut flush, Direction::Original, text),
+            Some(("reply", text)) => add_tuple(&mut flush, Direction::Reply, text),
             _ => panic!("{word}"),
         };
         done.unwrap_or_else(|error| panic!("{word}: {error}"));
@@ -67,7 +68,7 @@ fn name(entry: &Entry) -> u16 {
 }
 
 /// Which connections a flush took; it says their number.
-fn gone(tracked: &Conntrack, flush: &Flush) -> Vec<u16> {
+fn gone(tracked: &Conntrack, flush: &CtFlush) -> Vec<u16> {
     let before = support::dump(tracked, NOW, None);
     let count = tracked.flush(NOW, flush).unwrap_or(0);
     let after = support::dump(tracked, NOW, None);
@@ -203,7 +204,7 @@ proptest! {
     ) {
         let bits = |(value, mask)| Masked { value, mask };
         let label = label.map(|(value, mask)| Masked { value, mask });
-        let flush = Flush {
+        let flush = CtFlush {
             zone: zone.map(Zone), protocol, original, reply, mark: mark.map(bits), label,
         };
         let fits = |entry: &Entry| {
@@ -222,7 +223,7 @@ proptest! {
         // A whole original tuple alone is looked for in zone 0, either way round.
         let is_plain = reply == flow::TupleMatch::default() && zone.is_none()
             && mark.is_none() && label.is_none() && original != flow::TupleMatch::default();
-        if !(is_plain && flush.is_quick()) {
+        if !(is_plain && is_quick(&flush)) {
             prop_assert_eq!(gone, expect, "{:?}", flush);
         }
     }

@@ -3,7 +3,7 @@
 mod support;
 
 use base::{Instant, Zone};
-use conntrack::{Config, Conntrack, Filter, Flush, Tracker};
+use conntrack::{Config, Conntrack, CtFlush, Filter, Tracker};
 use flow::{CtAction, CtState};
 use std::sync::Arc;
 
@@ -55,11 +55,11 @@ fn every_zone_has_a_table_of_its_own() {
         assert_eq!(listed[0].zone, Zone(zone));
         let answered = CtState::TRK | CtState::EST | CtState::RPL;
         assert_eq!(send(&mut tracker, back, &support::look(zone)), answered, "{zone}");
-        assert_eq!(conntrack.flush(NOW, &Flush::zone(Zone(zone))), Ok(1));
+        assert_eq!(conntrack.flush(NOW, &CtFlush::zone(Zone(zone))), Ok(1));
         assert_eq!(send(&mut tracker, back, &support::look(zone)), CtState::TRK | CtState::NEW);
     }
     assert_eq!(conntrack.connections(), 65_528);
     assert_eq!(conntrack.entries(NOW, &Filter::default()).count(), 65_528);
-    assert_eq!(conntrack.flush(NOW, &Flush::default()), Ok(65_528));
+    assert_eq!(conntrack.flush(NOW, &CtFlush::default()), Ok(65_528));
     assert_eq!(conntrack.connections(), 0);
 }

@@ -3,7 +3,7 @@
 mod support;
 
 use base::{Instant, Zone};
-use conntrack::{Config, Conntrack, Event, Flush, Tracker};
+use conntrack::{Config, Conntrack, CtFlush, Event, Tracker};
 use flow::{CtAction, CtState, Frame, Masked, Nat, TupleL4, TupleMatch};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ fn tidy(conntrack: &Conntrack, clock_ms: &AtomicU64, seed: u64, turns: usize) {
     for _ in 0..turns {
         let now = Instant::from_millis(clock_ms.load(Ordering::Relaxed));
         match random.u8(..6) {
-            0 => _ = conntrack.flush(now, &Flush::zone(Zone(random.u16(..ZONES)))),
+            0 => _ = conntrack.flush(now, &CtFlush::zone(Zone(random.u16(..ZONES)))),
             1 => {
                 let src = Some([10, 0, 0, random.u8(1..8)].into());
                 let original = TupleMatch { src, ..TupleMatch::default() };
@@ -90,17 +90,17 @@ fn tidy(conntrack: &Conntrack, clock_ms: &AtomicU64, seed: u64, turns: usize) {
                     dst_port: Some(80),
                     ..original
                 };
-                let flush = Flush { original, ..Flush::default() };
+                let flush = CtFlush { original, ..CtFlush::default() };
                 let protocol = Some(6 + 11 * random.u8(..2));
                 let mark = Some(Masked { value: 0, mask: 1 });
                 _ = conntrack.flush(now, &flush);
-                _ = conntrack.flush(now, &Flush { original: whole, protocol, mark, ..flush });
+                _ = conntrack.flush(now, &CtFlush { original: whole, protocol, mark, ..flush });
             }
             2 => {
                 // A minute and more goes by: most go.
                 clock_ms.fetch_add(40_000, Ordering::Relaxed);
             }
-            3 => _ = conntrack.flush(now, &Flush::default()),
+            3 => _ = conntrack.flush(now, &CtFlush::default()),
             _ => _ = conntrack.tick(now),
         }
         for entry in all(conntrack, now) {
@@ -143,7 +143,7 @@ fn threads_leave_a_table_in_order() {
         let much_later = Instant::from_millis(now.as_millis() + 300);
         while conntrack.tick(much_later) > 0 {}
         assert!(conntrack.connections() as usize <= entries.len());
-        conntrack.flush(now, &Flush::default()).expect("not a whole tuple");
+        conntrack.flush(now, &CtFlush::default()).expect("not a whole tuple");
         assert_eq!(conntrack.connections(), 0);
         while conntrack.drain() {}
         let counters = conntrack.counters();
@@ -250,9 +250,9 @@ fn check_what_is_known(there: &str, back: &str, header_bytes: u64) {
     track(&ack, &marked(2));
     assert!(!follows(&ack, known));
     let known = track(&ack, &commit).connection.expect("it lives");
-    tracked.flush(now, &Flush::zone(Zone(5))).expect("a zone");
+    tracked.flush(now, &CtFlush::zone(Zone(5))).expect("a zone");
     assert!(follows(&ack, known));
-    tracked.flush(now, &Flush::zone(Zone(4))).expect("a zone");
+    tracked.flush(now, &CtFlush::zone(Zone(4))).expect("a zone");
     assert!(!follows(&ack, known), "its zone was flushed");
 }
 
@@ -352,7 +352,7 @@ fn two_threads_begin_one_announced_connection() {
                 dst_port: Some(to),
                 ..TupleMatch::default()
             };
-            let flush = Flush { protocol: Some(6), original, ..Flush::default() };
+            let flush = CtFlush { protocol: Some(6), original, ..CtFlush::default() };
             announcer.conntrack.flush(NOW, &flush).expect("not a whole tuple");
         }
     }

@@ -8,6 +8,7 @@
 mod action;
 mod connection;
 mod ct;
+mod ct_flush;
 mod ct_state;
 mod drop;
 mod extract;
@@ -28,6 +29,7 @@ mod vlan_limit;
 pub use action::{Action, CheckLen, ControllerAction, SetField};
 pub use connection::ConnectionRef;
 pub use ct::{CtAction, Masked, Nat, NatKind, NatRange, PortSelection, Tuple, TupleL4, TupleMatch};
+pub use ct_flush::CtFlush;
 pub use ct_state::CtState;
 pub use drop::{DropCounters, DropReason};
 pub use field::{Field, WORDS};

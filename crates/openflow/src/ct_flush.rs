@@ -3,25 +3,8 @@
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
 use base::Zone;
-use flow::{Masked, TupleMatch};
+use flow::{CtFlush, Masked, TupleMatch};
 use std::net::{IpAddr, Ipv6Addr};
-
-/// What a connection must have to be forgotten; what is `None` is not looked at.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct CtFlush {
-    /// Its zone.
-    pub zone: Option<Zone>,
-    /// Its IP protocol.
-    pub protocol: Option<u8>,
-    /// Its original direction.
-    pub original: TupleMatch,
-    /// Its reply direction.
-    pub reply: TupleMatch,
-    /// Bits of its mark.
-    pub mark: Option<Masked<u32>>,
-    /// Bits of its label.
-    pub label: Option<Masked<u128>>,
-}
 
 const ORIGINAL: u16 = 0;
 const REPLY: u16 = 1;
@@ -66,7 +49,7 @@ pub(crate) fn take(input: &mut Input<'_>) -> Result<CtFlush, OfError> {
         }
     }
     (flush.mark, flush.label) = (mark.masked(u32::MAX), label.masked(u128::MAX));
-    flush.settle_icmp();
+    settle_icmp(&mut flush);
     Ok(flush)
 }
 
@@ -163,16 +146,14 @@ fn take_address(
     Ok(Some(address))
 }
 
-impl CtFlush {
-    /// `ovs-ofctl` writes the reply's ICMP numbers as zeros where only the original direction was
-    /// given. A whole original direction is enough then; numbers of a reply that nothing else is
-    /// said of do not count (ovs: `lib/ct-dpif.c`, `ct_dpif_flush_tuple`).
-    fn settle_icmp(&mut self) {
-        let is_whole = self.original.src.is_some() && self.original.dst.is_some();
-        if is_whole && self.reply.src.is_none() && self.reply.dst.is_none() {
-            let reply = &mut self.reply;
-            (reply.icmp_id, reply.icmp_type, reply.icmp_code) = (None, None, None);
-        }
+/// `ovs-ofctl` writes the reply's ICMP numbers as zeros where only the original direction was
+/// given. A whole original direction is enough then; numbers of a reply that nothing else is
+/// said of do not count (ovs: `lib/ct-dpif.c`, `ct_dpif_flush_tuple`).
+fn settle_icmp(flush: &mut CtFlush) {
+    let is_whole = flush.original.src.is_some() && flush.original.dst.is_some();
+    if is_whole && flush.reply.src.is_none() && flush.reply.dst.is_none() {
+        let reply = &mut flush.reply;
+        (reply.icmp_id, reply.icmp_type, reply.icmp_code) = (None, None, None);
     }
 }
 

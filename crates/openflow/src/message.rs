@@ -11,9 +11,9 @@ mod statistics;
 mod tables;
 mod version;
 
-pub use crate::ct_flush::CtFlush;
 pub use crate::packet_in::reason;
 pub use crate::tlv_table::{TlvCommand, TlvMap};
+pub use flow::CtFlush;
 pub use flow_mod::{FlowFlags, FlowMod, FlowModCommand};
 pub use flow_monitor::{
     FlowEvent, FlowMonitor, FlowMonitorCommand, FlowMonitorFlags, FlowUpdate, WatchedFlow,

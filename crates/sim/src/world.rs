@@ -12,7 +12,7 @@ use crate::member::Member;
 use crate::plan::{Plan, Settings, Step};
 use crate::report::Report;
 use base::{Instant, MacAddr, PortNo, WorkerId};
-use conntrack::{Config as Tracking, Conntrack, Filter, Flush};
+use conntrack::{Config as Tracking, Conntrack, CtFlush, Filter};
 use datapath::{Answers, UpcallQueue, WorkerConfig};
 use flow::{FlowCommand, FlowDump, Upcall};
 use ofproto::{BridgeConfig, BridgeId, Config, FailMode, Ofproto, Revalidator};
@@ -206,7 +206,7 @@ impl<'a> World<'a> {
             Step::Flush(zone) => {
                 self.ledger.known.flushed(*zone, self.step);
                 // A zone without connections is no error.
-                let _ = self.conntrack.flush(self.now, &Flush::zone(base::Zone(*zone)));
+                let _ = self.conntrack.flush(self.now, &CtFlush::zone(base::Zone(*zone)));
             }
             Step::Purge => {
                 self.ofproto.delete_megaflows(self.now, &mut self.orders);

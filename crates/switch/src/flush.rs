@@ -2,20 +2,13 @@
 
 use super::Switch;
 use base::Instant;
-use conntrack::Flush;
-use flow::TupleMatch;
+use conntrack::flush::is_quick;
+use flow::{CtFlush, TupleMatch};
 use log::Level;
 use ofproto::connection::ConnId;
-use openflow::message::CtFlush;
 use std::net::{IpAddr, Ipv6Addr};
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// Which connections a controller wants forgotten.
-fn flush_of(asked: &CtFlush) -> Flush {
-    let CtFlush { zone, protocol, original, reply, mark, label } = *asked;
-    Flush { zone, protocol, original, reply, mark, label }
-}
 
 /// What the log says at level DBG of a flush (ovs: `lib/ct-dpif.c`, `ct_dpif_flush`).
 fn describe(asked: &CtFlush) -> String {
@@ -58,24 +51,24 @@ impl Switch {
     /// beside this one; the session that asked goes on when it is done.
     pub(super) fn flush_connections(&mut self, now: Instant) {
         for zone in std::mem::take(&mut self.outbox.conntrack_flush) {
-            self.log_flush(&CtFlush { zone: Some(zone), ..CtFlush::default() });
+            let flush = CtFlush::zone(zone);
+            self.log_flush(&flush);
             // Finding nothing to forget is no failure here, nor below.
-            let _ = self.conntrack.flush(now, &Flush::zone(zone));
+            let _ = self.conntrack.flush(now, &flush);
         }
         // A session that goes on may ask for more.
         while let Some((id, asked)) = self.outbox.conntrack_flush_tuples.pop() {
             self.log_flush(&asked);
-            let flush = flush_of(&asked);
-            if flush.is_quick() {
-                let _ = self.conntrack.flush(now, &flush);
+            if is_quick(&asked) {
+                let _ = self.conntrack.flush(now, &asked);
                 self.with_sessions(|sessions, switch| sessions.flushed(id, switch));
             } else {
-                self.flush_beside(now, id, flush);
+                self.flush_beside(now, id, asked);
             }
         }
     }
 
-    fn flush_beside(&self, now: Instant, id: ConnId, flush: Flush) {
+    fn flush_beside(&self, now: Instant, id: ConnId, flush: CtFlush) {
         let conntrack = Arc::clone(&self.conntrack);
         self.spawn(|shared| {
             let shared = Rc::clone(shared);

@@ -10,9 +10,10 @@ use crate::packets::{self, TEMPLATE};
 use crate::progress::Progress;
 use crate::summary::Summary;
 use crate::{BenchError, Outcome};
-use ::conntrack::{Config, Conntrack, Flush};
+use ::conntrack::{Config, Conntrack, CtFlush};
 use base::{Instant, PortNo, WorkerId, Zone};
 use clap::Args;
+use load::generate::numbers::whole;
 use load::in_memory::{Cable, Discard, OwnTime, Switch};
 use serde_json::json;
 use std::fmt::Write;
@@ -59,10 +60,10 @@ what the other zones' packets per second are meanwhile is compared with before. 
 stock tools, root and huge pages.")]
 pub struct FailoverArgs {
     /// How many zones, the failing one included
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(2..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = whole::<u16>(2..=1000))]
     zones: u16,
     /// How often the zone fails over
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = whole::<u32>(1..=100_000))]
     failovers: u32,
     /// Measure whole switches: ours and another one
     #[arg(long, value_enum, value_name = "SWITCH")]
@@ -132,7 +133,7 @@ fn fail_over(conntrack: &Conntrack, passed: &AtomicU64, failovers: u32) -> Flush
         }
         let begun = clock::thread_time();
         // Only a flush of one tuple can find nothing.
-        let flushed = conntrack.flush(now(), &Flush::zone(Zone(FAILING))).unwrap_or_default();
+        let flushed = conntrack.flush(now(), &CtFlush::zone(Zone(FAILING))).unwrap_or_default();
         flushes.flush_us.push(us(begun));
         let begun = clock::thread_time();
         while conntrack.drain() {}

@@ -2,9 +2,10 @@
 
 use super::Tracked;
 use base::{Instant, Zone};
+use conntrack::flush::{add_labels, add_mark, add_tuple};
 use conntrack::text::Detail;
 use conntrack::{
-    Config, Conntrack, Direction, Entry, Event, Filter, Flush, Stats, Timeout, TimeoutPolicy,
+    Config, Conntrack, CtFlush, Direction, Entry, Event, Filter, Stats, Timeout, TimeoutPolicy,
     ZoneLimits,
 };
 use flow::{CtAction, CtState, Field, Frame, Masked, TupleL4};
@@ -26,7 +27,7 @@ pub trait SlowPathPacket {
     fn set_connections_max(&self, max: u32);
     fn tick(&self, now: Instant);
     /// How many go, or `None` for an error.
-    fn flush(&self, now: Instant, flush: &Flush) -> Option<u32>;
+    fn flush(&self, now: Instant, flush: &CtFlush) -> Option<u32>;
     fn entries(&self, now: Instant, filter: &Filter) -> Vec<Entry>;
     fn stats(&self, now: Instant) -> Stats;
     fn zone_limits(&self) -> ZoneLimits;
@@ -86,7 +87,7 @@ impl<D: Device> SlowPathPacket for D {
         (**self).tick(now);
     }
 
-    fn flush(&self, now: Instant, flush: &Flush) -> Option<u32> {
+    fn flush(&self, now: Instant, flush: &CtFlush) -> Option<u32> {
         (**self).flush(now, flush).ok()
     }
 
@@ -307,11 +308,11 @@ fn order(tracker: &impl SlowPathPacket, step: &Step, now: Instant, at: &str) {
         tracker.tick(now);
     }
     if let Some(FlushStep { zone, original, reply, mark, labels, gone }) = &step.flush {
-        let mut flush = Flush { zone: zone.map(Zone), ..Flush::default() };
-        mark.iter().for_each(|text| flush.add_mark(text).unwrap());
-        labels.iter().for_each(|text| flush.add_labels(text).unwrap());
-        flush.add_tuple(Direction::Original, original).unwrap();
-        flush.add_tuple(Direction::Reply, reply).unwrap();
+        let mut flush = CtFlush { zone: zone.map(Zone), ..CtFlush::default() };
+        mark.iter().for_each(|text| add_mark(&mut flush, text).unwrap());
+        labels.iter().for_each(|text| add_labels(&mut flush, text).unwrap());
+        add_tuple(&mut flush, Direction::Original, original).unwrap();
+        add_tuple(&mut flush, Direction::Reply, reply).unwrap();
         assert_eq!(tracker.flush(now, &flush), *gone, "{at}: flushed");
     }
 }

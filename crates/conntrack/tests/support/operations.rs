@@ -12,7 +12,7 @@
 mod oracle;
 
 use base::{Instant, PortNo, Zone};
-use conntrack::{Change, Config, Conntrack, Event, Filter, Flush, Tracker, What};
+use conntrack::{Change, Config, Conntrack, CtFlush, Event, Filter, Tracker, What};
 use flow::{
     CtAction, Field, Frame, Masked, Nat, NatKind, NatRange, PortSelection, Tuple, TupleL4,
     TupleMatch,
@@ -225,17 +225,17 @@ impl World {
     fn arrange(&mut self, [which, a, b, c, d, ..]: Operation, at: &str) {
         let (zone, now) = (u16::from(a) % ZONES, Instant::from_millis(self.now_ms));
         match which % 64 {
-            48 => self.flush(&Flush::zone(Zone(zone)), at),
+            48 => self.flush(&CtFlush::zone(Zone(zone)), at),
             49..51 => self.flush_one(a, at),
             51 => {
                 let original = TupleMatch { src: Some(host(b)), ..TupleMatch::default() };
-                self.flush(&Flush { zone: Some(Zone(zone)), original, ..Flush::default() }, at);
+                self.flush(&CtFlush { zone: Some(Zone(zone)), original, ..CtFlush::default() }, at);
             }
             52 => {
                 let mark = Some(Masked { value: u32::from(b & c), mask: u32::from(c) });
-                self.flush(&Flush { zone: Some(Zone(zone)), mark, ..Flush::default() }, at);
+                self.flush(&CtFlush { zone: Some(Zone(zone)), mark, ..CtFlush::default() }, at);
             }
-            53 if a % 8 == 0 => self.flush(&Flush::default(), at),
+            53 if a % 8 == 0 => self.flush(&CtFlush::default(), at),
             54 => {
                 self.oracle.max = u32::from(b % 32);
                 self.conntrack.set_connections_max(u32::from(b % 32));
@@ -450,7 +450,7 @@ impl World {
         changes.filter(is_dropped).map(|it| (it.entry.zone.0, it.entry.original)).collect()
     }
 
-    fn flush(&mut self, flush: &Flush, at: &str) {
+    fn flush(&mut self, flush: &CtFlush, at: &str) {
         let now = Instant::from_millis(self.now_ms);
         self.oracle.expire(now);
         while self.conntrack.tick(now) > 0 || self.conntrack.drain() {}
@@ -466,7 +466,7 @@ impl World {
         self.oracle.expire(Instant::from_millis(self.now_ms));
         let Some(index) = usize::from(which).checked_rem(self.oracle.known.len()) else { return };
         let Known { zone, original, .. } = &self.oracle.known[index];
-        let Some(flush) = Flush::connection(Zone(*zone), original) else { return };
+        let Some(flush) = CtFlush::connection(Zone(*zone), original) else { return };
         self.flush(&flush, at);
     }
 

@@ -3,7 +3,7 @@
 use super::policy::Policy;
 use super::traffic::Sent;
 use base::{Instant, PortNo, WorkerId};
-use conntrack::{Config, Conntrack, Entry, Filter, Flush};
+use conntrack::{Config, Conntrack, CtFlush, Entry, Filter};
 use datapath::{Observer, Outbox, UpcallQueue, Worker, WorkerConfig, WorkerStats};
 use flow::{
     Action, Execute, FlowCommand, FlowId, FlowKey, FlowPut, FlowStats, Match, Upcall, UpcallKind,
@@ -191,7 +191,7 @@ impl Switch {
     }
 
     pub fn flush(&self, now: Instant, zone: u16) {
-        let _ = self.conntrack.flush(now, &Flush::zone(base::Zone(zone)));
+        let _ = self.conntrack.flush(now, &CtFlush::zone(base::Zone(zone)));
     }
 
     pub fn tick(&mut self, now: Instant) {

@@ -10,7 +10,7 @@ use crate::generate::error::LoadError;
 use crate::in_memory::{Cable, PORTS, Switch};
 use crate::in_memory::{Stages, Watch};
 use base::{Instant, WorkerId};
-use conntrack::{Config, Conntrack, Event, Flush, Timeout, TimeoutPolicy};
+use conntrack::{Config, Conntrack, CtFlush, Event, Timeout, TimeoutPolicy};
 use port::{MemoryPort, RxQueue};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -235,7 +235,7 @@ impl Device for Running {
     }
 
     fn flush(&mut self) -> Result<(), LoadError> {
-        let flushed = self.conntrack.flush(clock::now(), &Flush::default());
+        let flushed = self.conntrack.flush(clock::now(), &CtFlush::default());
         flushed.map(drop).map_err(|error| LoadError::Ended(format!("flushing failed: {error}")))
     }
 

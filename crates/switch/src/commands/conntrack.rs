@@ -3,8 +3,9 @@
 use super::{Answer, Arguments, Work, named};
 use crate::Switch;
 use base::Zone;
+use conntrack::flush::{add_labels, add_mark, add_tuple};
 use conntrack::text::{Detail, parse_zone_limit};
-use conntrack::{Conntrack, Cursor, Direction, ExpectedCursor, Filter, Flush, Stats};
+use conntrack::{Conntrack, CtFlush, Cursor, Direction, ExpectedCursor, Filter, Stats};
 use daemon::unixctl::Reply;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -102,16 +103,16 @@ pub fn stats(words: &[String]) -> Result<Work, String> {
 /// [ct-reply-tuple]]`; marks and labels since Open vSwitch 3.3.
 pub fn flush(words: &[String]) -> Result<Work, String> {
     let mut arguments = Arguments::read(words)?;
-    let mut flush = Flush { zone: arguments.zone()?, ..Flush::default() };
+    let mut flush = CtFlush { zone: arguments.zone()?, ..CtFlush::default() };
     if let Some(text) = arguments.named("mark") {
-        flush.add_mark(&text).map_err(|error| invalid(&error))?;
+        add_mark(&mut flush, &text).map_err(|error| invalid(&error))?;
     }
     if let Some(text) = arguments.named("labels") {
-        flush.add_labels(&text).map_err(|error| invalid(&error))?;
+        add_labels(&mut flush, &text).map_err(|error| invalid(&error))?;
     }
     for direction in [Direction::Original, Direction::Reply] {
         if let Some(tuple) = arguments.next() {
-            flush.add_tuple(direction, &tuple).map_err(|error| invalid(&error))?;
+            add_tuple(&mut flush, direction, &tuple).map_err(|error| invalid(&error))?;
         }
     }
     if arguments.next().is_some() {

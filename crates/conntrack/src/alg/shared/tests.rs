@@ -1,7 +1,7 @@
 //! Connections that ALGs know of, in the table: what they leave behind, and how they are followed.
 
 use super::SharedAlgs;
-use crate::{Config, Conntrack, Event, Flush, Tracker};
+use crate::{Config, Conntrack, CtFlush, Event, Tracker};
 use base::{Instant, PortNo, Zone};
 use flow::{CtAction, CtState, Frame};
 use packet::Packet;
@@ -94,15 +94,15 @@ fn an_announcement_that_expired_is_forgotten_while_its_connection_lives() {
 #[test]
 fn whatever_ends_connections_leaves_nothing_with_the_gateways() {
     let exact = |text: &str| {
-        let mut flush = Flush::zone(Zone(3));
-        flush.add_tuple(crate::Direction::Original, text).expect("a tuple");
+        let mut flush = CtFlush::zone(Zone(3));
+        crate::flush::add_tuple(&mut flush, crate::Direction::Original, text).expect("a tuple");
         flush
     };
     let control = "ct_nw_src=10.0.0.1,ct_nw_dst=20.0.0.1,ct_nw_proto=6,ct_tp_src=1000,ct_tp_dst=21";
     let data = "ct_nw_src=20.0.0.1,ct_nw_dst=10.0.0.1,ct_nw_proto=6,ct_tp_src=20,ct_tp_dst=50000";
-    let cases: [(&str, Vec<Flush>); 5] = [
-        ("a zone", vec![Flush::zone(Zone(3))]),
-        ("all zones", vec![Flush::default()]),
+    let cases: [(&str, Vec<CtFlush>); 5] = [
+        ("a zone", vec![CtFlush::zone(Zone(3))]),
+        ("all zones", vec![CtFlush::default()]),
         ("whole tuples", vec![exact(control), exact(data)]),
         ("a part of tuples", vec![exact("ct_nw_proto=6")]),
         ("their time", vec![]),
@@ -131,7 +131,7 @@ fn whatever_ends_connections_leaves_nothing_with_the_gateways() {
 fn a_new_connection_of_the_same_tuple_keeps_what_it_has_when_the_old_one_is_handed_back() {
     let mut bench = Bench::new();
     bench.announce();
-    bench.conntrack.flush(bench.now, &Flush::zone(Zone(3))).expect("a zone");
+    bench.conntrack.flush(bench.now, &CtFlush::zone(Zone(3))).expect("a zone");
     let syn = bench.send(&plain(), "20.0.0.1:20>10.0.0.1:50000 S seq=10 win=9000");
     assert_eq!(syn.key.ct_state(), CtState::NEW | CtState::TRK, "nothing is expected any more");
     bench.announce();
@@ -181,7 +181,7 @@ fn threads_leave_nothing_behind() {
                     let action = if text.contains(":21") { ftp() } else { plain() };
                     tracker.execute(now, &action, std::slice::from_mut(&mut frame));
                     match random.u8(..30) {
-                        0 => _ = conntrack.flush(now, &Flush::zone(Zone(3))),
+                        0 => _ = conntrack.flush(now, &CtFlush::zone(Zone(3))),
                         1 => _ = conntrack.drain(),
                         2 => _ = conntrack.tick(Instant::from_millis(9_000_000)),
                         _ => {}
@@ -190,7 +190,7 @@ fn threads_leave_nothing_behind() {
             });
         }
     });
-    conntrack.flush(Instant::from_millis(9_000_000), &Flush::default()).expect("all");
+    conntrack.flush(Instant::from_millis(9_000_000), &CtFlush::default()).expect("all");
     while conntrack.drain() {}
     assert_eq!(conntrack.connections(), 0);
     assert_eq!(held(&conntrack.connections.algs), [0; 3]);

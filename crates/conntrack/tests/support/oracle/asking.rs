@@ -2,13 +2,13 @@
 
 use super::Oracle;
 use base::{Instant, Zone};
-use conntrack::{Entry, Event, Filter, Flush, StateName, Stats, ZoneLimit, ZoneLimits};
+use conntrack::{CtFlush, Entry, Event, Filter, StateName, Stats, ZoneLimit, ZoneLimits};
 use flow::{TupleL4, TupleMatch};
 use std::net::IpAddr;
 
 impl Oracle {
     /// How many go, or `None` where one whole tuple was asked for and is not there.
-    pub fn flush(&mut self, now: Instant, flush: &Flush) -> Option<u32> {
+    pub fn flush(&mut self, now: Instant, flush: &CtFlush) -> Option<u32> {
         self.expire(now);
         let is_all_of_original = flush.reply == TupleMatch::default()
             && flush.mark.is_none()

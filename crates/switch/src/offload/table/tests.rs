@@ -219,7 +219,7 @@ fn what_ends_takes_its_rules_with_it() {
                 vec![]
             }
             "flush" => {
-                conntrack.flush(START, &conntrack::Flush::default()).unwrap();
+                conntrack.flush(START, &conntrack::CtFlush::default()).unwrap();
                 table.sweep(device, conntrack, after_ms(60), usize::MAX);
                 vec![]
             }
@@ -260,7 +260,7 @@ fn what_changed_while_an_offer_waited_is_not_installed() {
     let mut bench = Bench::new();
     let (kept, gone) = (bench.offer(1000, &[10]), bench.offer(1001, &[11]));
     let ended = bench.offer(1002, &[10]);
-    bench.conntrack.flush(START, &conntrack::Flush::default()).unwrap();
+    bench.conntrack.flush(START, &conntrack::CtFlush::default()).unwrap();
     let anew = bench.offer(1003, &[10]);
     assert_eq!(bench.changes.note(WorkerId(0), &FlowCommand::Delete(FlowId(11))), Some(FlowId(11)));
     bench.install(vec![kept, gone, ended, anew]);
