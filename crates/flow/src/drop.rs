@@ -36,8 +36,6 @@ reasons! {
     NoBridge = "drop_action_bridge_not_found",
     /// Translation named a recirculation that is no longer known.
     RecircUnknown = "drop_action_no_recirculation_context",
-    /// A `ct` action met a packet that it can't rewrite.
-    CtFailed = "drop_action_recirculation_conflict",
     /// The packet went round the datapath too often.
     RecircDepth = "datapath_drop_recirc_error",
     /// The frame is shorter than an Ethernet header or a length in it lies.
@@ -50,12 +48,8 @@ reasons! {
     TxQueueFull = "ovs_tx_failure_drops",
     /// The device refused the frame.
     TxError = "ovs_tx_invalid_drops",
-    /// A tag or header could not be put in front.
-    NoHeadroom = "datapath_drop_nsh_decap_error",
-    /// The frame came from a port that is blocked or not in service.
-    PortDown = "drop_action_port_down",
-    /// A packet with a tag that the port does not carry, or without one that it needs.
-    VlanMismatch = "drop_action_vlan_mismatch",
+    /// There is no room in front of the frame for a VLAN tag.
+    NoHeadroom = "datapath_drop_no_headroom",
     /// No route leads to the tunnel's other end.
     TunnelRoute = "drop_action_tunnel_routing_failed",
     /// The next hop to the tunnel's other end did not tell its Ethernet address.
@@ -80,8 +74,6 @@ reasons! {
     TunnelChecksum = "datapath_drop_tunnel_csum_error",
     /// A meter's rate was exceeded.
     Meter = "datapath_drop_meter",
-    /// The IP checksum was wrong.
-    BadChecksum = "conntrack_l3csum_err",
 }
 
 /// A counter for each reason.

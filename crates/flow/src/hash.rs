@@ -2,6 +2,7 @@
 
 use crate::field::Field;
 use crate::key::{FRAG_ANY, FlowKey};
+use wire::protocol;
 
 /// What a hash looks at (ovs: `include/linux/openvswitch.h`, `enum ovs_hash_alg`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -65,13 +66,21 @@ impl HashAlgorithm {
         let (from_port, to_port) = (key.tp_src().swap_bytes(), key.tp_dst().swap_bytes());
         match self {
             HashAlgorithm::L4 => {
-                if matches!(proto, 1 | 6 | 17 | 58 | 132) {
+                if matches!(
+                    proto,
+                    protocol::ICMP
+                        | protocol::TCP
+                        | protocol::UDP
+                        | protocol::ICMPV6
+                        | protocol::SCTP
+                ) {
                     words.add_word(u32::from(to_port) << 16 | u32::from(from_port));
                 }
                 words.finish(42).max(1)
             }
             HashAlgorithm::SymmetricL4 => {
-                if key.nw_frag() & FRAG_ANY == 0 && matches!(proto, 6 | 132) {
+                if key.nw_frag() & FRAG_ANY == 0 && matches!(proto, protocol::TCP | protocol::SCTP)
+                {
                     words.add_word((from_port ^ to_port).into());
                 }
                 words.finish(basis).max(1)

@@ -3,12 +3,13 @@
 use crate::key::FlowKey;
 use base::PortNo;
 use std::sync::Arc;
+use wire::protocol;
 
 /// Bytes of an Ethernet header without tags.
 const ETHERNET_LEN: usize = 14;
 
 macro_rules! kinds {
-    ($($(#[$doc:meta])* $kind:ident = $name:literal, $number:literal, $device:literal, $protocol:literal;)*) => {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal, $number:literal, $device:literal, $protocol:expr;)*) => {
         /// A tunnel protocol, by the interface type of Open vSwitch.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum TunnelKind {
@@ -44,23 +45,23 @@ macro_rules! kinds {
 
 kinds! {
     /// GRE, over IPv4 or IPv6 as the remote address is.
-    Gre = "gre", 3, "gre_sys", 47;
+    Gre = "gre", 3, "gre_sys", protocol::GRE;
     /// VXLAN.
-    Vxlan = "vxlan", 4, "vxlan_sys", 17;
+    Vxlan = "vxlan", 4, "vxlan_sys", protocol::UDP;
     /// Geneve.
-    Geneve = "geneve", 5, "genev_sys", 17;
+    Geneve = "geneve", 5, "genev_sys", protocol::UDP;
     /// ERSPAN.
-    Erspan = "erspan", 107, "erspan_sys", 47;
+    Erspan = "erspan", 107, "erspan_sys", protocol::GRE;
     /// ERSPAN over IPv6.
-    Ip6Erspan = "ip6erspan", 108, "ip6erspan_sys", 47;
+    Ip6Erspan = "ip6erspan", 108, "ip6erspan_sys", protocol::GRE;
     /// GRE over IPv6.
-    Ip6Gre = "ip6gre", 109, "ip6gre_sys", 47;
+    Ip6Gre = "ip6gre", 109, "ip6gre_sys", protocol::GRE;
     /// GTP-U.
-    Gtpu = "gtpu", 110, "gtpu_sys", 17;
+    Gtpu = "gtpu", 110, "gtpu_sys", protocol::UDP;
     /// UDP with a packet right behind its header.
-    Bareudp = "bareudp", 111, "bareudp_sys", 17;
+    Bareudp = "bareudp", 111, "bareudp_sys", protocol::UDP;
     /// SRv6: packets behind an IPv6 header with a segment routing header (RFC 8754).
-    Srv6 = "srv6", 112, "srv6_sys", 43;
+    Srv6 = "srv6", 112, "srv6_sys", protocol::ROUTING;
 }
 
 impl TunnelKind {
@@ -72,15 +73,15 @@ impl TunnelKind {
     /// The protocols that keys of its outer packets have: behind extension headers, what is inside.
     pub const fn protocols(self) -> &'static [u8] {
         match self {
-            TunnelKind::Srv6 => &[4, 41],
-            _ if self.is_udp() => &[17],
-            _ => &[47],
+            TunnelKind::Srv6 => &[protocol::IPV4, protocol::IPV6],
+            _ if self.is_udp() => &[protocol::UDP],
+            _ => &[protocol::GRE],
         }
     }
 
     /// Whether its outer packets are UDP, to a port that can be chosen.
     pub const fn is_udp(self) -> bool {
-        self.protocol() == 17
+        self.protocol() == protocol::UDP
     }
 
     /// The name of the datapath's port, which all tunnels of a kind and UDP port share

@@ -9,12 +9,11 @@ pub use partial::find_partial;
 
 use packet::{Checksum, GsoKind, Offload, Packet, Pool};
 use wire::checksum::{checksum, combine, sum, udp_nonzero};
+use wire::protocol;
 
 const TCP_FIN: u8 = 0x01;
 const TCP_PSH: u8 = 0x08;
 const TCP_CWR: u8 = 0x80;
-const PROTOCOL_TCP: u8 = 6;
-const PROTOCOL_UDP: u8 = 17;
 /// Where the checksum field lies in a UDP header (RFC 768).
 const UDP_CHECKSUM: u16 = 6;
 
@@ -160,7 +159,10 @@ impl Layout {
         // Hop-by-hop, routing and destination options, each given in units of 8 bytes beyond the
         // first (RFC 8200 section 4); a fragment header excludes segmentation.
         for _ in 0..8 {
-            if !matches!(protocol, 0 | 43 | 60) {
+            if !matches!(
+                protocol,
+                protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION_OPTIONS
+            ) {
                 return Some(Layout { network, transport, protocol, ipv6: true });
             }
             protocol = *frame.get(transport)?;
@@ -171,9 +173,9 @@ impl Layout {
 
     fn carries(&self, kind: GsoKind) -> bool {
         match kind {
-            GsoKind::TcpV4 => !self.ipv6 && self.protocol == PROTOCOL_TCP,
-            GsoKind::TcpV6 => self.ipv6 && self.protocol == PROTOCOL_TCP,
-            GsoKind::UdpL4 => self.protocol == PROTOCOL_UDP,
+            GsoKind::TcpV4 => !self.ipv6 && self.protocol == protocol::TCP,
+            GsoKind::TcpV6 => self.ipv6 && self.protocol == protocol::TCP,
+            GsoKind::UdpL4 => self.protocol == protocol::UDP,
         }
     }
 
@@ -219,7 +221,7 @@ impl Layout {
         put_u16(area, field, 0)?;
         let segment_sum = sum(area.get(self.transport..)?);
         let computed = !combine(self.pseudo_header_sum(area, length)?, segment_sum);
-        let is_udp = self.protocol == PROTOCOL_UDP;
+        let is_udp = self.protocol == protocol::UDP;
         put_u16(area, field, if is_udp { udp_nonzero(computed) } else { computed })
     }
 

@@ -4,7 +4,7 @@ use super::PortNames;
 use super::field::{CT_STATES, Fields, Number, TCP_FLAGS, all_flags, hex, masked_flags};
 use flow::{ETH_TYPE_NONE, FRAG_LATER, Field, FlowKey, Mask, VLAN_PRESENT};
 use std::net::IpAddr;
-use wire::{ethertype, protocol};
+use wire::{ethertype, icmpv6, protocol};
 
 /// The headers of a flow as text: `recirc_id(0),in_port(2),packet_type(ns=0,id=0),...`. With
 /// `verbose` also what does not matter, with its mask; `key` then is the whole key of some packet
@@ -225,8 +225,10 @@ impl Headers<'_> {
             (protocol::ICMP, ethertype::IPV4) | (protocol::ICMPV6, ethertype::IPV6) => {
                 fields.number("type", Field::IcmpType, Number::Decimal);
                 fields.number("code", Field::IcmpCode, Number::Decimal);
-                self.header(if proto == 1 { "icmp" } else { "icmpv6" }, fields.out);
-                if proto == 58 && matches!(self.key.tp_src(), 135 | 136) && self.key.tp_dst() == 0 {
+                self.header(if proto == protocol::ICMP { "icmp" } else { "icmpv6" }, fields.out);
+                let types = [icmpv6::NEIGHBOUR_SOLICIT, icmpv6::NEIGHBOUR_ADVERT];
+                let is_nd = types.map(u16::from).contains(&self.key.tp_src());
+                if proto == protocol::ICMPV6 && is_nd && self.key.tp_dst() == 0 {
                     let mut fields = Fields::new(self.key, self.mask, self.verbose);
                     fields.ipv6("target", Field::NdTarget);
                     fields.mac("sll", Field::NdSll);
@@ -241,7 +243,7 @@ impl Headers<'_> {
             _ => {}
         }
         let mask = self.mask.get(Field::TcpFlags);
-        if proto == 6 && (mask != 0 || self.verbose) {
+        if proto == protocol::TCP && (mask != 0 || self.verbose) {
             let value = self.key.get(Field::TcpFlags);
             let text = if self.mask.is_exact(Field::TcpFlags) {
                 all_flags(value, &TCP_FLAGS)

@@ -1,7 +1,8 @@
 //! Recognises checksums that a virtual device left undone and does not tell of.
 
-use super::{Layout, PROTOCOL_TCP, PROTOCOL_UDP, UDP_CHECKSUM, get_u16};
+use super::{Layout, UDP_CHECKSUM, get_u16};
 use packet::Checksum;
+use wire::protocol;
 
 /// Where the checksum field lies in a TCP header (RFC 9293).
 const TCP_CHECKSUM: u16 = 16;
@@ -19,8 +20,8 @@ pub fn find_partial(frame: &[u8]) -> Checksum {
 fn undone(frame: &[u8]) -> Option<Checksum> {
     let layout = Layout::of(frame)?;
     let offset = match layout.protocol {
-        PROTOCOL_TCP => TCP_CHECKSUM,
-        PROTOCOL_UDP => UDP_CHECKSUM,
+        protocol::TCP => TCP_CHECKSUM,
+        protocol::UDP => UDP_CHECKSUM,
         _ => return None,
     };
     let end = if layout.ipv6 {
@@ -48,7 +49,7 @@ mod tests {
 
     /// A frame with this protocol and payload, and the sum of its pseudo header.
     fn frame(ipv6: bool, protocol: u8, payload: &[u8]) -> (Vec<u8>, usize, u16) {
-        let header_bytes = if protocol == PROTOCOL_TCP { 20 } else { 8 };
+        let header_bytes = if protocol == protocol::TCP { 20 } else { 8 };
         let length = (header_bytes + payload.len()) as u16;
         let mut frame = vec![2; 12];
         let addresses = if ipv6 {
@@ -72,7 +73,8 @@ mod tests {
     #[test]
     fn sums_of_pseudo_headers_are_recognised_and_nothing_else() {
         for ipv6 in [false, true] {
-            for (protocol, offset) in [(PROTOCOL_TCP, TCP_CHECKSUM), (PROTOCOL_UDP, UDP_CHECKSUM)] {
+            for (protocol, offset) in [(protocol::TCP, TCP_CHECKSUM), (protocol::UDP, UDP_CHECKSUM)]
+            {
                 let (mut bytes, transport, pseudo) = frame(ipv6, protocol, &[0x5a; 31]);
                 let at = transport + usize::from(offset);
                 bytes[at..at + 2].copy_from_slice(&pseudo.to_be_bytes());
@@ -95,7 +97,7 @@ mod tests {
                 }
             }
         }
-        let (mut bytes, transport, pseudo) = frame(false, PROTOCOL_UDP, &[0; 8]);
+        let (mut bytes, transport, pseudo) = frame(false, protocol::UDP, &[0; 8]);
         bytes[transport + 6..transport + 8].copy_from_slice(&pseudo.to_be_bytes());
         bytes[20] = 0x20;
         assert_eq!(find_partial(&bytes), Checksum::Unverified, "a fragment");
@@ -107,7 +109,7 @@ mod tests {
         // One payload among 65,536 of these has a checksum that equals the pseudo header's sum.
         let mut alike = 0;
         for word in 0..=u16::MAX {
-            let (mut bytes, transport, pseudo) = frame(false, PROTOCOL_UDP, &word.to_be_bytes());
+            let (mut bytes, transport, pseudo) = frame(false, protocol::UDP, &word.to_be_bytes());
             bytes[transport + 6..transport + 8].fill(0);
             let checksum = udp_nonzero(!combine(pseudo, sum(&bytes[transport..])));
             bytes[transport + 6..transport + 8].copy_from_slice(&checksum.to_be_bytes());
