@@ -37,15 +37,16 @@ build: setup
 # alternative to Debian's; `update-alternatives --config ovs-vswitchd` chooses.
 PREFIX ?= /usr/local
 prefix := $(DESTDIR)$(PREFIX)
+programs = target/release
 .PHONY: install
 install: build
-	install -D -m 755 target/release/tidegate $(prefix)/bin/tidegate
-	install -D -m 755 target/release/ovs-vswitchd $(prefix)/lib/tidegate/ovs-vswitchd
+	install -D -m 755 $(programs)/tidegate $(prefix)/bin/tidegate
+	install -D -m 755 $(programs)/ovs-vswitchd $(prefix)/lib/tidegate/ovs-vswitchd
 	install -d $(prefix)/share/man/man1
-	target/release/tidegate man $(prefix)/share/man/man1
+	$(programs)/tidegate man $(prefix)/share/man/man1
 	install -d $(prefix)/share/bash-completion/completions $(prefix)/share/zsh/site-functions
-	target/release/tidegate completion bash >$(prefix)/share/bash-completion/completions/tidegate
-	target/release/tidegate completion zsh >$(prefix)/share/zsh/site-functions/_tidegate
+	$(programs)/tidegate completion bash >$(prefix)/share/bash-completion/completions/tidegate
+	$(programs)/tidegate completion zsh >$(prefix)/share/zsh/site-functions/_tidegate
 	if [ -z "$(DESTDIR)" ] && command -v update-alternatives >/dev/null; then \
 	    update-alternatives --install /usr/sbin/ovs-vswitchd ovs-vswitchd $(prefix)/lib/tidegate/ovs-vswitchd 10; \
 	fi
@@ -72,10 +73,14 @@ test-cargo:
 	@if [ -z "$(dpdk)" ]; then echo 'SKIPPED: DPDK: libdpdk-dev is not installed'; fi
 
 # The fuzz targets compile: checked without libFuzzer, which cargo-fuzz links, and so with the stable toolchain.
+# Their lock file knows what the workspace depends on: where it does not, that is a failure.
 .PHONY: test-fuzz
 test-fuzz:
-	@if cargo fetch --quiet --locked --manifest-path fuzz/Cargo.toml --target "$$(rustc -vV | sed -n 's/^host: //p')"; then \
+	@if said=$$(cargo fetch --quiet --locked --manifest-path fuzz/Cargo.toml \
+	    --target "$$(rustc -vV | sed -n 's/^host: //p')" 2>&1); then \
 	    CUSTOM_LIBFUZZER_PATH=/unused/libFuzzer.a cargo check --locked --manifest-path fuzz/Cargo.toml --all-targets; \
+	elif grep -q 'lock file' <<<"$$said"; then \
+	    printf '%s\n' "$$said" 'run: cargo metadata --manifest-path fuzz/Cargo.toml >/dev/null' >&2; exit 1; \
 	else \
 	    echo 'SKIPPED: fuzz targets: what they depend on cannot be fetched'; \
 	fi
