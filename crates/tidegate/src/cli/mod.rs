@@ -318,32 +318,39 @@ mod tests {
         assert!(help.contains("--config <FILE>") && help.contains("--pidfile[=<FILE>]"), "{help}");
     }
 
+    /// The names of the program, its verbs and their subcommands, as pages have them.
+    fn names(command: &Command, prefix: &str) -> Vec<String> {
+        let of = |it: &Command| names(it, &format!("{prefix}-{}", it.get_name()));
+        let below = command.get_subcommands().filter(|it| it.get_name() != "help").flat_map(of);
+        std::iter::once(prefix.to_owned()).chain(below).collect()
+    }
+
     #[test]
     fn pages_and_completions_know_every_verb() {
         let folder = tempfile::tempdir().unwrap();
         let made = folder.path().join("man/man1");
         let said = printed(&format!("tidegate man {}", made.display()));
-        let verbs = [
-            "switch",
-            "demo",
-            "lab",
-            "bench",
-            "generate",
-            "cps-ndr",
-            "report",
-            "conntrack",
-            "latency",
-            "why-not-offloaded",
-            "trace",
-            "completion",
-            "man",
-        ];
-        assert_eq!(said.lines().count(), verbs.len() + 1);
-        for verb in verbs {
-            let page = std::fs::read_to_string(made.join(format!("tidegate-{verb}.1"))).unwrap();
-            assert!(page.contains(".SH SYNOPSIS") && page.contains("Examples"), "{page}");
+        let names = names(&command(), "tidegate");
+        assert!(names.len() > 20 && names.contains(&"tidegate-bench-rfc".to_owned()), "{names:?}");
+        assert_eq!(said.lines().count(), names.len());
+        for name in &names {
+            let page = std::fs::read_to_string(made.join(format!("{name}.1"))).unwrap();
+            for title in ["NAME", "SYNOPSIS", "DESCRIPTION", "\"EXIT STATUS\"", "EXAMPLES"] {
+                assert!(page.contains(&format!(".SH {title}\n")), "{name}: no {title}: {page}");
+            }
+            assert!(!page.contains("EXTRA"), "{page}");
+            // Pages of ours that it refers to are written, too.
+            let plain = page.replace("\\-", "-");
+            let words = plain.split(|c: char| !(c.is_ascii_alphanumeric() || "-()".contains(c)));
+            for word in words.filter(|word| word.starts_with("tidegate-")) {
+                let Some(other) = word.strip_suffix("(1)") else { continue };
+                assert!(names.iter().any(|name| name == other), "{name} refers to {word}");
+            }
+        }
+        for verb in command().get_subcommands() {
             for shell in ["bash", "zsh", "fish"] {
-                assert!(printed(&format!("tidegate completion {shell}")).contains(verb));
+                let text = printed(&format!("tidegate completion {shell}"));
+                assert!(text.contains(verb.get_name()), "{shell}: {}", verb.get_name());
             }
         }
         assert!(printed("tidegate man").contains("tidegate"));

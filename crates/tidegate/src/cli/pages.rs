@@ -1,7 +1,15 @@
 //! Manual pages and shell completion, made from the same definition as the help.
+//!
+//! `clap_mangen` writes the sections that the definition knows. Exit status, files and environment follow
+//! from the verb (`sections`), and what the help ends with becomes EXAMPLES and NOTES.
+
+mod sections;
 
 use clap::Command;
 use clap_complete::Shell;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, roman};
+use sections::Sections;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -14,28 +22,88 @@ pub fn write_completion(shell: Shell, out: &mut dyn Write) -> io::Result<()> {
 
 /// Writes the page tidegate(1).
 pub fn write_page(out: &mut dyn Write) -> io::Result<()> {
-    clap_mangen::Man::new(super::command()).render(out)
+    out.write_all(&page(&program())?)
 }
 
-/// Writes a page for the program and one for each verb into `folder`, which is made if it is not
-/// there; returns their paths.
+/// Writes a page for the program, each verb and each of their subcommands into `folder`, which is made if
+/// it is not there; returns their paths.
 pub fn write_pages(folder: &Path) -> io::Result<Vec<PathBuf>> {
     std::fs::create_dir_all(folder)?;
-    let program = super::command();
-    let mut pages = vec![(String::from("tidegate"), program.clone())];
-    for verb in program.get_subcommands().filter(|verb| verb.get_name() != "help") {
-        let name = format!("tidegate-{}", verb.get_name());
-        let line = format!("tidegate {}", verb.get_name());
-        let page: Command = verb.clone().display_name(name.clone()).bin_name(line);
-        pages.push((name, page));
-    }
+    let mut commands = vec![program()];
     let mut paths = Vec::new();
-    for (name, page) in pages {
-        let path = folder.join(format!("{name}.1"));
-        let mut text = Vec::new();
-        clap_mangen::Man::new(page).render(&mut text)?;
-        std::fs::write(&path, text)?;
+    while let Some(command) = commands.pop() {
+        let path = folder.join(format!("{}.1", name(&command)));
+        std::fs::write(&path, page(&command)?)?;
         paths.push(path);
+        commands.extend(command.get_subcommands().cloned());
     }
+    paths.sort();
     Ok(paths)
+}
+
+/// The whole command line, without `help` as a verb, which is no page.
+fn program() -> Command {
+    let mut program = super::command().disable_help_subcommand(true);
+    program.build();
+    program
+}
+
+/// `tidegate-bench-rfc` for `tidegate bench rfc`.
+fn name(command: &Command) -> &str {
+    command.get_display_name().unwrap_or_else(|| command.get_name())
+}
+
+fn page(command: &Command) -> io::Result<Vec<u8>> {
+    let man = Man::new(command.clone());
+    let mut text = Vec::new();
+    man.render_title(&mut text)?;
+    man.render_name_section(&mut text)?;
+    man.render_synopsis_section(&mut text)?;
+    man.render_description_section(&mut text)?;
+    if command.get_arguments().next().is_some() {
+        man.render_options_section(&mut text)?;
+    }
+    if command.has_subcommands() {
+        man.render_subcommands_section(&mut text)?;
+    }
+    let of_verb = Sections::of(name(command));
+    section(&mut text, "EXIT STATUS", of_verb.exit_status)?;
+    section(&mut text, "FILES", of_verb.files)?;
+    section(&mut text, "ENVIRONMENT", of_verb.environment)?;
+    let end = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let (examples, notes) = end.split_once("\n\n").unwrap_or((&end, ""));
+    let mut roff = Roff::new();
+    let examples = examples.strip_prefix("Examples:\n").unwrap_or_default();
+    if !examples.is_empty() {
+        roff.control("SH", ["EXAMPLES"]).control("nf", []);
+        examples.lines().for_each(|line| _ = roff.text([roman(line)]));
+        roff.control("fi", []);
+    }
+    if !notes.is_empty() {
+        roff.control("SH", ["NOTES"]);
+        for line in notes.lines() {
+            match line {
+                "" => roff.control("PP", []),
+                line => roff.text([roman(line)]),
+            };
+        }
+    }
+    roff.to_writer(&mut text)?;
+    if command.get_version().is_some() {
+        man.render_version_section(&mut text)?;
+    }
+    Ok(text)
+}
+
+/// A section of terms with what they mean; none where there are none.
+fn section(text: &mut Vec<u8>, title: &str, terms: &[(&str, &str)]) -> io::Result<()> {
+    if terms.is_empty() {
+        return Ok(());
+    }
+    let mut roff = Roff::new();
+    roff.control("SH", [title]);
+    for (term, meaning) in terms {
+        roff.control("TP", []).text([roman(*term)]).text([roman(*meaning)]);
+    }
+    roff.to_writer(text)
 }

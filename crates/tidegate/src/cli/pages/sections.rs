@@ -1,0 +1,130 @@
+//! Sections of the manual pages that no definition of an option knows, by verb.
+
+/// Terms with what they mean.
+type Terms = &'static [(&'static str, &'static str)];
+
+/// What a page says besides its options.
+pub struct Sections {
+    pub exit_status: Terms,
+    pub files: Terms,
+    pub environment: Terms,
+}
+
+const INVALID_OPTIONS: (&str, &str) = ("2", "An option or argument is invalid.");
+
+const SWITCH: Sections = Sections {
+    exit_status: &[
+        ("0", "The switch was told to exit. With --detach: the first configuration is in force."),
+        ("1", "An option is invalid, or the switch could not start; standard error says why."),
+    ],
+    files: &[
+        ("/var/run/openvswitch/db.sock", "The database's socket, where none is named."),
+        ("/var/run/openvswitch/ovs-vswitchd.pid", "The process id, with --pidfile."),
+        ("/var/run/openvswitch/ovs-vswitchd.PID.ctl", "The socket of ovs-appctl(8)."),
+        ("/var/run/openvswitch/BRIDGE.mgmt", "The socket of ovs-ofctl(8) for a bridge."),
+        ("/var/log/openvswitch/ovs-vswitchd.log", "The log, with --log-file."),
+    ],
+    environment: &[
+        ("OVS_RUNDIR", "In place of /var/run/openvswitch."),
+        ("OVS_LOGDIR", "In place of /var/log/openvswitch."),
+        ("OVS_DBDIR", "In place of /etc/openvswitch."),
+        ("OVS_SYSCONFDIR", "In place of /etc."),
+        ("OVS_SYSLOG_METHOD", "How the log reaches syslog, as --syslog-method has it."),
+    ],
+};
+
+/// Of the verbs that ask a running switch.
+const ASKING: Sections = Sections {
+    exit_status: &[
+        ("0", "The switch answered."),
+        ("1", "No switch answered, or it answered with an error."),
+        INVALID_OPTIONS,
+    ],
+    files: &[
+        ("/var/run/openvswitch/ovs-vswitchd.pid", "Names the process that is asked."),
+        ("/var/run/openvswitch/ovs-vswitchd.PID.ctl", "The socket on which it is asked."),
+    ],
+    environment: &[("OVS_RUNDIR", "In place of /var/run/openvswitch.")],
+};
+
+/// Of the verbs that show that something works.
+const SHOWING: Sections = Sections {
+    exit_status: &[
+        ("0", "All that was said happened."),
+        ("1", "Something did not happen, or could not be shown."),
+        INVALID_OPTIONS,
+    ],
+    files: &[],
+    environment: &[],
+};
+
+const GENERATING: Sections = Sections {
+    exit_status: &[
+        ("0", "The rate passed; without a rate, no connection failed."),
+        ("1", "The device did not carry the rate; without a rate, connections failed."),
+        ("2", "An option or the profile is invalid."),
+        ("3", "Nothing could be measured, or what was sent is not what was asked for."),
+        ("130", "It was interrupted; what is printed then is no result."),
+    ],
+    files: &[],
+    environment: &[],
+};
+
+const SEARCHING: Sections = Sections {
+    exit_status: &[
+        ("0", "There is an answer."),
+        ("1", "No rate passed."),
+        ("2", "An option or the profile is invalid."),
+        ("3", "Samples were invalid, or nothing could be measured."),
+        ("130", "It was interrupted; what is printed then is no result."),
+    ],
+    files: &[],
+    environment: &[],
+};
+
+const MEASURING: Sections = Sections {
+    exit_status: &[
+        ("0", "All was measured."),
+        ("1", "Something was not measured; standard error says why."),
+        INVALID_OPTIONS,
+    ],
+    files: &[],
+    environment: &[],
+};
+
+const WRITING: Sections = Sections {
+    exit_status: &[
+        ("0", "All was written."),
+        ("1", "A file could not be read or written."),
+        INVALID_OPTIONS,
+    ],
+    files: &[],
+    environment: &[],
+};
+
+const REPORT: Sections = Sections {
+    files: &[
+        ("DIR/*.json", "The results that are read."),
+        ("DIR/report.html", "The page, where -o names no other."),
+    ],
+    ..WRITING
+};
+
+impl Sections {
+    /// Of the page with this name.
+    pub fn of(name: &str) -> Sections {
+        match name {
+            "tidegate-switch" => SWITCH,
+            "tidegate-demo" | "tidegate-lab" => SHOWING,
+            "tidegate-generate" => GENERATING,
+            "tidegate-cps-ndr" => SEARCHING,
+            "tidegate-report" => REPORT,
+            "tidegate-conntrack"
+            | "tidegate-latency"
+            | "tidegate-trace"
+            | "tidegate-why-not-offloaded" => ASKING,
+            "tidegate-completion" | "tidegate-man" => WRITING,
+            _ => MEASURING,
+        }
+    }
+}
