@@ -1,17 +1,16 @@
-//! Files that people name, read whole but never without end: a device or a pipe may give bytes for
-//! ever.
+//! Reads whole files up to a limit. Files named by the user may be devices or pipes that never end.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The longest configuration file and file of flows.
+/// Limit for configuration files and files of flows, in bytes.
 pub const TEXT_BYTES: u64 = 64 << 20;
 
 /// Reads a file of at most `limit` bytes.
 ///
 /// # Errors
-/// The file cannot be read, or is longer; the latter error names the limit.
+/// The file cannot be read, or is longer than `limit`; that error names the limit.
 pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
@@ -22,10 +21,10 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads a text of at most [`TEXT_BYTES`].
+/// Reads a text file of at most [`TEXT_BYTES`].
 ///
 /// # Errors
-/// As [`read`], or the bytes are no UTF-8.
+/// As [`read`], or the file is not UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
     String::from_utf8(read(path, TEXT_BYTES)?)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))

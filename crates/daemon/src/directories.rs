@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// Where things are. Each has an environment variable that moves it.
+/// The paths of the directories. Each can be changed by an environment variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Directories {
     /// Pidfiles and sockets: `OVS_RUNDIR`.
@@ -18,7 +18,7 @@ pub struct Directories {
 }
 
 impl Directories {
-    /// As the environment of this process says.
+    /// Reads the environment of this process.
     pub fn from_environment() -> Self {
         Directories::from_variables(|name| std::env::var_os(name).map(PathBuf::from))
     }
@@ -37,22 +37,22 @@ impl Directories {
         }
     }
 
-    /// A path that is relative to the run directory, unless it is absolute.
+    /// Returns a path relative to the run directory, or `path` itself if it is absolute.
     pub fn in_run<P: AsRef<Path>>(&self, path: P) -> PathBuf {
         self.run.join(path)
     }
 
-    /// The pidfile: `name`, or the program's own.
+    /// Returns the path of the pidfile: `name`, or the program's default.
     pub fn pidfile(&self, name: Option<&Path>, program: &str) -> PathBuf {
         name.map_or_else(|| self.in_run(format!("{program}.pid")), |name| self.in_run(name))
     }
 
-    /// The log file of a program that names none.
+    /// Returns the default log file of a program.
     pub fn log_file(&self, program: &str) -> PathBuf {
         self.log.join(format!("{program}.log"))
     }
 
-    /// The database server that is asked where none is named, as a remote.
+    /// Returns the default database server, as a remote.
     pub fn database(&self) -> String {
         format!("unix:{}", self.in_run("db.sock").display())
     }

@@ -10,17 +10,17 @@ pub struct ExitFile {
     path: PathBuf,
 }
 
-/// All there are. A process that was killed leaves them behind; then the next program clears up.
+/// All such files. A process that is killed leaves them behind; the next program removes them.
 static FILES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 impl ExitFile {
-    /// Takes charge of the file `path`, which exists or will.
+    /// Registers the file `path`, which need not exist yet.
     pub fn new(path: PathBuf) -> Self {
         files().push(path.clone());
         ExitFile { path }
     }
 
-    /// Lets the file live.
+    /// Keeps the file when this is dropped.
     pub fn keep(self) {
         files().retain(|path| *path != self.path);
         std::mem::forget(self);
@@ -32,14 +32,13 @@ impl Drop for ExitFile {
         let mut files = files();
         if let Some(at) = files.iter().position(|path| *path == self.path) {
             files.swap_remove(at);
-            // It may be gone already, and there is no one left to tell.
+            // The file may be gone already, and an error cannot be reported here.
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// Removes every such file. It never waits, because a thread that panics may be the very one
-/// that is at the list.
+/// Removes every such file. It never waits for the list's lock, because a panicking thread may hold it.
 pub(super) fn remove_all() {
     let mut files = match FILES.try_lock() {
         Ok(files) => files,

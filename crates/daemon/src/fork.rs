@@ -1,4 +1,4 @@
-//! Going to the background: two processes, one of which waits until the other is ready.
+//! Detaching: a fork whose parent waits until the child is ready.
 
 use super::{DaemonError, signals};
 use base::reason;
@@ -8,27 +8,27 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 
-/// Which process this is.
+/// The process in which a fork returns.
 #[derive(Debug)]
 pub enum Forked {
-    /// The new one; it says through `ready` when it has started.
+    /// The child, which reports through `ready` that it has started.
     Child {
-        /// Its voice.
+        /// The pipe to the parent.
         ready: Ready,
     },
-    /// The old one; the child has started.
+    /// The parent; the child has started.
     Parent {
         /// The child.
         child: Pid,
     },
 }
 
-/// How a child tells its parent that it has started.
+/// The pipe through which a child reports to its parent that it has started.
 #[derive(Debug)]
 pub struct Ready(File);
 
 impl Ready {
-    /// Tells it.
+    /// Reports it.
     ///
     /// # Errors
     /// The parent is gone.
@@ -37,14 +37,13 @@ impl Ready {
     }
 }
 
-/// Forks. The parent waits until the child is ready. Where the child exits before with an error,
-/// the parent exits with the same status, for its own parent to see.
+/// Forks. The parent waits until the child is ready. If the child exits early with an error, the parent exits
+/// with the same status, which its own parent sees.
 ///
-/// Threads would be missing in the child, so that there must be none but this, or only such as
-/// hold nothing.
+/// The child has only the calling thread, so the process must have no other thread that holds a lock.
 ///
 /// # Errors
-/// A system call failed, or the child died before it was ready.
+/// A system call failed, or the child was killed before it was ready.
 pub fn fork_and_wait() -> Result<Forked, DaemonError> {
     let (reader, writer) =
         pipe_with(PipeFlags::CLOEXEC).map_err(|error| DaemonError::system("pipe", error))?;
@@ -61,10 +60,10 @@ pub fn fork_and_wait() -> Result<Forked, DaemonError> {
     }
 }
 
-/// None in the child.
+/// Returns `None` in the child.
 fn fork() -> Result<Option<Pid>, DaemonError> {
-    // SAFETY: `Daemon::start` made sure that there is one thread, so that no lock is held by a
-    // thread which the child does not have, and the child may do all that the parent could.
+    // SAFETY: `Daemon::start` checked that there is one thread, so no lock is held by a thread that the child
+    // lacks, and the child may do everything that the parent could.
     match unsafe { libc::fork() } {
         -1 => {
             let error = std::io::Error::last_os_error();
@@ -89,7 +88,7 @@ fn wait_until_ready(child: Pid, reader: OwnedFd) -> Result<(), DaemonError> {
     }
 }
 
-/// Waits for the end of a child.
+/// Waits until a child ends.
 ///
 /// # Errors
 /// Those of waitpid(2).
@@ -103,7 +102,7 @@ pub fn wait_for(child: Pid) -> Result<WaitStatus, DaemonError> {
     }
 }
 
-/// How a process ended (ovs: lib/process.c).
+/// Describes how a process ended (ovs: lib/process.c).
 pub fn describe(status: WaitStatus) -> String {
     let how = match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => format!("exit status {code}"),
@@ -117,7 +116,7 @@ pub fn describe(status: WaitStatus) -> String {
     how + core
 }
 
-/// Puts /dev/null in the place of standard input, output and error.
+/// Redirects standard input, output and error to /dev/null.
 ///
 /// # Errors
 /// Those of the system calls.
@@ -125,8 +124,8 @@ pub fn close_standard_streams() -> std::io::Result<()> {
     use std::os::fd::AsRawFd;
     let null = File::options().read(true).write(true).open("/dev/null")?;
     for stream in 0..3 {
-        // SAFETY: both descriptors are valid, and owners of standard streams in Rust hold
-        // them by number, so that no owner is deceived.
+        // SAFETY: both descriptors are valid, and Rust's standard streams refer to them by number, so no
+        // owner is invalidated.
         if unsafe { libc::dup2(null.as_raw_fd(), stream) } < 0 {
             return Err(std::io::Error::last_os_error());
         }
@@ -134,11 +133,10 @@ pub fn close_standard_streams() -> std::io::Result<()> {
     Ok(())
 }
 
-/// How far local time is ahead of UTC at a Unix time, in seconds.
+/// Returns the offset of local time to UTC at a Unix time, in seconds.
 pub fn utc_offset_s(unix_s: i64) -> i32 {
-    // SAFETY: `tm` is made of integers and a pointer, for all of which zero is a value, and
-    // localtime_r only writes into it. It reads the environment, which no thread of the program
-    // changes.
+    // SAFETY: `tm` consists of integers and a pointer, for which zero is valid, and localtime_r only writes
+    // to it. It reads the environment, which no thread of the program changes.
     unsafe {
         let mut date: libc::tm = std::mem::zeroed();
         if libc::localtime_r(&unix_s, &mut date).is_null() {
@@ -148,7 +146,7 @@ pub fn utc_offset_s(unix_s: i64) -> i32 {
     }
 }
 
-/// The threads of this process.
+/// Returns the number of threads of this process.
 pub fn count_threads() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count)
 }

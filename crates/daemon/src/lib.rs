@@ -1,7 +1,7 @@
-//! Being a daemon, in the way of Open vSwitch's daemons (ovs: lib/daemon-unix.c).
+//! The life cycle of a daemon, like Open vSwitch's daemons (ovs: lib/daemon-unix.c).
 //!
-//! The order matters: [`Daemon::start`] forks, so that it stands before the first thread and
-//! before the tokio runtime; [`Daemon::ready`] stands after the first configuration is in force.
+//! The order matters: [`Daemon::start`] forks, so it comes before the first thread and before the tokio
+//! runtime; [`Daemon::ready`] comes after the first configuration is applied.
 
 pub mod bounded;
 mod directories;
@@ -14,11 +14,10 @@ mod socket;
 pub mod unixctl;
 mod user;
 
-/// The name under which the daemon has its pidfile, its control socket and its log file, so that
-/// the stock tools find it.
+/// The name of the daemon's pidfile, control socket and log file, under which the stock tools find it.
 pub const PROGRAM: &str = "ovs-vswitchd";
 
-/// The version of Open vSwitch whose behaviour this is.
+/// The version of Open vSwitch whose behaviour this program reproduces.
 pub const OVS_VERSION: &str = "3.1.0";
 
 pub use directories::Directories;
@@ -38,13 +37,13 @@ pub struct DaemonOptions {
     pub detach: bool,
     /// `--monitor`: restart after a crash.
     pub monitor: bool,
-    /// `--no-chdir`: stay in the current directory. Else a detached daemon goes to `/`.
+    /// `--no-chdir`: stay in the current directory. Otherwise a detached daemon changes to `/`.
     pub no_chdir: bool,
-    /// `--no-self-confinement`: sockets may be anywhere. They may anyway; it is accepted.
+    /// `--no-self-confinement`: allow sockets anywhere. They are always allowed; the option is accepted.
     pub no_self_confinement: bool,
     /// `--pidfile[=FILE]`, absolute.
     pub pidfile: Option<PathBuf>,
-    /// `--overwrite-pidfile`: start although the pidfile is another process's.
+    /// `--overwrite-pidfile`: start even if another process holds the pidfile.
     pub overwrite_pidfile: bool,
     /// `--user=USER[:GROUP]`.
     pub user: Option<String>,
@@ -86,7 +85,7 @@ impl DaemonError {
     }
 }
 
-/// A daemon on its feet. Dropped, it removes its pidfile.
+/// A running daemon. It removes its pidfile when dropped.
 #[derive(Debug)]
 #[must_use]
 pub struct Daemon {
@@ -97,14 +96,14 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Goes to the background where asked to, and creates the pidfile. Returns in the process
-    /// that does the work; the processes that wait for it, or watch over it, never return.
+    /// Detaches if requested, and creates the pidfile. Returns in the process that does the work; the waiting
+    /// parent and the monitor never return.
     ///
-    /// To be called while the process has one thread.
+    /// The process must have one thread.
     ///
     /// # Errors
-    /// To be told with [`vlog::Vlog::fatal`], under the module `daemon_unix`; the program
-    /// then exits with status 1.
+    /// The caller reports them with [`vlog::Vlog::fatal`] under the module `daemon_unix`, and exits with
+    /// status 1.
     pub fn start(options: &DaemonOptions) -> Result<Self, DaemonError> {
         if (options.detach || options.monitor) && count_threads() > 1 {
             return Err(DaemonError::Threads);
@@ -119,11 +118,11 @@ impl Daemon {
         let mut ready = None;
         if options.detach {
             match fork_and_wait().map_err(|error| error.or(DaemonError::Detach))? {
-                // The daemon runs: the shell may have its prompt.
+                // The daemon runs: the shell may continue.
                 Forked::Parent { .. } => std::process::exit(0),
                 Forked::Child { ready: to_shell } => ready = Some(to_shell),
             }
-            // It fails for a leader of a process group, which a new process is not.
+            // It fails only for the leader of a process group, which a new process is not.
             let _ = rustix::process::setsid();
         }
         if options.monitor {
@@ -147,8 +146,8 @@ impl Daemon {
         Ok(Daemon { _pidfile: pidfile.transpose()?, ready, detach: options.detach, chdir })
     }
 
-    /// Lets the waiting parent go: `--detach` returns to the shell. A detached daemon then
-    /// leaves its directory and its standard streams. A second call changes nothing.
+    /// Lets the waiting parent exit, so that `--detach` returns to the shell. A detached daemon then leaves
+    /// its directory and closes its standard streams. A second call does nothing.
     ///
     /// # Errors
     /// The parent is gone, or a system call failed.
@@ -157,7 +156,7 @@ impl Daemon {
         tell(Some(ready))?;
         if self.detach {
             if self.chdir {
-                // A daemon that stays where it is works as well.
+                // A daemon can run in its old directory too.
                 let _ = std::env::set_current_dir("/");
             }
             close_standard_streams()
@@ -168,7 +167,7 @@ impl Daemon {
 }
 
 impl DaemonError {
-    /// The general words for a child that died, whose particulars the log has.
+    /// Returns `general` for a child that died, because the log has the details.
     fn or(self, general: DaemonError) -> Self {
         if matches!(self, DaemonError::ChildDied) { general } else { self }
     }
@@ -183,8 +182,8 @@ fn tell(ready: Option<Ready>) -> Result<(), DaemonError> {
     }
 }
 
-/// `--mlockall`: keeps all memory of the process in memory, now and later. Where the system does
-/// not allow it, that is logged, as in Open vSwitch.
+/// `--mlockall`: locks all current and future memory of the process. As in Open vSwitch, a failure is only
+/// logged.
 pub fn lock_memory() {
     use rustix::mm::{MlockAllFlags, mlockall};
     if let Err(error) = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE) {

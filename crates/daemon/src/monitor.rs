@@ -1,4 +1,4 @@
-//! `--monitor`: a process that starts the daemon anew when it crashes.
+//! `--monitor`: a process that restarts the daemon when it crashes.
 
 use super::DaemonError;
 use super::fork::{Forked, Ready, describe, fork_and_wait, wait_for};
@@ -6,10 +6,10 @@ use rustix::process::{Pid, Resource, Rlimit, WaitStatus, setrlimit};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Restarts are no closer together.
+/// Minimum time between restarts.
 const RESTART_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Signals that mean a crash rather than a wish to end (ovs-vswitchd(8), "--monitor").
+/// Signals that count as a crash and not as a request to exit (ovs-vswitchd(8), "--monitor").
 const CRASHES: [i32; 9] = [
     libc::SIGABRT,
     libc::SIGALRM,
@@ -22,14 +22,14 @@ const CRASHES: [i32; 9] = [
     libc::SIGXFSZ,
 ];
 
-/// Watches over `daemon`, and over those that follow it. Returns only in a new daemon; ends the
-/// process when a daemon ended that should not be started anew.
+/// Monitors `daemon` and its successors. Returns only in a restarted daemon, and exits when a daemon ended
+/// without a crash.
 ///
 /// # Errors
 /// Those of waitpid(2).
 pub fn watch(mut daemon: Pid) -> Result<Ready, DaemonError> {
     vlog::set_subprogram(Some("monitor"));
-    // What the process table shows; the name is cosmetic.
+    // The name in the process table, which is cosmetic.
     let _ = rustix::thread::set_name(c"monitor");
     let mut crashes = 0;
     let mut last_restart: Option<Instant> = None;
@@ -42,11 +42,11 @@ pub fn watch(mut daemon: Pid) -> Result<Ready, DaemonError> {
             std::process::exit(0);
         }
         if libc::WCOREDUMP(status.as_raw()) {
-            // One core is enough; more would fill the disk.
+            // One core dump is enough; more would fill the disk.
             let none = Rlimit { current: Some(0), maximum: Some(0) };
             let _ = setrlimit(Resource::Core, none);
         }
-        // A daemon that dies before it is ready is one more crash.
+        // A daemon that dies before it is ready is another crash.
         daemon = loop {
             crashes += 1;
             let what = format!("{crashes} crashes: pid {pid} died, {how}");
@@ -67,7 +67,7 @@ pub fn watch(mut daemon: Pid) -> Result<Ready, DaemonError> {
     }
 }
 
-/// Waits for the end of a process; the log file, which may be rotated meanwhile, is closed.
+/// Waits until a process ends, with the log file closed, because it may be rotated meanwhile.
 fn wait_with_closed_log(daemon: Pid) -> Result<WaitStatus, DaemonError> {
     let vlog = vlog::installed();
     let path: Option<PathBuf> = vlog.and_then(|vlog| vlog.file());
@@ -76,7 +76,7 @@ fn wait_with_closed_log(daemon: Pid) -> Result<WaitStatus, DaemonError> {
     }
     let status = wait_for(daemon)?;
     if let (Some(vlog), Some(path)) = (vlog, path) {
-        // Where it fails, it said so.
+        // A failure was logged by `open_file`.
         let _ = vlog.open_file(Some(&path));
     }
     Ok(status)

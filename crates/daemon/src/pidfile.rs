@@ -1,9 +1,9 @@
-//! The pidfile, locked as `ovs-appctl` demands.
+//! The pidfile, locked as `ovs-appctl` requires.
 //!
-//! `ovs-appctl` believes a pidfile only while a process holds a write lock on it, and takes the
-//! process id of the lock's holder (ovs: lib/daemon-unix.c, `read_pidfile__`). Such a lock
-//! belongs to the process, not to the descriptor: closing any other descriptor of the same file
-//! releases it, so that our own pidfile is never opened twice.
+//! `ovs-appctl` accepts a pidfile only while a process holds a write lock on it, and uses the process id of
+//! the lock's holder (ovs: lib/daemon-unix.c, `read_pidfile__`). Such a lock belongs to the process, not to
+//! the descriptor: closing any other descriptor of the same file releases it, so the daemon never opens its
+//! pidfile twice.
 
 use super::{DaemonError, ExitFile};
 use base::reason;
@@ -15,25 +15,25 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// A pidfile of this process; it goes when this is dropped.
+/// A pidfile of this process, removed when this is dropped.
 #[derive(Debug)]
 pub struct Pidfile {
-    /// Held open, because it holds the lock.
+    /// Kept open because it holds the lock.
     _locked: File,
     _file: ExitFile,
 }
 
 impl Pidfile {
-    /// Creates the pidfile, so that at no moment it is there without its lock and its number: it
-    /// is made under another name, and renamed.
+    /// Creates the pidfile. It is written under another name and renamed, so that it never exists without its
+    /// lock and its process id.
     ///
     /// # Errors
     /// Another process holds the pidfile (unless `overwrite`), or a system call failed.
     pub fn create(path: &Path, overwrite: bool) -> Result<Self, DaemonError> {
         let pid = std::process::id();
         let mut name = path.as_os_str().to_owned();
-        // Without --overwrite-pidfile all starters share one name, and its lock lets one of
-        // them through.
+        // Without --overwrite-pidfile all starting daemons use the same temporary name, and its lock admits
+        // one of them.
         name.push(if overwrite { format!(".tmp{pid}") } else { ".tmp".into() });
         let temporary = PathBuf::from(name);
         let failed = |what, error: io::Error| DaemonError::file(&temporary, what, &error);
@@ -42,7 +42,7 @@ impl Pidfile {
             .read(true)
             .append(true)
             .create(true)
-            // Others may read it, whatever the umask; a link in its place is not followed.
+            // Other users may read it, whatever the umask. A symbolic link in its place is not followed.
             .mode(0o644)
             .custom_flags(libc::O_NOFOLLOW)
             .open(&temporary)
@@ -59,7 +59,7 @@ impl Pidfile {
             to: path.to_path_buf(),
             reason: reason(&error),
         })?;
-        // From here on the other name may be another starter's.
+        // From here on the temporary name may belong to another starting daemon.
         guard.keep();
         Ok(Pidfile { _locked: file, _file: ExitFile::new(path.to_path_buf()) })
     }
@@ -69,7 +69,7 @@ fn lock(file: &File) -> Result<(), Errno> {
     rustix::io::retry_on_intr(|| fcntl_lock(file, FlockOperation::NonBlockingLockExclusive))
 }
 
-/// Errs where another process holds `path`. A pidfile that no process holds is removed.
+/// Returns an error if another process holds `path`. Removes a pidfile that no process holds.
 fn check_already_running(path: &Path) -> Result<(), DaemonError> {
     let check = |what: &str, error: io::Error| {
         log::warn!(target: "daemon_unix", "{}: {what}: {}", path.display(), reason(&error));
@@ -92,13 +92,13 @@ fn check_already_running(path: &Path) -> Result<(), DaemonError> {
         Some(pid) if Some(pid) == written => {
             Err(DaemonError::AlreadyRunning { path: path.to_path_buf(), pid })
         }
-        // The holder of the lock did not write the number: it is about to remove a stale file.
+        // The holder of the lock has another process id: it is about to remove the stale file.
         _ => Err(check("stale pidfile being deleted", Errno::SRCH.into())),
     }
 }
 
-/// Removes a pidfile that no process holds. Only who gets its lock may do so, and only if the name
-/// still means that file; else two starters could remove each other's.
+/// Removes a stale pidfile. The caller must get its lock, and the name must still refer to the locked file;
+/// otherwise two starting daemons could remove each other's.
 fn remove_stale(path: &Path, file: &File) -> Result<(), (&'static str, io::Error)> {
     lock(file).map_err(|error| ("lost race to lock pidfile", error.into()))?;
     let identity = |data: std::fs::Metadata| (data.dev(), data.ino());

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
-/// The signals that ask the program to end (ovs: lib/fatal-signal.c).
+/// The signals that request the program to end (ovs: lib/fatal-signal.c).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // signal(7) says it.
 pub enum FatalSignal {
@@ -16,7 +16,7 @@ pub enum FatalSignal {
 }
 
 impl FatalSignal {
-    /// The number of signal(7).
+    /// Returns the signal's number (signal(7)).
     pub fn number(self) -> i32 {
         match self {
             FatalSignal::Hangup => libc::SIGHUP,
@@ -33,7 +33,7 @@ impl fmt::Display for FatalSignal {
     }
 }
 
-/// Waits for such a signal, in place of dying at once.
+/// Waits for fatal signals, which then no longer kill the process.
 #[derive(Debug)]
 pub struct FatalSignals {
     hangup: Stream,
@@ -43,7 +43,7 @@ pub struct FatalSignals {
 }
 
 impl FatalSignals {
-    /// Begins to listen. To be called inside a tokio runtime.
+    /// Installs the handlers. Must be called inside a tokio runtime.
     ///
     /// # Errors
     /// Those of sigaction(2).
@@ -56,7 +56,7 @@ impl FatalSignals {
         })
     }
 
-    /// The next signal. It may be given up at any time.
+    /// Waits for the next signal. Cancellation-safe.
     pub async fn next(&mut self) -> FatalSignal {
         tokio::select! {
             _ = self.hangup.recv() => FatalSignal::Hangup,
@@ -67,24 +67,24 @@ impl FatalSignals {
     }
 }
 
-/// Ends the program by the signal it got, so that its parent sees what it died of. Files that
-/// must not outlive it are removed.
+/// Ends the program by the signal that it received, so that its parent sees the cause. Removes exit files
+/// first.
 pub fn die_of(signal: FatalSignal) -> ! {
     let number = signal.number();
     log::warn!(target: "fatal_signal", "terminating with signal {number} ({signal})");
     exit_file::remove_all();
-    // SAFETY: both calls are always allowed; SIG_DFL is a valid disposition for these signals.
-    // Nothing of the program runs any more that would depend on the old handler.
+    // SAFETY: both calls are always allowed; SIG_DFL is a valid disposition for these signals. No running
+    // code depends on the old handler any more.
     unsafe {
         libc::signal(number, libc::SIG_DFL);
         libc::raise(number);
     }
-    // Only where the signal is blocked.
+    // Reached only if the signal is blocked.
     std::process::exit(128 + number)
 }
 
-/// From now on a panic of any thread is logged, and ends the program by SIGABRT: a switch that
-/// lost a thread would go on half dead, where `--monitor` could start it anew.
+/// From now on a panic of any thread is logged and ends the program by SIGABRT: a switch that lost a thread
+/// would be half dead, while `--monitor` can restart it.
 pub fn abort_on_panic() {
     std::panic::set_hook(Box::new(|panic| {
         match vlog::installed() {
@@ -96,18 +96,18 @@ pub fn abort_on_panic() {
     }));
 }
 
-/// Lets SIGSEGV and SIGBUS kill at once, also where a process sends them. The Rust runtime takes
-/// them to report a stack overflow, and swallows the first one that was sent.
+/// Lets SIGSEGV and SIGBUS kill the process at once, even if another process sent them. The Rust runtime
+/// handles them to report stack overflows, and swallows the first one sent.
 pub(super) fn let_crashes_through() {
-    // SAFETY: SIG_DFL is a valid disposition for both, and what the runtime's handler would do,
-    // which is to name the overflow before the process dies, nothing depends on.
+    // SAFETY: SIG_DFL is a valid disposition for both. The runtime's handler only prints the overflow before
+    // the process dies, and nothing depends on that.
     unsafe {
         libc::signal(libc::SIGSEGV, libc::SIG_DFL);
         libc::signal(libc::SIGBUS, libc::SIG_DFL);
     }
 }
 
-/// What the C library calls a signal.
+/// Returns the C library's name of a signal.
 pub(super) fn name(number: i32) -> Option<&'static str> {
     Some(match number {
         libc::SIGHUP => "Hangup",

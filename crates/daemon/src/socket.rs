@@ -8,13 +8,13 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-/// Waiting clients; more are refused by the kernel.
+/// Length of the queue of clients that wait; the kernel refuses further ones.
 const BACKLOG: i32 = 64;
 
-/// The path of the control socket: `option` as given with `--unixctl`, under the run directory
-/// unless it is absolute, or `PROGRAM.PID.ctl` there. None for "none", which asks for no socket.
+/// Returns the path of the control socket: `option` as given to `--unixctl`, relative to the run directory,
+/// or `PROGRAM.PID.ctl` there. Returns `None` for "none", which disables the socket.
 ///
-/// To be called after the program went to the background, because the process id counts.
+/// Must be called after detaching, because the path contains the process id.
 pub fn control_socket_path(
     option: Option<&str>,
     directories: &Directories,
@@ -27,11 +27,11 @@ pub fn control_socket_path(
     }
 }
 
-/// A socket listening at `path`, not blocking. Its file gets at most the permissions `mode`,
-/// whatever the umask. A socket that a process left behind is replaced.
+/// Returns a non-blocking socket that listens at `path`. Its file gets at most the permissions `mode`,
+/// whatever the umask. A stale socket is replaced.
 ///
 /// # Errors
-/// A file that is not a socket stands at `path` (it stays), or those of the system calls.
+/// There is a file at `path` that is not a socket (it is kept), or a system call failed.
 pub fn listen_unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
     match std::fs::symlink_metadata(path) {
         Ok(there) if there.file_type().is_socket() => std::fs::remove_file(path)?,
@@ -44,12 +44,13 @@ pub fn listen_unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
     }
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    // On Linux the mode of the socket limits the mode of its file, so that no other user can
-    // connect even for a moment.
+    // On Linux the mode of the socket limits the mode of its file, so no other user can connect even for a
+    // moment.
     rustix::fs::fchmod(&socket, Mode::from_raw_mode(mode))?;
     match SocketAddrUnix::new(path) {
         Ok(address) => rustix::net::bind(&socket, &address)?,
-        // The path is too long for an address (108 bytes): go there through its folder.
+        // The path is too long for an address (108 bytes): open its folder and use a path through that
+        // descriptor.
         Err(rustix::io::Errno::NAMETOOLONG) => {
             let (folder, name) = (path.parent(), path.file_name());
             let (folder, name) = folder.zip(name).ok_or(rustix::io::Errno::NAMETOOLONG)?;
@@ -89,8 +90,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("br0.mgmt");
         drop(UnixListener::bind(&path).unwrap());
-        // The umask belongs to the process, so a process of its own has another one: here only
-        // what the socket itself says can be seen, which the kernel combines with the umask.
+        // The umask belongs to the process, which tests share, so only the socket's own mode is checked; the
+        // kernel combines it with the umask.
         let _listener = listen_unix(&path, 0o750).unwrap();
         let found = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
         assert_eq!(found & !0o750, 0, "{found:o}");

@@ -1,6 +1,6 @@
-//! A daemon is a process, so that these tests start some: the test program itself, told by the
-//! environment to play a daemon. It plays it in a thread, while its main thread waits for the end
-//! of the test and holds nothing, so that it may fork all the same.
+//! Tests of daemons, which are processes: they start the test program again, and an environment variable
+//! makes it act as a daemon. It does so in a thread; its main thread only waits for the test's end and holds
+//! no lock, so that forking is safe.
 
 use super::signals::FatalSignal;
 use super::*;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const FOLDER: &str = "TIDEGATE_TEST_DAEMON_FOLDER";
 const OPTIONS: &str = "TIDEGATE_TEST_DAEMON_OPTIONS";
 
-/// What the started process does: nothing at all in a run of all ignored tests.
+/// The body of the started process. It does nothing in a run of all ignored tests.
 #[test]
 #[ignore = "played by the processes that the other tests start"]
 fn plays_a_daemon() {
@@ -58,7 +58,7 @@ fn plays_a_daemon() {
     }
 }
 
-/// Answers commands until a signal comes, or the command `exit`.
+/// Answers commands until a signal or the command `exit` arrives.
 async fn work(folder: &Path) -> Option<FatalSignal> {
     let mut signals = FatalSignals::listen().unwrap();
     let here = Directories { run: folder.into(), ..Directories::from_environment() };
@@ -91,7 +91,7 @@ fn start(folder: &Path, options: &str) -> Child {
     command.spawn().unwrap()
 }
 
-/// Starts it and waits for the process that was started, not for the one it leaves behind.
+/// Starts the program and waits for the started process, not for the daemon.
 fn run(folder: &Path, options: &str) -> Output {
     start(folder, options).wait_with_output().unwrap()
 }
@@ -115,7 +115,7 @@ fn eventually(what: &str, mut test: impl FnMut() -> bool) {
 
 fn is_alive(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // A zombie whose parent is not in a hurry is dead enough.
+    // A zombie that its parent has not reaped yet counts as dead.
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
@@ -158,7 +158,7 @@ fn detach_returns_when_the_daemon_is_ready() {
     );
 }
 
-/// It trusts the pidfile only for its lock, and finds the socket by the number in it.
+/// `ovs-appctl` accepts the pidfile only if it is locked, and finds the socket by its process id.
 #[test]
 fn the_real_ovs_appctl_finds_a_daemon_by_its_pidfile() {
     let folder = tempfile::tempdir().unwrap();
@@ -211,7 +211,7 @@ fn a_monitored_daemon_comes_back_after_a_crash() {
         text.trim().parse().is_ok_and(|pid: i32| pid != first && is_alive(pid))
     });
     let second = pid_in(folder.path());
-    // It listens anew: the file of the first daemon says nothing about the second.
+    // The second daemon creates the file again: the first one's must not count.
     std::fs::remove_file(folder.path().join("listening")).ok();
     eventually("signals are listened to", || folder.path().join("listening").exists());
     send(second, rustix::process::Signal::TERM);
@@ -231,10 +231,10 @@ fn a_monitored_daemon_comes_back_after_a_crash() {
 fn pidfiles_are_locked_and_stale_ones_are_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.pid");
-    // Left behind by a process that was killed: no process holds it.
+    // A stale pidfile, which no process holds.
     std::fs::write(&path, "1\n").unwrap();
     let pidfile = Pidfile::create(&path, false).unwrap();
-    // Another process sees the lock, and who holds it.
+    // Another process sees the lock and its holder.
     let other = Command::new("python3")
         .args([
             "-c",
@@ -251,7 +251,7 @@ fn pidfiles_are_locked_and_stale_ones_are_replaced() {
         }
         Err(_) => println!("SKIPPED: the lock as another process sees it: no python3"),
     }
-    // To read it here releases the lock, and so comes last.
+    // Reading it in this process releases the lock, so this comes last.
     assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{}\n", std::process::id()));
     drop(pidfile);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -312,7 +312,7 @@ fn overwriting_takes_the_pidfile_of_a_running_daemon() {
 }
 
 #[test]
-#[allow(clippy::zombie_processes)] // They are waited for by their number.
+#[allow(clippy::zombie_processes)] // They are reaped by process id.
 fn errors_have_the_words_of_the_c_library() {
     let error = std::io::Error::from_raw_os_error(libc::ENOENT);
     assert_eq!(base::reason(&error), "No such file or directory");

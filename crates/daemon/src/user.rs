@@ -1,4 +1,4 @@
-//! `--user`: running as another user, with no more rights than a switch needs.
+//! `--user`: runs as another user, with only the capabilities that a switch needs.
 
 use super::DaemonError;
 use base::reason;
@@ -7,14 +7,14 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use rustix::{fs::Gid, fs::Uid};
 use std::ffi::CString;
 
-/// A user and a group, by number.
+/// A user id and a group id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct User {
     uid: u32,
     gid: u32,
 }
 
-/// What a switch needs of a superuser: devices, raw sockets, low ports, locked memory (ovs:
+/// The capabilities that a switch needs: devices, raw sockets, low ports, locked memory (ovs:
 /// lib/daemon-unix.c, `daemon_become_new_user_linux`).
 const KEPT: CapabilitySet = CapabilitySet::NET_ADMIN
     .union(CapabilitySet::NET_RAW)
@@ -23,10 +23,10 @@ const KEPT: CapabilitySet = CapabilitySet::NET_ADMIN
     .union(CapabilitySet::IPC_LOCK);
 
 impl User {
-    /// Looks up `USER[:GROUP]`; the group defaults to the user's, the user to root.
+    /// Looks up `USER[:GROUP]`. The group defaults to the user's, the user to root.
     ///
     /// # Errors
-    /// There is no such user or group.
+    /// The user or group does not exist.
     pub fn look_up(text: &str) -> Result<Self, DaemonError> {
         let (name, group) = text.split_once(':').unwrap_or((text, ""));
         let (name, group) = (name.trim(), group.trim());
@@ -41,11 +41,11 @@ impl User {
         Ok(User { uid, gid })
     }
 
-    /// Becomes this user, for good. The process must have one thread, since each thread has its
-    /// own rights.
+    /// Becomes this user permanently. The process must have one thread, because each thread has its own
+    /// capabilities.
     ///
     /// # Errors
-    /// The process is not root's, or a system call failed.
+    /// The process does not run as root, or a system call failed.
     pub fn become_for_good(self) -> Result<(), DaemonError> {
         if !getuid().is_root() || !geteuid().is_root() {
             return Err(DaemonError::User("only root can use --user option".into()));
@@ -88,12 +88,11 @@ impl User {
     }
 }
 
-/// The user's number and its group's.
+/// Returns the ids of the user and of its group.
 fn user_by_name(name: &str) -> Option<(u32, u32)> {
     let name = CString::new(name).ok()?;
-    // SAFETY: `name` ends in a null byte. The answer points into memory of the C library that
-    // the next such call overwrites; there is no other thread yet, and the two numbers are
-    // copied out before anything else is called.
+    // SAFETY: `name` ends in a null byte. The result points to memory of the C library that the next such
+    // call overwrites; there is no other thread yet, and both ids are copied before another call.
     unsafe { libc::getpwnam(name.as_ptr()).as_ref().map(|entry| (entry.pw_uid, entry.pw_gid)) }
 }
 

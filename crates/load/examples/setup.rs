@@ -1,8 +1,8 @@
-//! What setting up a flow costs the worker that asks and the handler that answers.
+//! The cost of setting up a flow, for the worker that sends the upcall and the handler that answers it.
 //!
 //! `cargo run --release -p load --example setup -- COUNT` prints nanoseconds of processor time per flow,
-//! each by itself. With `untimed` behind it, it looks at no clock, so that callgrind can count what costs how
-//! many instructions.
+//! separately for worker and handler. With the further argument `untimed` it reads no clock, so that
+//! callgrind can count the instructions of each part.
 
 use base::{Instant, WorkerId};
 use conntrack::{Config, Conntrack};
@@ -18,7 +18,7 @@ use std::time::Duration;
 use switch::latency::{self, Recorder};
 use wire::builder::PacketBuilder;
 
-/// Each packet wants a flow of its own; 20 rules.
+/// 20 rules; each packet needs a flow of its own.
 fn rules() -> String {
     let exact = "priority=200,udp,in_port=p0,actions=move:NXM_OF_IP_SRC[]->NXM_NX_REG0[],\
                  move:NXM_OF_UDP_SRC[]->NXM_NX_REG1[0..15],output:p1\n";
@@ -27,7 +27,7 @@ fn rules() -> String {
     std::iter::once(exact.to_owned()).chain(others).collect()
 }
 
-/// Packets of ever other connections.
+/// Packets of a new connection each.
 struct NewFlows {
     frame: Vec<u8>,
     next: u32,

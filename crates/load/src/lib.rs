@@ -1,5 +1,5 @@
-//! The load side: connections against a device under test, at a given rate (`generate`) or in search of
-//! the highest one (`cps-ndr`), with our generator or a TRex server.
+//! The load side: connections through a device under test, at a given rate (`generate`) or in search of the
+//! highest rate (`cps-ndr`), made by the generator or a TRex server.
 #![forbid(unsafe_code)]
 
 pub mod cps_ndr;

@@ -1,14 +1,14 @@
-//! Where a result comes from: the same record, in the same place of every verb's JSON, by which it can
-//! be measured again.
+//! The provenance of a result: the same record in every verb's JSON, with what is needed to repeat the
+//! measurement.
 
 use crate::generate::machine;
 use serde_json::{Map, Value, json};
 use vlog::Date;
 
-/// The key under which it stands.
+/// The key of the record.
 pub const KEY: &str = "provenance";
 
-/// The run that results come from.
+/// The run that produced a result.
 #[derive(Clone, Debug)]
 pub struct Provenance {
     date: String,
@@ -18,8 +18,8 @@ pub struct Provenance {
 }
 
 impl Provenance {
-    /// A run that begins now: its command line with all defaults, the program's version, and the
-    /// commit that it was built from.
+    /// A run that begins now: its command line with all defaults, the program's version, and the commit from
+    /// which it was built.
     pub fn new(command: String, version: &'static str, commit: &'static str) -> Provenance {
         let mut date = String::new();
         let unix_ms = clock::since_epoch().as_millis() as i64;
@@ -27,8 +27,8 @@ impl Provenance {
         Provenance { date, command, version, commit }
     }
 
-    /// What a verb has measured as its result: the verb and where it comes from stand beside it. The
-    /// seed is the one that what it did at random began with; none: it did nothing at random.
+    /// Adds the verb and the provenance to a measured result. `seed` is `None` if nothing in the run was
+    /// random.
     pub fn stamp(&self, verb: &str, seed: Option<u64>, measured: Value) -> Value {
         let mut result = Map::new();
         result.insert("verb".to_owned(), json!(verb));

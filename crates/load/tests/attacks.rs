@@ -1,5 +1,5 @@
-//! Attacks on a whole switch in memory, each with its rate. Time is an argument and goes on as the rate
-//! says, so that a test takes no longer than its work. All are bounded in count and time.
+//! Attacks on a whole switch in memory, each at its rate. Time is an argument and advances by the rate, so
+//! that a test takes only as long as its work. All are bounded in count and time.
 
 use base::{Instant, MacAddr, PortNo, WorkerId, limits};
 use conntrack::{Config as ConntrackConfig, Conntrack};
@@ -15,7 +15,7 @@ use std::time::Duration;
 use wire::TcpFlags;
 use wire::builder::PacketBuilder;
 
-/// How often the switch is told that time passes.
+/// Interval of the switch's periodic work.
 const TICK: Duration = Duration::from_millis(100);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -90,7 +90,7 @@ impl Network {
         Network { switch, conntrack, cables, inputs, sent, now, ticked: now }
     }
 
-    /// Sends frames into a port, so many per second, with their misses answered.
+    /// Sends frames into a port at this rate, and answers their misses.
     fn send(&mut self, port: usize, frames: impl IntoIterator<Item = Vec<u8>>, per_second: u64) {
         let mut frames = frames.into_iter().peekable();
         while frames.peek().is_some() {
@@ -103,14 +103,14 @@ impl Network {
         }
     }
 
-    /// Sends one frame, and says how many came out of each port.
+    /// Sends one frame. Returns the number of packets that left each port.
     fn send_one(&mut self, port: usize, frame: Vec<u8>) -> Vec<u64> {
         let before: Vec<u64> = self.sent.iter().map(|sent| sent.load(Relaxed)).collect();
         self.send(port, [frame], 1_000_000);
         self.sent.iter().zip(before).map(|(sent, before)| sent.load(Relaxed) - before).collect()
     }
 
-    /// Lets time pass.
+    /// Advances time.
     fn wait(&mut self, time: Duration) {
         let end = self.now + time;
         while end - self.ticked >= TICK {
@@ -154,7 +154,7 @@ fn open(network: &mut Network) {
     }
 }
 
-/// A packet of the open connection passes, each way.
+/// A packet of the open connection passes in each direction.
 fn check_open(network: &mut Network, when: &str) {
     for reply in [false, true] {
         let numbers = if reply { (5001, 1001) } else { (1001, 5001) };
@@ -168,7 +168,7 @@ fn check_open(network: &mut Network, when: &str) {
     }
 }
 
-/// Any address but the client's and the server's.
+/// A random address other than the client's and the server's.
 fn stranger(random: &mut fastrand::Rng) -> Ipv4Addr {
     Ipv4Addr::from(0x2000_0000 | random.u32(..0x1000_0000))
 }
@@ -191,7 +191,7 @@ fn a_syn_flood_from_random_sources_ends_no_established_connection() {
         assert!(network.conntrack.connections() <= 10_000);
     }
     assert!(network.switch.flow_count() <= 8, "{} flows", network.switch.flow_count());
-    // SYNs without an answer time out; the open connection has a day.
+    // SYNs without an answer time out; the open connection's timeout is a day.
     network.wait(Duration::from_secs(300));
     assert_eq!(network.conntrack.connections(), 1);
     check_open(&mut network, "afterwards");
@@ -227,7 +227,7 @@ fn a_mac_flood_fills_a_bounded_table_and_other_ports_keep_forwarding() {
         let ip = PacketBuilder::eth(mac(from), mac(to)).ipv4(CLIENT, SERVER);
         ip.udp(1, 2).payload([0; 18]).build()
     };
-    // Two hosts on p1 and p2 are known.
+    // Hosts on p1 and p2 are learned.
     network.send_one(1, between(1, 2));
     network.send_one(2, between(2, 1));
     for round in 0..20u32 {
@@ -239,13 +239,13 @@ fn a_mac_flood_fills_a_bounded_table_and_other_ports_keep_forwarding() {
             assert_eq!(out, expect, "round {round}, from port {port}");
         }
     }
-    // What the flood installed goes when nothing uses it.
+    // Flows that the flood installed are removed when they are idle.
     network.wait(Duration::from_secs(15));
     assert!(network.switch.flow_count() <= 4, "{} flows", network.switch.flow_count());
 }
 
-/// 20,000 ports of one address and one port of 20,000 addresses, at 50,000 per second, where 1,000 flows
-/// may be.
+/// 20,000 ports of one address and one port of 20,000 addresses, at 50,000 per second, with a flow limit of
+/// 1,000.
 #[test]
 fn a_scan_takes_no_more_flows_than_may_be_and_leaves_none() {
     const LIMIT: usize = 1000;
@@ -272,9 +272,8 @@ priority=1,actions=drop";
 }
 
 /// Masks after Csikor et al., "Tuple Space Explosion: A Denial-of-Service Attack Against a Software Packet
-/// Classifier" (CoNEXT 2019): 8,192 packets at 8,192 per second, each of which differs from what the rules
-/// allow first in another bit of address and ports, among 128,000 of established
-/// traffic.
+/// Classifier" (CoNEXT 2019): 8,192 packets at 8,192 per second, each of which first differs from the rules'
+/// match in another bit of address and ports, among 128,000 of established traffic.
 #[test]
 fn established_traffic_keeps_half_its_rate_in_a_tuple_space_explosion() {
     let flows = "priority=30,ip,nw_src=10.0.0.1,actions=output:p1
@@ -291,7 +290,7 @@ priority=1,actions=drop";
             attack.push(udp(source, (differ(16, 12_345, b) as u16, differ(16, 80, c) as u16)));
         }
     }
-    // The best of several: other programs may hold the processor up, none can lend it speed.
+    // The best of several runs: other programs can only slow the processor down.
     let established = |network: &mut Network| {
         let packets: Vec<_> = (0..320).map(|n| udp(CLIENT, (1000 + n % 64, 2000))).collect();
         let time = |network: &mut Network| {
@@ -302,7 +301,7 @@ priority=1,actions=drop";
         (0..20).map(|_| time(network)).min().unwrap()
     };
     let alone = established(&mut network);
-    // Both at once: of 17 packets, one is the attacker's.
+    // Both at once: one packet in 17 is the attacker's.
     for part in attack.chunks(64) {
         network.send(0, part.iter().cloned(), 8192);
         network.send(0, (0..1000).map(|n| udp(CLIENT, (1000 + n % 64, 2000))), 1_000_000);
@@ -341,8 +340,8 @@ priority=10,udp,in_port=p1,actions=output:p0";
     assert_eq!(network.switch.rule_count() - rules, 100_000);
 }
 
-/// ARP requests from ever other addresses, 32,000 per second and port; a handler that takes 64 upcalls per
-/// millisecond; and a port that begins a flow each millisecond.
+/// ARP requests from new addresses, 32,000 per second and port; a handler that takes 64 upcalls per
+/// millisecond; and a port that starts a flow each millisecond.
 fn check_arp_storm(storm_ports: u16) {
     let mut network = Network::new(storm_ports + 2, "actions=normal", 1000);
     let (mut waiting, mut upcalls) = (VecDeque::new(), Vec::new());
@@ -373,7 +372,7 @@ fn check_arp_storm(storm_ports: u16) {
         }
         network.wait(Duration::from_millis(1));
     }
-    // One that was refused would still wait, and so would all after it.
+    // If one were refused, it would still wait, and so would all after it.
     assert!(waiting.len() <= 2, "{} wait", waiting.len());
     assert!(network.switch.learned_addresses() <= limits::MAC_TABLE_SIZE);
 }

@@ -1,5 +1,5 @@
-//! Dates, for the patterns of log messages: the part of strftime(3) in the C locale that takes
-//! no more than a number of seconds.
+//! Dates for the patterns of log messages: strftime(3) in the C locale, computed from a number of seconds
+//! alone.
 
 use std::fmt::Write;
 
@@ -20,10 +20,10 @@ const MONTHS: [&str; 12] = [
 const DAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// A moment taken apart, in UTC or in local time.
+/// A broken-down date and time, in UTC or local time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Date {
-    /// The year of our calendar.
+    /// Year of the Gregorian calendar.
     pub year: i64,
     /// 1 to 12.
     pub month: u32,
@@ -41,15 +41,15 @@ pub struct Date {
     pub second: u32,
     /// 0 to 999.
     pub millisecond: u32,
-    /// East of Greenwich, in seconds.
+    /// Seconds east of Greenwich.
     pub utc_offset_s: i32,
-    /// Since 1970, in seconds.
+    /// Seconds since 1970.
     pub unix_s: i64,
 }
 
 impl Date {
-    /// The date `unix_ms` milliseconds after 1970 began, on a clock `utc_offset_s` seconds ahead
-    /// of UTC.
+    /// The date `unix_ms` milliseconds after the start of 1970, on a clock that is `utc_offset_s` seconds
+    /// ahead of UTC.
     pub fn new(unix_ms: i64, utc_offset_s: i32) -> Self {
         let unix_s = unix_ms.div_euclid(1000);
         let local_s = unix_s.saturating_add(i64::from(utc_offset_s));
@@ -63,7 +63,7 @@ impl Date {
             year,
             month,
             day,
-            // The first of January 1970 was a Thursday.
+            // 1 January 1970 was a Thursday.
             weekday: (days + 4).rem_euclid(7) as u32,
             day_of_year: before + day + if month > 2 { leap } else { 0 },
             hour: second_of_day / 3600,
@@ -75,8 +75,8 @@ impl Date {
         }
     }
 
-    /// Appends the date in a format of strftime(3), where `#` stands for the next digit of the
-    /// fraction of the second. A conversion that is not known is copied as it stands.
+    /// Appends the date in a format of strftime(3), in which each `#` is the next digit of the fraction of
+    /// the second. Unknown conversions are copied.
     pub fn format(&self, format: &str, out: &mut String) {
         let start = out.len();
         let mut chars = format.chars();
@@ -143,10 +143,10 @@ impl Date {
     }
 }
 
-/// Year, month and day of a count of days since 1970-01-01.
+/// Converts days since 1970-01-01 to year, month and day.
 ///
-/// The year is taken to begin in March, so that the leap day is its last: then the length of
-/// the months before a month is a linear function, rounded down.
+/// The year is counted from March, so that the leap day is its last: the days before a month are then a
+/// linear function, rounded down.
 fn civil(days: i64) -> (i64, u32, u32) {
     const DAYS_IN_400_YEARS: i64 = 146_097;
     const DAYS_FROM_YEAR_0_TO_1970: i64 = 719_468;
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(out, expect, "{unix_ms} {format}");
     }
 
-    /// Expected texts are those of date(1) with the same format.
+    /// Expected texts come from date(1) with the same format.
     #[test]
     fn dates_are_those_of_the_c_library() {
         check(0, 0, "%F %T %a %j", "1970-01-01 00:00:00 Thu 001");

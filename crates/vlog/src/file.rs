@@ -1,4 +1,4 @@
-//! The log file: opened, closed, and opened anew after rotation.
+//! The log file: opening, closing, and reopening after rotation.
 
 use super::{Level, Vlog, lock};
 use std::fs::File;
@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The log file of a program. A closed one keeps its name, to be opened again.
+/// The log file of a program. A closed one keeps its name and can be reopened.
 #[derive(Debug, Default)]
 pub(super) struct LogFile {
     pub path: Option<PathBuf>,
@@ -14,7 +14,7 @@ pub(super) struct LogFile {
 }
 
 impl Vlog {
-    /// The log file, if there is one, open or closed.
+    /// Returns the path of the log file, open or closed.
     pub fn file(&self) -> Option<PathBuf> {
         lock(&self.file).path.clone()
     }
@@ -22,7 +22,7 @@ impl Vlog {
     /// Logs to `path`, or to the default file, from now on.
     ///
     /// # Errors
-    /// The file could not be opened; a warning was logged, and logging goes on as before.
+    /// The file could not be opened. A warning was logged, and logging continues as before.
     pub fn open_file(&self, path: Option<&Path>) -> io::Result<()> {
         let path = path.unwrap_or(&self.default_file).to_path_buf();
         let opened = File::options().append(true).create(true).mode(0o660).open(&path);
@@ -42,10 +42,10 @@ impl Vlog {
         Ok(())
     }
 
-    /// Opens the log file again, which may be a new one of the same name, after log rotation.
+    /// Opens the log file again under its name, after log rotation.
     ///
     /// # Errors
-    /// None where there is no log file; else why it could not be opened.
+    /// `None` if there is no log file; otherwise the reason why it could not be opened.
     pub fn reopen_file(&self) -> Result<(), Option<io::Error>> {
         let path = self.file().ok_or(None)?;
         self.open_file(Some(&path)).map_err(Some)
@@ -57,14 +57,14 @@ impl Vlog {
         self.levels_changed();
     }
 
-    /// Says so in the log file, closes it, and forgets its name.
+    /// Logs that the file is closed, closes it, and forgets its name.
     pub fn forget_file(&self) {
         self.close_with_word();
         *lock(&self.file) = LogFile::default();
         self.levels_changed();
     }
 
-    /// Gives the log file to another user, before the process becomes that user.
+    /// Changes the owner of the log file, before the process becomes another user.
     ///
     /// # Errors
     /// Those of chown(2).

@@ -1,9 +1,9 @@
-//! Levels of importance, and the places that messages go to.
+//! Log levels and destinations.
 
-/// How important a message is, the least wordy first (ovs: include/openvswitch/vlog.h).
+/// The level of a message, the most severe first (ovs: include/openvswitch/vlog.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// No message has this level: as a setting it silences.
+    /// No message has this level; as a setting it disables logging.
     Off,
     /// The program cannot go on.
     Emer,
@@ -11,9 +11,9 @@ pub enum Level {
     Err,
     /// Something is odd.
     Warn,
-    /// Worth a line in normal operation.
+    /// Useful in normal operation.
     Info,
-    /// Only of interest when looking for a fault.
+    /// Useful only for debugging.
     Dbg,
 }
 
@@ -22,7 +22,7 @@ impl Level {
     pub const ALL: [Level; 6] =
         [Level::Off, Level::Emer, Level::Err, Level::Warn, Level::Info, Level::Dbg];
 
-    /// The name, as it stands in messages.
+    /// Returns the name as it appears in messages.
     pub fn name(self) -> &'static str {
         match self {
             Level::Off => "OFF",
@@ -34,12 +34,12 @@ impl Level {
         }
     }
 
-    /// The level of that name, in any case.
+    /// Parses a name, in any case.
     pub fn from_name(name: &str) -> Option<Self> {
         Level::ALL.into_iter().find(|level| level.name().eq_ignore_ascii_case(name))
     }
 
-    /// The severity of RFC 5424 section 6.2.1.
+    /// Returns the severity of RFC 5424 section 6.2.1.
     pub fn syslog_severity(self) -> u8 {
         match self {
             Level::Off | Level::Emer => 1,
@@ -50,7 +50,7 @@ impl Level {
         }
     }
 
-    /// What the `log` crate has to let through for this level.
+    /// Returns the filter of the `log` crate that passes this level.
     pub fn filter(self) -> log::LevelFilter {
         match self {
             Level::Off | Level::Emer => log::LevelFilter::Off,
@@ -63,8 +63,8 @@ impl Level {
 }
 
 impl From<log::Level> for Level {
-    /// Open vSwitch has nothing below DBG, so that `trace` messages count as DBG here; they
-    /// never pass [`Level::filter`], because the libraries that send them send floods.
+    /// Open vSwitch has no level below DBG, so `trace` messages count as DBG; they never pass
+    /// [`Level::filter`], because the libraries that use it log far too much.
     fn from(level: log::Level) -> Self {
         match level {
             log::Level::Error => Level::Err,
@@ -75,7 +75,7 @@ impl From<log::Level> for Level {
     }
 }
 
-/// Where messages go.
+/// A destination of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Destination {
     /// The system's log.
@@ -91,7 +91,7 @@ impl Destination {
     pub const ALL: [Destination; 3] =
         [Destination::Syslog, Destination::Console, Destination::File];
 
-    /// The name.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         match self {
             Destination::Syslog => "SYSLOG",
@@ -100,25 +100,25 @@ impl Destination {
         }
     }
 
-    /// The destination of that name, in any case.
+    /// Parses a name, in any case.
     pub fn from_name(name: &str) -> Option<Self> {
         Destination::ALL.into_iter().find(|place| place.name().eq_ignore_ascii_case(name))
     }
 }
 
-/// One value for each destination.
+/// One value per destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PerDestination<T> {
-    /// For the system's log.
+    /// The value for the system's log.
     pub syslog: T,
-    /// For standard error.
+    /// The value for standard error.
     pub console: T,
-    /// For the log file.
+    /// The value for the log file.
     pub file: T,
 }
 
 impl<T> PerDestination<T> {
-    /// The value for one destination.
+    /// Returns the value for one destination.
     pub fn get(&self, destination: Destination) -> &T {
         match destination {
             Destination::Syslog => &self.syslog,
@@ -127,7 +127,7 @@ impl<T> PerDestination<T> {
         }
     }
 
-    /// The same, with each value changed.
+    /// Applies `change` to each value.
     pub fn map<U>(self, change: impl Fn(T) -> U) -> PerDestination<U> {
         PerDestination {
             syslog: change(self.syslog),
@@ -136,7 +136,7 @@ impl<T> PerDestination<T> {
         }
     }
 
-    /// Changes the value for one destination, or for all where it is None.
+    /// Sets the value for one destination, or for all if `None`.
     pub fn set(&mut self, destination: Option<Destination>, value: T)
     where
         T: Clone,

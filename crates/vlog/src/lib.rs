@@ -1,8 +1,8 @@
-//! The log, in Open vSwitch's format and under Open vSwitch's rules (ovs: lib/vlog.c).
+//! The log, with Open vSwitch's format and rules (ovs: lib/vlog.c).
 //!
-//! Code speaks through the `log` crate, with the module as the target:
-//! `log::info!(target: "bridge", "bridge {name}: added")`. [`Vlog`] takes it from there: each
-//! module has a level for each destination, each destination has a pattern.
+//! Code logs through the `log` crate, with the module as the target: `log::info!(target: "bridge", "bridge
+//! {name}: added")`. [`Vlog`] receives the messages. Each module has a level per destination, and each
+//! destination has a pattern.
 #![forbid(unsafe_code)]
 
 mod calendar;
@@ -41,7 +41,7 @@ pub struct Vlog {
     program: String,
     host: String,
     default_file: PathBuf,
-    /// How far local time is ahead of UTC at a Unix time in seconds.
+    /// Returns the offset of local time to UTC at a Unix time, both in seconds.
     utc_offset_s: fn(i64) -> i32,
     started: Instant,
     settings: RwLock<Settings>,
@@ -50,14 +50,14 @@ pub struct Vlog {
     target: RwLock<Option<syslog::UdpSender>>,
 }
 
-/// What `vlog/set` changes.
+/// The settings that `vlog/set` changes.
 #[derive(Debug)]
 struct Settings {
     modules: BTreeMap<String, Module>,
-    /// For modules not heard of yet.
+    /// Settings of modules that have not logged yet.
     others: Module,
     patterns: PerDestination<String>,
-    /// Chosen with FACILITY, already shifted.
+    /// Set by FACILITY, already shifted.
     facility: Option<u8>,
 }
 
@@ -68,14 +68,14 @@ thread_local! {
     static SUBPROGRAM: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// The facilities where FACILITY was not used: one for syslog(3), one for everything else.
+/// The default facilities: one for syslog(3), one for all other destinations.
 const LOG_DAEMON: u8 = 3 << 3;
 const LOG_LOCAL0: u8 = 16 << 3;
 
-/// Makes this the log of the process and returns it. A second call changes nothing.
+/// Installs this log for the process and returns it. A second call does nothing.
 ///
-/// `default_file` is what `--log-file` without an argument means; `utc_offset_s` says how far
-/// local time is ahead of UTC, for the patterns that want it.
+/// `default_file` is used for `--log-file` without an argument; `utc_offset_s` returns the offset of local
+/// time to UTC, for patterns with local time.
 pub fn install(
     program: &str,
     default_file: PathBuf,
@@ -88,24 +88,24 @@ pub fn install(
         }
         vlog
     });
-    // It fails where it was done before, and that is as good.
+    // It fails only if a logger is installed already.
     let _ = log::set_logger(vlog);
     log::set_max_level(vlog.widest_level().filter());
     vlog
 }
 
-/// The log of the process, once [`install`] was called.
+/// Returns the log of the process, if [`install`] was called.
 pub fn installed() -> Option<&'static Vlog> {
     INSTALLED.get()
 }
 
-/// Names this thread in its messages; None for the name that the thread was started with.
+/// Sets this thread's name in messages; `None` restores the name with which it was started.
 pub fn set_subprogram(name: Option<&str>) {
     SUBPROGRAM.set(name.map(String::from));
 }
 
 impl Vlog {
-    /// A log with Open vSwitch's settings at the start: INFO everywhere, and no log file.
+    /// A log with Open vSwitch's initial settings: INFO everywhere, no log file.
     pub fn new(program: &str, default_file: PathBuf, utc_offset_s: fn(i64) -> i32) -> Self {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let known = module::KNOWN.iter().map(|name| ((*name).to_owned(), Module::default()));
@@ -127,11 +127,11 @@ impl Vlog {
         }
     }
 
-    /// Follows the logging options of the command line.
+    /// Applies the logging options of the command line.
     ///
     /// # Errors
-    /// The first option that cannot be followed. As in Open vSwitch, a default log file that
-    /// cannot be opened is no error: a warning says so.
+    /// The first invalid option. As in Open vSwitch, a default log file that cannot be opened is not an error
+    /// but a warning.
     pub fn apply(&self, options: &[LogOption]) -> Result<(), LogError> {
         for option in options {
             match option {
@@ -146,7 +146,7 @@ impl Vlog {
                     }
                 }
                 LogOption::SyslogMethod(text) => match syslog::Method::parse(text) {
-                    // Only the first method counts (ovs: vlog_set_syslog_method).
+                    // Only the first method takes effect (ovs: vlog_set_syslog_method).
                     Some(method) if read(&self.syslog).is_none() => self.set_syslog(Some(method)),
                     Some(_) => {}
                     None => return Err(LogError::SyslogMethod(text.clone())),
@@ -161,10 +161,10 @@ impl Vlog {
         Ok(())
     }
 
-    /// Changes levels, a pattern or the facility, as one argument of `vlog/set` says.
+    /// Changes levels, a pattern or the facility, as given in one argument of `vlog/set`.
     ///
     /// # Errors
-    /// The word that was not understood.
+    /// The invalid word.
     pub fn set(&self, spec: &str) -> Result<(), SpecError> {
         let known = |word: &str| self.module_name(word).is_some();
         match Spec::parse(spec, known)? {
@@ -192,8 +192,7 @@ impl Vlog {
         self.levels_changed();
     }
 
-    /// Sets whether repeated messages are held back: those of one module, or of all. False where
-    /// there is no module of that name.
+    /// Enables or disables rate limits of one module, or of all. Returns false for an unknown module.
     #[must_use]
     pub fn set_rate_limits(&self, module: Option<&str>, honor: bool) -> bool {
         let Some(name) = module else {
@@ -205,17 +204,16 @@ impl Vlog {
         true
     }
 
-    /// Whether repeated messages of a module are held back.
+    /// Returns whether a module's messages are rate-limited.
     pub fn honors_rate_limits(&self, target: &str) -> bool {
         read(&self.settings).module(module::of_target(target)).honor_rate_limits
     }
 
-    /// Logs why the program cannot go on, and always prints it on standard error, as
-    /// `PROGRAM: TEXT`. The caller ends the program.
+    /// Logs a fatal error, and always prints it to standard error as `PROGRAM: TEXT`. The caller exits.
     pub fn fatal(&self, module: &str, text: &str) {
         let name = module::of_target(module).to_owned();
         let mut settings = write(&self.settings);
-        // Else standard error had it twice.
+        // Otherwise standard error would show it twice.
         settings.modules.entry(name).or_default().levels.console = Level::Off;
         drop(settings);
         self.message(module, Level::Emer, format_args!("{text}"));
@@ -230,7 +228,7 @@ impl Vlog {
         let unheard = !settings.modules.contains_key(name);
         drop(settings);
         if unheard {
-            // From now on `vlog/list` shows it, and `vlog/set` takes its name.
+            // From now on `vlog/list` shows the module, and `vlog/set` accepts its name.
             let mut settings = write(&self.settings);
             let others = settings.others;
             settings.modules.insert(name.to_owned(), others);
@@ -261,7 +259,7 @@ impl Vlog {
             facility: settings.facility.unwrap_or(LOG_LOCAL0),
         };
         let mut line = String::with_capacity(256);
-        // What cannot be written is lost: there is nowhere to say so.
+        // A failure to write cannot be reported anywhere.
         if wanted.console {
             pattern::format(&settings.patterns.console, &message, &mut line);
             line.push('\n');
@@ -304,13 +302,13 @@ impl Vlog {
         *write(&self.syslog) = Some(method.unwrap_or_default());
     }
 
-    /// A module's name as it is spelt here, from a name in any case.
+    /// Returns a module's name in its usual spelling, from a name in any case.
     fn module_name(&self, name: &str) -> Option<String> {
         let settings = read(&self.settings);
         settings.modules.keys().find(|known| known.eq_ignore_ascii_case(name)).cloned()
     }
 
-    /// The level that some module has for some destination in use.
+    /// Returns the most verbose level that any module has for a destination in use.
     fn widest_level(&self) -> Level {
         let to_file = lock(&self.file).open.is_some();
         let settings = read(&self.settings);
@@ -323,7 +321,7 @@ impl Vlog {
         levels.max().unwrap_or(Level::Off)
     }
 
-    /// Lets the `log` crate skip what no destination wants, before it is even put into words.
+    /// Makes the `log` crate skip messages for which no destination is configured, before they are formatted.
     fn levels_changed(&self) {
         if installed().is_some_and(|installed| std::ptr::eq(installed, self)) {
             log::set_max_level(self.widest_level().filter());
@@ -357,7 +355,7 @@ impl Settings {
     }
 }
 
-/// The name of this thread; empty for the main one.
+/// Returns the name of this thread; empty for the main thread.
 fn subprogram() -> String {
     let chosen = SUBPROGRAM.with_borrow(Clone::clone);
     chosen.unwrap_or_else(|| match std::thread::current().name() {
@@ -366,7 +364,7 @@ fn subprogram() -> String {
     })
 }
 
-// A thread that panicked while it logged leaves nothing half done that matters.
+// Every critical section leaves consistent data, so a poisoned lock may be used.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,10 +1,10 @@
-//! What `vlog/list` and `vlog/list-pattern` print.
+//! The output of `vlog/list` and `vlog/list-pattern`.
 
 use super::{Destination, Level, Vlog, read, syslog};
 use std::fmt::Write;
 
 impl Vlog {
-    /// The words of `vlog/list`.
+    /// Returns the output of `vlog/list`.
     pub fn list(&self) -> String {
         let mut out = String::from(concat!(
             "                 console    syslog    file\n",
@@ -22,7 +22,7 @@ impl Vlog {
         out
     }
 
-    /// The words of `vlog/list-pattern`.
+    /// Returns the output of `vlog/list-pattern`.
     pub fn list_patterns(&self) -> String {
         let mut out = String::from(concat!(
             "         prefix                            format\n",

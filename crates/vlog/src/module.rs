@@ -1,13 +1,13 @@
-//! Modules: the parts of the program whose messages can be turned up and down one by one.
+//! Modules: parts of the program with log levels of their own.
 
 use super::level::{Level, PerDestination};
 
-/// How one module is listened to.
+/// The log settings of one module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Module {
-    /// The least important level that goes to each destination.
+    /// The most verbose level that goes to each destination.
     pub levels: PerDestination<Level>,
-    /// Whether messages that repeat are held back.
+    /// Whether rate limits apply.
     pub honor_rate_limits: bool,
 }
 
@@ -20,9 +20,9 @@ impl Default for Module {
     }
 }
 
-/// The names that `ovs-vswitchd` 3.1 knows from its start. Scripts set levels by these names
-/// before any message was sent, and a name that is not known is an error, so all are known here
-/// whether or not our part of that name ever speaks.
+/// The modules that `ovs-vswitchd` 3.1 knows from its start. Scripts set levels by these names before any
+/// message is logged, and an unknown name is an error, so all are known here even if this program never logs
+/// under them.
 #[rustfmt::skip]
 pub const KNOWN: &[&str] = &[
     "backtrace", "bfd", "bond", "bridge", "bundle", "bundles", "cfm", "collectors",
@@ -48,10 +48,10 @@ pub const KNOWN: &[&str] = &[
     "vlog", "vswitchd",
 ];
 
-/// The module that a `log` target names.
+/// Returns the module of a `log` target.
 ///
-/// A target without `::` is a module's name. A path of Rust modules counts as the last of its
-/// parts that is a known name (`control::reconnect` is `reconnect`), else as its crate.
+/// A target without `::` is a module's name. For a path of Rust modules it is the last component that is a
+/// known name (`control::reconnect` is `reconnect`), or otherwise the crate.
 pub fn of_target(target: &str) -> &str {
     if !target.contains("::") {
         return target;

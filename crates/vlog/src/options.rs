@@ -1,13 +1,13 @@
-//! What the command line says of the log.
+//! Logging options of the command line.
 
 use super::SpecError;
 use std::io;
 use std::path::PathBuf;
 
-/// One logging option of the command line. They take effect in the order in which they stand.
+/// One logging option. Options take effect in the order of the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogOption {
-    /// `-vSPEC`, `--verbose=SPEC`; without SPEC everything is logged.
+    /// `-vSPEC`, `--verbose=SPEC`; without SPEC all levels are logged.
     Verbose(Option<String>),
     /// `--log-file[=FILE]`.
     LogFile(Option<PathBuf>),
@@ -17,7 +17,7 @@ pub enum LogOption {
     SyslogTarget(String),
 }
 
-/// Why a logging option cannot be followed; the texts are Open vSwitch's.
+/// Why a logging option is invalid; the texts are Open vSwitch's.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // Each message says it.
 pub enum LogError {

@@ -1,53 +1,53 @@
-//! Patterns: what a line of the log looks like (ovs-appctl(8), "vlog/set PATTERN").
+//! Patterns: the format of a log line (ovs-appctl(8), "vlog/set PATTERN").
 
 use super::calendar::Date;
 use super::level::{Level, PerDestination};
 use std::fmt::Write;
 
-/// The patterns that Open vSwitch begins with (ovs: include/openvswitch/vlog.h).
+/// Open vSwitch's default patterns (ovs: include/openvswitch/vlog.h).
 pub const DEFAULTS: PerDestination<&str> = PerDestination {
     syslog: "ovs|%05N|%c%T|%p|%m",
     console: "%D{%Y-%m-%dT%H:%M:%SZ}|%05N|%c%T|%p|%m",
     file: "%D{%Y-%m-%dT%H:%M:%S.###Z}|%05N|%c%T|%p|%m",
 };
 
-/// What goes to `--syslog-target`, in the form of RFC 5424: the text after the byte order mark.
+/// The RFC 5424 format for `--syslog-target`; the text follows the byte order mark.
 pub const RFC_5424: &str = "<%B>1 %D{%Y-%m-%dT%H:%M:%S.###Z} %E %A %P %c - \u{feff}%m";
 
-/// The date where a pattern gives no format for it.
+/// The date format of a pattern that gives none.
 const DEFAULT_DATE: &str = "%Y-%m-%d %H:%M:%S.###";
 
-/// The widest field. Only a mistyped pattern asks for more.
+/// Maximum field width. Only a mistyped pattern exceeds it.
 const MAX_WIDTH: usize = 1024;
 
-/// One message, with everything that a pattern can ask for.
+/// One message with the values that a pattern can show.
 #[derive(Debug, Clone)]
 pub struct Message<'a> {
-    /// The module that speaks.
+    /// The module that logged it.
     pub module: &'a str,
-    /// How important it is.
+    /// Its level.
     pub level: Level,
-    /// What it says.
+    /// Its text.
     pub text: &'a str,
-    /// The how manieth message of its thread, from 1.
+    /// Its number within its thread, from 1.
     pub number: u32,
-    /// The thread, or empty for the main thread.
+    /// The thread's name; empty for the main thread.
     pub subprogram: &'a str,
-    /// The program.
+    /// The program's name.
     pub program: &'a str,
-    /// The machine.
+    /// The host's name.
     pub host: &'a str,
-    /// Milliseconds since 1970 began.
+    /// Milliseconds since the start of 1970.
     pub unix_ms: i64,
-    /// How far local time is ahead of UTC, in seconds.
+    /// Offset of local time to UTC, in seconds.
     pub utc_offset_s: i32,
-    /// Milliseconds since the program began.
+    /// Milliseconds since the program started.
     pub running_ms: u64,
     /// The syslog facility, already shifted.
     pub facility: u8,
 }
 
-/// Appends `message` to `out` as `pattern` says; no end of line is added.
+/// Appends `message` to `out` in the format `pattern`, without a newline.
 pub fn format(pattern: &str, message: &Message<'_>, out: &mut String) {
     let mut rest = pattern;
     while let Some(at) = rest.find('%') {
@@ -57,8 +57,8 @@ pub fn format(pattern: &str, message: &Message<'_>, out: &mut String) {
     out.push_str(rest);
 }
 
-/// Appends the field whose specification, without its percent sign, begins `spec`; returns what
-/// stands behind it.
+/// Appends the field whose specification, without its percent sign, `spec` begins with. Returns the rest of
+/// the pattern.
 fn field<'p>(spec: &'p str, message: &Message<'_>, out: &mut String) -> &'p str {
     let (left, spec) = spec.strip_prefix('-').map_or((false, spec), |rest| (true, rest));
     let (pad, spec) = spec.strip_prefix('0').map_or((' ', spec), |rest| ('0', rest));
@@ -83,7 +83,7 @@ fn field<'p>(spec: &'p str, message: &Message<'_>, out: &mut String) -> &'p str 
     rest
 }
 
-/// The argument in braces of the conversions that take one, and what stands behind it.
+/// Returns the argument in braces of the conversions that take one, and the rest.
 fn braces(conversion: char, rest: &str) -> (Option<&str>, &str) {
     match rest.strip_prefix('{') {
         Some(inside) if matches!(conversion, 'c' | 'd' | 'D') => match inside.split_once('}') {

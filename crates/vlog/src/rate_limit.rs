@@ -1,10 +1,10 @@
-//! Holding back messages that repeat.
+//! Rate limits for repeated messages.
 
 use super::{Level, Vlog, lock};
 use base::Instant;
 use std::sync::Mutex;
 
-/// Lets through a number of messages a minute, and says now and then how many it held back.
+/// Admits a number of messages per minute, and logs now and then how many it suppressed.
 ///
 /// ```ignore
 /// static LIMIT: RateLimit = RateLimit::new(5, 5);
@@ -14,14 +14,14 @@ use std::sync::Mutex;
 /// ```
 #[derive(Debug)]
 pub struct RateLimit {
-    /// Tokens earned each millisecond.
+    /// Tokens earned per millisecond.
     rate: u64,
-    /// The most tokens that can be saved.
+    /// Maximum number of tokens.
     burst: u64,
     state: Mutex<State>,
 }
 
-/// What one message costs: a token a millisecond is then a message a minute (ovs:
+/// Tokens per message: one token per millisecond is then one message per minute (ovs:
 /// include/openvswitch/vlog.h).
 const MESSAGE_TOKENS: u64 = 60_000;
 
@@ -32,7 +32,7 @@ struct State {
     dropped: Option<Dropped>,
 }
 
-/// The messages held back since one was let through.
+/// The messages suppressed since the last one was admitted.
 #[derive(Debug, Clone, Copy)]
 struct Dropped {
     count: u32,
@@ -41,7 +41,7 @@ struct Dropped {
 }
 
 impl RateLimit {
-    /// Lets through `per_minute` messages a minute, and `burst` at once.
+    /// Admits `per_minute` messages per minute, and `burst` at once.
     pub const fn new(per_minute: u32, burst: u32) -> Self {
         RateLimit {
             rate: per_minute as u64,
@@ -50,8 +50,7 @@ impl RateLimit {
         }
     }
 
-    /// Whether a message may be logged now. Where messages were held back before, this logs how
-    /// many.
+    /// Returns whether a message may be logged now. If messages were suppressed before, logs their number.
     pub fn admits(&self, target: &str, level: log::Level, now: Instant) -> bool {
         let Some(vlog) = super::installed() else { return true };
         self.admits_to(vlog, target, level, now)
@@ -82,7 +81,7 @@ impl RateLimit {
 }
 
 impl State {
-    /// Takes the tokens of one message, if they are there. (ovs: lib/token-bucket.c)
+    /// Takes the tokens of one message, if there are enough (ovs: lib/token-bucket.c).
     fn withdraw(&mut self, rate: u64, burst: u64, now: Instant) -> bool {
         if self.tokens < MESSAGE_TOKENS {
             let earned = match self.last_fill {
@@ -133,7 +132,7 @@ mod tests {
         let limit = RateLimit::new(6, 2);
         let admits =
             |ms: u64| limit.admits_to(&vlog, "bridge", log::Level::Warn, Instant::from_millis(ms));
-        // Six a minute is one in ten seconds.
+        // Six per minute are one in ten seconds.
         let times = [1, 1, 1, 5_000, 10_001, 10_002, 13_000, 20_001, 20_002, 200_000];
         let expect = [true, true, false, false, true, false, false, true, false, true];
         assert_eq!(times.map(admits), expect);

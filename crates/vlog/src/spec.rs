@@ -1,15 +1,15 @@
-//! The words that change what is logged: `-vSPEC` and `vlog/set` (ovs: lib/vlog.c).
+//! Log specifications: the arguments of `-vSPEC` and `vlog/set` (ovs: lib/vlog.c).
 
 use super::level::{Destination, Level};
 
-/// What one specification asks for.
+/// A parsed specification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Spec {
-    /// `PATTERN:destination:pattern`; no destination means all.
+    /// `PATTERN:destination:pattern`; `None` means all destinations.
     Pattern(Option<Destination>, String),
-    /// `FACILITY:name`: the facility number, shifted as syslog(3) wants it.
+    /// `FACILITY:name`: the facility number, shifted as in syslog(3).
     Facility(u8),
-    /// `module:destination:level` in any order, each left out meaning all, all and `dbg`.
+    /// `module:destination:level` in any order; omitted parts mean all modules, all destinations and `dbg`.
     Levels {
         /// The module, as written.
         module: Option<String>,
@@ -20,7 +20,7 @@ pub enum Spec {
     },
 }
 
-/// Why a specification was refused; the texts are Open vSwitch's.
+/// Why a specification is invalid; the texts are Open vSwitch's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)] // Each message says it.
 pub enum SpecError {
@@ -40,7 +40,7 @@ pub enum SpecError {
     Unknown(String),
 }
 
-/// RFC 5424 section 6.2.1, under the names that Open vSwitch takes; the number is the place.
+/// Facilities of RFC 5424 section 6.2.1 with Open vSwitch's names, indexed by number.
 const FACILITIES: [&str; 24] = [
     "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "clock", "", "ftp",
     "ntp", "audit", "alert", "clock2", "local0", "local1", "local2", "local3", "local4", "local5",
@@ -48,10 +48,10 @@ const FACILITIES: [&str; 24] = [
 ];
 
 impl Spec {
-    /// Reads a specification. `is_module` says which words name a module.
+    /// Parses a specification. `is_module` returns whether a word names a module.
     ///
     /// # Errors
-    /// The first word that does not fit.
+    /// The first invalid word.
     pub fn parse(text: &str, is_module: impl Fn(&str) -> bool) -> Result<Self, SpecError> {
         let (first, rest) = word(text);
         if first.eq_ignore_ascii_case("PATTERN") {
@@ -83,7 +83,7 @@ impl Spec {
 
 const SEPARATORS: [char; 4] = [' ', ',', ':', '\t'];
 
-/// The first word, and what stands behind the one separator that ends it.
+/// Returns the first word, and the rest after the separator that ends it.
 fn word(text: &str) -> (&str, &str) {
     let text = text.trim_start_matches(SEPARATORS);
     text.split_once(SEPARATORS).unwrap_or((text, ""))

@@ -11,23 +11,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The port of RFC 5426.
 const SYSLOG_PORT: u16 = 514;
 
-/// How messages reach the system's log (`--syslog-method`).
+/// How messages are sent to the system's log (`--syslog-method`).
 #[derive(Debug)]
 pub enum Method {
-    /// They do not.
+    /// Not at all.
     Null,
-    /// As syslog(3) of the C library does it: to `/dev/log`, with date and program.
+    /// Like syslog(3) of the C library: to `/dev/log`, with date and program.
     Libc(UnixSender),
-    /// To a socket in the file system, bare.
+    /// To a Unix domain socket, without a prefix.
     Unix(UnixSender),
-    /// To `host:port`, bare.
+    /// To `host:port`, without a prefix.
     Udp(UdpSender),
 }
 
 impl Method {
-    /// Reads the argument of `--syslog-method`: `null`, `libc`, `unix:FILE` or `udp:HOST:PORT`.
-    /// None where it is none of these. A socket that cannot be reached yet is no error: it is
-    /// tried again with every message, as syslog(3) does.
+    /// Parses the argument of `--syslog-method`: `null`, `libc`, `unix:FILE` or `udp:HOST:PORT`. Returns
+    /// `None` for anything else. An unreachable socket is not an error: every message tries again, as
+    /// syslog(3) does.
     pub fn parse(text: &str) -> Option<Self> {
         match text.split_once(':') {
             None if text == "null" => Some(Method::Null),
@@ -38,7 +38,7 @@ impl Method {
         }
     }
 
-    /// What stands before each message, as a pattern (`vlog/list-pattern`).
+    /// Returns the prefix of each message, as a pattern (`vlog/list-pattern`).
     pub fn prefix(&self) -> &'static str {
         match self {
             Method::Null => "",
@@ -67,7 +67,7 @@ impl Default for Method {
     }
 }
 
-/// Sends datagrams to a socket in the file system.
+/// Sends datagrams to a Unix domain socket.
 #[derive(Debug)]
 pub struct UnixSender {
     path: PathBuf,
@@ -76,13 +76,13 @@ pub struct UnixSender {
 }
 
 impl UnixSender {
-    /// A sender to the socket `path`, which need not be there yet.
+    /// A sender to the socket `path`, which need not exist yet.
     pub fn new<P: AsRef<Path>>(path: P) -> Self {
         let path = path.as_ref().to_path_buf();
         UnixSender { path, socket: Mutex::new(None), fits: Fits::default() }
     }
 
-    /// Sends, connecting anew once where the receiver went away; what cannot be sent is lost.
+    /// Sends a datagram, and reconnects once if the receiver went away. Failures are ignored.
     pub fn send(&self, bytes: &[u8]) {
         let mut place = self.socket.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         for _ in 0..2 {
@@ -98,7 +98,7 @@ impl UnixSender {
 
     fn connect(&self) -> io::Result<UnixDatagram> {
         let socket = UnixDatagram::unbound()?;
-        // A log that is not read must not stop the switch.
+        // A log daemon that does not read must not block the switch.
         socket.set_nonblocking(true)?;
         socket.connect(&self.path)?;
         Ok(socket)
@@ -113,13 +113,12 @@ pub struct UdpSender {
 }
 
 impl UdpSender {
-    /// A sender to `HOST:PORT`, or `HOST` at `default_port`. One that cannot be reached swallows
-    /// its messages.
+    /// A sender to `HOST:PORT`, or to `HOST` at `default_port`. Messages to an unreachable host are lost.
     pub fn new(target: &str, default_port: u16) -> Self {
         UdpSender { socket: UdpSender::connect(target, default_port).ok(), fits: Fits::default() }
     }
 
-    /// Sends; what cannot be sent is lost.
+    /// Sends a datagram. Failures are ignored.
     pub fn send(&self, bytes: &[u8]) {
         if let Some(socket) = &self.socket {
             let _ = self.fits.send(bytes, |part| socket.send(part));
@@ -138,8 +137,8 @@ impl UdpSender {
     }
 }
 
-/// The longest datagram that went through; longer ones are cut, after Open vSwitch's way of
-/// trying twentieths less (ovs: lib/syslog-direct.c).
+/// Length of the longest datagram that was accepted; longer messages are cut. As in Open vSwitch, the length
+/// is reduced by a twentieth until a datagram is accepted (ovs: lib/syslog-direct.c).
 #[derive(Debug)]
 struct Fits(AtomicUsize);
 

@@ -1,4 +1,4 @@
-//! The other end of the control socket: asks a running switch, as `ovs-appctl` does.
+//! The client's end of the control socket: sends commands to a running switch, as `ovs-appctl` does.
 
 use crate::{Directories, PROGRAM};
 use serde_json::{Value, json};
@@ -6,32 +6,32 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-/// Why a switch does not answer.
+/// Why a command has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// There is none.
+    /// No switch listens there.
     #[error("{}: {source}; is a switch running? name its control socket with --target", path.display())]
     Unreachable {
-        /// Where it was looked for.
+        /// The path of the socket.
         path: PathBuf,
-        /// What is there.
+        /// The system's error.
         source: io::Error,
     },
-    /// There are several, or none, and no pidfile says which is meant.
+    /// There is no pidfile, and not exactly one control socket.
     #[error("{}: {found}; name the switch's control socket with --target", run.display())]
     NotTheOnly {
         /// The run directory.
         run: PathBuf,
-        /// What is there.
+        /// What was found instead of one switch.
         found: String,
     },
-    /// The connection broke, or what was to be printed could not be.
+    /// The connection failed, or the output could not be written.
     #[error("the switch's control socket: {0}")]
     Io(#[from] io::Error),
-    /// It speaks another language.
+    /// The answer is not JSON-RPC.
     #[error("the switch's answer cannot be read: {0}")]
     Json(#[from] serde_json::Error),
-    /// It says no.
+    /// The switch answered with this error.
     #[error("{0}")]
     Refused(String),
 }
@@ -43,11 +43,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to the control socket `target`; without one, to the switch whose pidfile lies in the run
-    /// directory, or else to the only one that has its control socket there.
+    /// Connects to the control socket `target`. Without one, it connects to the switch of the pidfile in the
+    /// run directory, or to the only one with a control socket there.
     ///
     /// # Errors
-    /// There is no such switch, or there are several.
+    /// No switch listens there, or there are several.
     pub fn connect(
         target: Option<&Path>,
         directories: &Directories,
@@ -65,10 +65,10 @@ impl Client {
         Ok(Client { stream, asked: 0 })
     }
 
-    /// Asks one command (JSON-RPC 1.0, as `ovs-appctl` does).
+    /// Sends a command and returns the answer (JSON-RPC 1.0, as `ovs-appctl` does).
     ///
     /// # Errors
-    /// The switch refuses, or is gone.
+    /// The switch answered with an error, or the connection failed.
     pub fn ask(&mut self, command: &str, words: &[String]) -> Result<String, ClientError> {
         self.asked += 1;
         let request = json!({"id": self.asked, "method": command, "params": words});
@@ -84,13 +84,13 @@ impl Client {
     }
 }
 
-/// A connection to the switch that the pidfile tells, if it runs.
+/// Connects to the switch of the pidfile, if it runs.
 fn with_pidfile(run: &Path) -> Option<UnixStream> {
     let pid = std::fs::read_to_string(run.join(format!("{PROGRAM}.pid"))).ok()?;
     UnixStream::connect(run.join(format!("{PROGRAM}.{}.ctl", pid.trim()))).ok()
 }
 
-/// A connection to the only switch that listens in the run directory.
+/// Connects to the only switch that listens in the run directory.
 fn the_only_one(run: &Path) -> Result<UnixStream, ClientError> {
     let not_the_only = |found: String| Err(ClientError::NotTheOnly { run: run.to_owned(), found });
     let entries = match std::fs::read_dir(run) {
@@ -102,7 +102,7 @@ fn the_only_one(run: &Path) -> Result<UnixStream, ClientError> {
         .filter(|name| name.starts_with(&format!("{PROGRAM}.")) && name.ends_with(".ctl"))
         .collect();
     names.sort();
-    // Sockets of processes that are gone refuse.
+    // Stale sockets refuse connections.
     let mut running: Vec<(String, UnixStream)> = Vec::new();
     for name in names {
         if let Ok(stream) = UnixStream::connect(run.join(&name)) {
@@ -120,7 +120,7 @@ fn the_only_one(run: &Path) -> Result<UnixStream, ClientError> {
     }
 }
 
-/// One JSON value off a stream.
+/// Reads one JSON value from a stream.
 fn read_value(stream: &mut impl Read) -> Result<Value, ClientError> {
     let mut values = serde_json::Deserializer::from_reader(stream).into_iter::<Value>();
     match values.next() {

@@ -1,12 +1,12 @@
-//! Who is connected to the control socket. Where as many are as may be, the one that has asked
-//! nothing for longest gives way to the next.
+//! The clients connected to the control socket. At the limit, the client that has been idle longest is
+//! disconnected for a new one.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-/// Clients served at once.
+/// Most clients that are served at once.
 pub(super) const CLIENTS: usize = 128;
 
 /// The clients that are connected.
@@ -16,25 +16,25 @@ pub(super) struct Clients(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     table: Mutex<Table>,
-    /// Told when a client goes or has its answer.
+    /// Notified when a client leaves or has received its answer.
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Table {
     by_number: BTreeMap<u64, Client>,
-    /// How often a client came or had its answer.
+    /// Incremented when a client connects or has received its answer.
     turn: u64,
 }
 
 #[derive(Debug)]
 struct Client {
-    /// Since which turn it asks nothing; None while it waits for an answer or reads one.
+    /// The `turn` since which it is idle; `None` while it waits for an answer or reads one.
     idle_since: Option<u64>,
     task: Option<AbortHandle>,
 }
 
-/// A client's place, which is free again when this goes.
+/// A client's place, which is released on drop.
 #[derive(Debug)]
 pub(super) struct Place {
     clients: Clients,
@@ -42,8 +42,8 @@ pub(super) struct Place {
 }
 
 impl Clients {
-    /// A place for a client that has connected. Where all are taken, the client that has asked nothing
-    /// for longest is disconnected; where none can be, this waits.
+    /// Returns a place for a new client. If all are taken, it disconnects the client that has been idle
+    /// longest; if none is idle, it waits.
     pub async fn enter(&self) -> Place {
         loop {
             let changed = self.0.changed.notified();
@@ -71,7 +71,7 @@ impl Clients {
 }
 
 impl Table {
-    /// Disconnects the client that is idle for longest; None where none is.
+    /// Disconnects the client that has been idle longest. Returns `None` if none is idle.
     fn close_idle(&mut self) -> Option<()> {
         let idle = self.by_number.iter().filter_map(|(number, client)| {
             client.task.as_ref()?;
@@ -89,19 +89,19 @@ impl Table {
 }
 
 impl Place {
-    /// The task that serves the client, as [`Self::number`] names it.
+    /// Registers the task that serves the client `number`.
     pub fn served_by(clients: &Clients, number: u64, task: AbortHandle) {
         if let Some(client) = clients.table().by_number.get_mut(&number) {
             client.task = Some(task);
         }
     }
 
-    /// What the client is known by.
+    /// Returns the client's number.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// The client asks nothing from now on, or asks something.
+    /// Sets whether the client is idle.
     pub fn set_idle(&self, is_idle: bool) {
         let mut table = self.clients.table();
         table.turn += 1;

@@ -1,10 +1,10 @@
-//! The commands that the program knows.
+//! The table of commands.
 
 use super::{Call, Reply};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Commands by name, for a program whose state is a `C`.
+/// Commands by name, for a program with the state `C`.
 #[derive(Debug)]
 pub struct Commands<C> {
     version: String,
@@ -20,24 +20,24 @@ struct Command<C> {
 
 type Handler<C> = Box<dyn Fn(&mut C, &[String]) -> Reply>;
 
-/// The two commands that every program has, which ask about the commands themselves.
+/// The two commands about the commands themselves, which every program has.
 const LIST: &str = "list-commands";
 const VERSION: &str = "version";
 
 impl<C> Commands<C> {
-    /// The commands `list-commands` and `version`, the latter answering `version`.
+    /// A table with `list-commands` and `version`; the latter answers `version`.
     pub fn new(version: &str) -> Self {
         let mut commands = Commands { version: version.to_owned(), by_name: BTreeMap::new() };
         for name in [LIST, VERSION] {
-            // `run` answers these, because a handler cannot see the table it stands in.
+            // `run` answers these, because a handler has no access to the table.
             commands.add(name, "", 0, 0, |_, _| Reply::done());
         }
         commands
     }
 
-    /// Adds a command that takes `min_args` to `max_args` arguments. `usage` names them, for
-    /// `list-commands`. `handler` gives a [`Reply`], or a text, or a text or an error's text. A
-    /// later command takes the place of an earlier one of its name.
+    /// Adds a command with `min_args` to `max_args` arguments. `list-commands` prints `usage`. `handler`
+    /// returns a [`Reply`], a text, or a `Result` of a text or an error's text. A later command replaces an
+    /// earlier one with the same name.
     pub fn add<H, R>(
         &mut self,
         name: &'static str,
@@ -53,7 +53,7 @@ impl<C> Commands<C> {
         self.by_name.insert(name, Command { usage, min_args, max_args, handler });
     }
 
-    /// Runs the command of a client and answers the client.
+    /// Runs a client's command and answers it.
     pub fn answer(&self, context: &mut C, call: Call) {
         let args: Option<Vec<String>> = call.args.iter().cloned().collect();
         let reply = match (self.check(&call.name, call.args.len()), args) {
@@ -66,7 +66,7 @@ impl<C> Commands<C> {
         call.answer(reply);
     }
 
-    /// Runs a command, such as one given in a test.
+    /// Runs a command and returns its reply.
     pub fn run(&self, context: &mut C, name: &str, args: &[String]) -> Reply {
         match (self.check(name, args.len()), name) {
             (Err(error), _) => Reply::Error(error),
@@ -76,7 +76,7 @@ impl<C> Commands<C> {
         }
     }
 
-    /// The command, if it is one and takes that many arguments.
+    /// Returns the command, or an error if it is unknown or takes another number of arguments.
     fn check(&self, name: &str, count: usize) -> Result<&Command<C>, String> {
         let Some(command) = self.by_name.get(name) else {
             return Err(format!(
@@ -94,7 +94,7 @@ impl<C> Commands<C> {
         }
     }
 
-    /// Their names, in order.
+    /// Returns the names in alphabetical order.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.by_name.keys().copied()
     }
@@ -109,8 +109,8 @@ impl<C> Commands<C> {
     }
 }
 
-/// Adds `exit [--cleanup]`. `exit` is told whether `--cleanup` stands there; it makes the main
-/// loop end, and answers by itself.
+/// Adds `exit [--cleanup]`. The second argument of `exit` is whether `--cleanup` was given; it ends the main
+/// loop, and returns the reply.
 pub fn add_exit<C, H>(commands: &mut Commands<C>, exit: H)
 where
     H: Fn(&mut C, bool) -> Reply + 'static,

@@ -1,7 +1,7 @@
 //! One client: JSON-RPC 1.0 in, JSON-RPC 1.0 out.
 //!
-//! A request is read whole, handed over, and answered before the next is looked at, as in Open
-//! vSwitch. Anything that is no request ends the connection without a reply.
+//! As in Open vSwitch, a request is read whole, passed to the main loop, and answered before the next is
+//! read. Anything else than a request closes the connection without a reply.
 
 use super::clients::Place;
 use super::{Call, Parts, Reply};
@@ -13,54 +13,54 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 
-/// The longest request that is read. The arguments of a command line are far shorter.
+/// Longest request that is accepted. The arguments of a command line are far shorter.
 pub(super) const REQUEST_BYTES: usize = 4 << 20;
 
-/// How long a client may leave its answer lying.
+/// How long a client may take to read a part of its answer.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// An answer of as many bytes is put into JSON on a thread of its own.
+/// Answers of at least this many bytes are encoded on a separate thread.
 const LONG_ANSWER: usize = 1 << 20;
 
-/// How much of an answer is written at once, so that the timeout counts from the last progress.
+/// Bytes written at once, so that the timeout restarts with each part that the client reads.
 const WRITE_BYTES: usize = 64 << 10;
 
-/// How a connection came to its end.
+/// Why a connection ended.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum End {
-    /// The client hung up.
+    /// The client closed it.
     #[error("closed")]
     Closed,
-    /// The server is going away.
+    /// The server is closing.
     #[error("the program is exiting")]
     Exiting,
-    /// The bytes are no JSON-RPC.
+    /// The bytes are not JSON-RPC.
     #[error("{0}")]
     Malformed(#[from] ovsdb::Error),
-    /// They are JSON-RPC, but no request.
+    /// They are JSON-RPC, but not a request.
     #[error("received unexpected {0} message")]
     Unexpected(&'static str),
-    /// A request whose arguments are no array.
+    /// A request whose parameters are not an array.
     #[error("received bad JSON-RPC message: params must be an array")]
     Params,
     /// The socket failed.
     #[error("{}", base::reason(.0))]
     Io(#[from] std::io::Error),
-    /// The client does not read.
+    /// The client does not read its answer.
     #[error("the client did not read its reply for {} s", WRITE_TIMEOUT.as_secs())]
     Slow,
 }
 
-/// Where connections hand their calls over.
+/// The queue of calls to the main loop.
 #[derive(Debug, Clone)]
 pub(super) struct Desk {
-    /// To the main loop.
+    /// Sends calls to the main loop.
     pub calls: mpsc::Sender<Call>,
-    /// One permit is taken from the moment a call is handed over until its reply is written.
+    /// One permit is held from the moment a call is queued until its reply is written.
     pub busy: Arc<Semaphore>,
 }
 
-/// Serves one client until it hangs up or errs.
+/// Serves one client until it closes the connection or makes an error.
 pub(super) async fn serve<S>(mut stream: S, desk: Desk, place: &Place) -> End
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -102,15 +102,15 @@ where
     }
 }
 
-/// What a call came to.
+/// The result of a call.
 enum Outcome {
-    /// The reply in JSON.
+    /// The encoded reply.
     Whole(String),
-    /// The request's id, and a text that is made as it is read.
+    /// The request's id, and a text that is generated as the client reads it.
     Parts(Value, Parts),
 }
 
-/// Hands a request over, and puts the answer into JSON.
+/// Passes a request to the main loop, and encodes the answer.
 async fn call(message: Message, calls: &mpsc::Sender<Call>) -> Result<Outcome, End> {
     let (name, params, id) = match message {
         Message::Request { method, params, id } => (method, params, id),
@@ -145,13 +145,13 @@ async fn call(message: Message, calls: &mpsc::Sender<Call>) -> Result<Outcome, E
     if body.len() < LONG_ANSWER {
         return Ok(Outcome::Whole(encode(&id, result)));
     }
-    // No other task on this thread waits for a dump of millions to be put into JSON.
+    // Other tasks on this thread do not wait for a large dump to be encoded.
     let encoded = tokio::task::spawn_blocking(move || encode(&id, result)).await;
     encoded.map(Outcome::Whole).map_err(|_| End::Exiting)
 }
 
-/// Writes a reply whose text comes in parts. The next part is made, on a thread beside this one, when
-/// the client has read those before, so that a client that does not read costs one part.
+/// Writes a reply whose text comes in parts. A separate thread generates each part after the client has read
+/// the previous one, so that a client that does not read costs only one part.
 async fn write_parts<S>(stream: &mut S, id: &Value, parts: Parts) -> Result<(), End>
 where
     S: AsyncWrite + Unpin,
@@ -174,7 +174,7 @@ where
     write(stream, b"\",\"error\":null}").await
 }
 
-/// A reply in Open vSwitch's order of members: a failure has no `result`.
+/// Encodes a reply with Open vSwitch's order of members: a failure has no `result`.
 fn encode(id: &Value, result: Result<String, String>) -> String {
     let text = |mut text: String| {
         if !text.is_empty() && !text.ends_with('\n') {

@@ -3,7 +3,7 @@
 use super::{Commands, Reply};
 use vlog::{Level, Vlog};
 
-/// Adds the commands `vlog/*`, which change `vlog`.
+/// Adds the commands `vlog/*` for `vlog`.
 pub fn add_commands<C>(commands: &mut Commands<C>, vlog: &'static Vlog) {
     const MANY: usize = usize::MAX;
     let spec = "{spec | PATTERN:destination:pattern}";
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn commands_answer_as_open_vswitch_does() {
         let folder = tempfile::tempdir().unwrap();
-        // A command lives as long as the program does.
+        // Commands live as long as the program, so the test leaks its log.
         let vlog = Vlog::new("ovs-vswitchd", folder.path().join("ovs-vswitchd.log"), |_| 0);
         for quiet in ["console:off", "syslog:off", "PATTERN:file:%c|%p|%m"] {
             vlog.set(quiet).unwrap();

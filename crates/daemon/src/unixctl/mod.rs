@@ -1,7 +1,7 @@
 //! The control socket that `ovs-appctl` talks to (ovs: lib/unixctl.c).
 //!
-//! A [`Server`] turns what clients send into [`Call`]s; the main loop takes them one by one and
-//! lets [`Commands`] answer, with the program's state at hand:
+//! A [`Server`] turns requests into [`Call`]s; the main loop takes them one by one and answers them with
+//! [`Commands`], which have access to the program's state:
 //!
 //! ```ignore
 //! let mut commands = Commands::new("ovs-vswitchd (Open vSwitch) 3.1.0\n");
@@ -29,62 +29,61 @@ pub use server::Server;
 
 use tokio::sync::oneshot;
 
-/// One command that a client gave, and the place for its answer.
+/// A client's command, and the channel for its answer.
 #[derive(Debug)]
 pub struct Call {
     /// The command.
     pub name: String,
-    /// Its arguments; whatever was no text is None.
+    /// Its arguments; `None` for one that is not a string.
     pub args: Vec<Option<String>>,
     reply: oneshot::Sender<Reply>,
 }
 
 impl Call {
-    /// Answers. Where the client is gone already the reply is dropped.
+    /// Sends the answer. It is dropped if the client has left.
     pub fn answer(self, reply: Reply) {
-        // The connection may have ended meanwhile.
+        // The connection may have ended.
         let _ = self.reply.send(reply);
     }
 }
 
-/// What a command answers.
+/// The reply to a command.
 #[derive(Debug)]
 #[must_use]
 pub enum Reply {
-    /// It was done; the text goes to standard output. An end of line is added where none is.
+    /// Success; `ovs-appctl` prints the text to standard output. A missing final newline is added.
     Text(String),
-    /// It was not; the text goes to standard error, and `ovs-appctl` exits with status 2.
+    /// Failure; `ovs-appctl` prints the text to standard error and exits with status 2.
     Error(String),
-    /// It takes a while: the answer comes through the [`Answer`] made with it.
+    /// The answer comes later through the [`Answer`] created with this.
     Later(Pending),
-    /// It was done, and the text is long: it is made as the client reads it.
+    /// Success with a long text, which is generated as the client reads it.
     Parts(Parts),
 }
 
-/// A text in parts that end with a line. They are made on a thread of their own.
+/// A text in parts that end with a newline, generated on a separate thread.
 pub struct Parts(Box<dyn Iterator<Item = String> + Send>);
 
-/// The client's end of an answer that comes later.
+/// The receiving end of a later answer.
 #[derive(Debug)]
 pub struct Pending(oneshot::Receiver<Result<String, String>>);
 
-/// Where a command answers later. Dropped, it answers that the command was abandoned.
+/// The sending end of a later answer. If dropped, the client is told that the command was abandoned.
 #[derive(Debug)]
 pub struct Answer(oneshot::Sender<Result<String, String>>);
 
 impl Reply {
-    /// It was done, and there is nothing to say.
+    /// Success without a text.
     pub fn done() -> Self {
         Reply::Text(String::new())
     }
 
-    /// A text that is made part by part, each when the client has read the one before.
+    /// A text generated part by part, each after the client has read the previous one.
     pub fn parts(parts: impl Iterator<Item = String> + Send + 'static) -> Self {
         Reply::Parts(Parts(Box::new(parts)))
     }
 
-    /// A reply to come, and the place to give it. The client's connection waits meanwhile; other
-    /// clients do not.
+    /// A later reply and the channel for it. The client's connection waits meanwhile; other clients do not.
     pub fn later() -> (Self, Answer) {
         let (sender, receiver) = oneshot::channel();
         (Reply::Later(Pending(receiver)), Answer(sender))
@@ -98,9 +97,9 @@ impl std::fmt::Debug for Parts {
 }
 
 impl Answer {
-    /// Gives the answer: what was done, or why it was not.
+    /// Sends the answer: a text, or an error's text.
     pub fn give(self, result: Result<String, String>) {
-        // The client may be gone.
+        // The client may have left.
         let _ = self.0.send(result);
     }
 }

@@ -1,4 +1,4 @@
-//! The server: takes clients in, and collects what they ask for.
+//! The server: accepts clients and collects their calls.
 
 use super::Call;
 use super::clients::{CLIENTS, Clients, Place};
@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use vlog::RateLimit;
 
-/// The owner and the group may ask.
+/// The owner and the group may connect.
 const SOCKET_MODE: u32 = 0o770;
 
 /// Calls that wait for the main loop; a client whose call does not fit waits.
@@ -24,7 +24,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 static LIMIT: RateLimit = RateLimit::new(5, 5);
 
-/// A listening control socket. Its file goes when this does, or when the program exits.
+/// A listening control socket. Its file is removed on drop, or when the program exits.
 #[derive(Debug)]
 pub struct Server {
     _file: ExitFile,
@@ -34,10 +34,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens at `path`. To be called inside a tokio runtime.
+    /// Listens at `path`. Must be called inside a tokio runtime.
     ///
     /// # Errors
-    /// The socket cannot be made there.
+    /// The socket cannot be created.
     pub fn bind(path: &Path) -> io::Result<Self> {
         let listener = UnixListener::from_std(listen_unix(path, SOCKET_MODE)?)?;
         let (sender, calls) = mpsc::channel(CALLS);
@@ -47,17 +47,17 @@ impl Server {
         Ok(Server { _file: ExitFile::new(path.to_path_buf()), calls, busy, accept })
     }
 
-    /// The next call of any client. It may be given up at any time without losing a call.
+    /// Waits for the next call of any client. Cancellation-safe: no call is lost.
     pub async fn next_call(&mut self) -> Call {
         match self.calls.recv().await {
             Some(call) => call,
-            // The accepting task, which holds the other end, never ends by itself.
+            // The accepting task holds the sender and never ends by itself.
             None => std::future::pending().await,
         }
     }
 
-    /// Takes no more clients, and waits a moment for the replies given so far to be written: the
-    /// one to `exit`, above all. Calls that were not answered are dropped.
+    /// Stops accepting clients, and waits briefly until the replies so far are written, above all the one to
+    /// `exit`. Unanswered calls are dropped.
     pub async fn close(mut self) {
         self.accept.abort();
         self.calls.close();
@@ -95,7 +95,7 @@ async fn accept(listener: UnixListener, desk: Desk) {
             Err(error) => {
                 let reason = base::reason(&error);
                 log::warn!(target: "unixctl", "control socket: accept failed: {reason}");
-                // Out of file descriptors, most likely: that does not pass at once.
+                // Most likely the process is out of file descriptors, which takes time to pass.
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         }

@@ -9,10 +9,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, mpsc};
 
-/// How many parts of a reply were made.
+/// Number of reply parts that were generated.
 static PARTS_MADE: AtomicU64 = AtomicU64::new(0);
 
-/// A program whose state is what it was told, and who waits for an answer.
+/// A program whose state is the commands it received and a pending answer.
 #[derive(Default)]
 struct Program {
     told: Vec<String>,
@@ -56,7 +56,7 @@ fn run<F: Future>(future: F) -> F::Output {
     runtime.block_on(limited).expect("the test hangs")
 }
 
-/// Sends `input` in pieces of `piece` bytes and hangs up on that side; gives back what came.
+/// Sends `input` in pieces of `piece` bytes and closes that direction. Returns what the server sent.
 async fn exchange(input: &[u8], piece: usize) -> (String, End) {
     let (mut client, server) = UnixStream::pair().unwrap();
     let (sender, mut calls) = mpsc::channel(4);
@@ -74,7 +74,7 @@ async fn exchange(input: &[u8], piece: usize) -> (String, End) {
         }
         let _ = client.shutdown().await;
         let mut reply = String::new();
-        // What the server did not read makes it a reset, after what it wrote.
+        // Unread input resets the connection after the server has written its reply.
         let _ = client.read_to_string(&mut reply).await;
         reply
     };
@@ -88,7 +88,7 @@ async fn exchange(input: &[u8], piece: usize) -> (String, End) {
     (reply, serving.await.unwrap())
 }
 
-/// The exchanges that were recorded with `ovs-vswitchd` 3.1.
+/// Exchanges recorded with `ovs-vswitchd` 3.1.
 #[test]
 fn replies_are_those_of_open_vswitch() {
     let version = r#""result":"ovs-vswitchd (Open vSwitch) 3.1.0\n","error":null}"#;
@@ -191,7 +191,7 @@ fn answers_may_come_later_and_others_do_not_wait() {
         assert_eq!(replies[0], r#"{"id":1,"error":"the command was abandoned\n"}"#);
         assert_eq!(replies[1], r#"{"id":1,"result":"done\n","error":null}"#);
 
-        // The reply to exit gets out although nothing runs after it.
+        // The reply to `exit` is sent although nothing runs after it.
         let exit = tokio::spawn(ask(r#"{"id":2,"method":"exit","params":["--cleanup"]}"#));
         commands.answer(&mut program, server.next_call().await);
         assert_eq!(program.exiting, Some(true));
@@ -213,7 +213,7 @@ fn clients_that_vanish_or_hold_still_harm_nobody() {
             let mut client = UnixStream::connect(&path).await.unwrap();
             client.write_all(b"{\"id\":1,").await.unwrap();
             idle.push(client);
-            // This one asks for much, and goes before it is answered.
+            // This client sends many requests and leaves before the answers.
             let mut client = UnixStream::connect(&path).await.unwrap();
             client.write_all(br#"{"id":1,"method":"big","params":["300000"]}"#).await.unwrap();
         }
@@ -246,7 +246,7 @@ fn sockets_are_for_owner_and_group_and_long_paths_work() {
     assert!(listen_unix(&folder.path().join("no/such"), 0o770).is_err());
 }
 
-/// The command as `ovs-appctl` gives it and prints its answer.
+/// Commands sent and answers printed by the real `ovs-appctl`.
 #[test]
 fn the_real_ovs_appctl_understands() {
     if std::process::Command::new("ovs-appctl").arg("--version").output().is_err() {
@@ -297,7 +297,7 @@ fn the_real_ovs_appctl_understands() {
     });
 }
 
-/// A server at work, for a client that `talk` is.
+/// Runs a server and the client `talk`.
 fn served<F: Future<Output = ()>>(talk: impl FnOnce(std::path::PathBuf) -> F) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.ctl");
@@ -333,7 +333,7 @@ fn the_client_that_asked_nothing_for_longest_gives_way() {
             assert!(ask_version(&mut client).await.contains("Open vSwitch"));
             clients.push(client);
         }
-        // The first has asked again, so that the second is idle for longest.
+        // The first client sends another request, so that the second has been idle longest.
         ask_version(&mut clients[0]).await;
         let mut one_more = UnixStream::connect(&path).await.unwrap();
         assert!(ask_version(&mut one_more).await.contains("Open vSwitch"));
@@ -368,7 +368,7 @@ fn parts_are_made_as_they_are_read() {
         let mut buffer = vec![0; 4096];
         client.read_exact(&mut buffer).await.unwrap();
         tokio::time::sleep(Duration::from_millis(200)).await;
-        // What the socket's buffers hold was made, of a gigabyte.
+        // Of a gigabyte, only as much was generated as the socket's buffers hold.
         let made = PARTS_MADE.load(Ordering::Relaxed);
         assert!((1..2000).contains(&made), "{made}");
         assert!(buffer.starts_with(br#"{"id":0,"result":"0 \"xxx"#));

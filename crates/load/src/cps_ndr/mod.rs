@@ -43,7 +43,7 @@ pub struct CpsNdrArgs {
     /// Samples before the search ends [default: as many as it takes; bisect: until interrupted]
     #[arg(short = 'i', long, value_name = "N", value_parser = whole::<u32>(1..))]
     max_iterations: Option<u32>,
-    /// Packets, and connections, that may be lost, in percent, 0 to 100
+    /// Allowed loss of packets, and of connections, in percent, 0 to 100
     #[arg(short = 'e', long, value_name = "PERCENT", default_value = "0.0", value_parser = percent)]
     error_threshold: f64,
     /// Share of UDP connections, in percent, 0 to 100
@@ -52,7 +52,7 @@ pub struct CpsNdrArgs {
     /// Requests and replies in a connection, 1 to 10000
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..=10_000))]
     num_messages: u32,
-    /// Bytes of each, 20 to 1456
+    /// Bytes of each request and reply, 20 to 1456
     #[arg(short = 's', long, value_name = "N", default_value_t = 20, value_parser = whole::<u32>(20..=1456))]
     message_size: u32,
     /// How long the server waits before each reply, in milliseconds, 0 to 500
@@ -64,7 +64,7 @@ pub struct CpsNdrArgs {
     /// Upper bound (500k, 1.2m), 100 to 2m
     #[arg(short = 'M', long, value_name = "N", default_value = "500k", value_parser = |text: &str| bounded(text, 100.0, 2e6))]
     max_cps: f64,
-    /// Most connections alive at once, 100 to 4m [default: as many as the rate makes, up to 2m]
+    /// Most connections alive at once, 100 to 4m [default: as many as the rate needs, up to 2m]
     #[arg(short = 'f', long, value_name = "N", value_parser = |text: &str| bounded(text, 100.0, 4e6))]
     max_flows: Option<f64>,
     /// Linear rise to each rate, in seconds, 0 to 20 (trex: 3 to 20)
@@ -79,16 +79,16 @@ pub struct CpsNdrArgs {
     /// Write the result to a file, as JSON
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Run the answer once more, and show where the device's busiest worker spends its time
+    /// Repeat the answer's rate once, and show where the device's busiest worker spends its time
     #[arg(long)]
     perf: bool,
-    /// Tell more
+    /// Print more detail
     #[arg(short = 'v', long)]
     verbose: bool,
-    /// How the answer is searched for
+    /// The search method
     #[arg(long, value_enum, default_value_t = SearchKind::Confirmed)]
     search: SearchKind,
-    /// The search ends when its bounds are so close, in percent of the upper one
+    /// The search ends when its bounds are this close, in percent of the upper one
     #[arg(long, value_name = "PERCENT", default_value = "1", value_parser = percent)]
     precision: f64,
     /// Loss ratios in percent that --search mlr looks for, besides --error-threshold
@@ -97,10 +97,10 @@ pub struct CpsNdrArgs {
     /// Share of samples that may lose more than a goal allows, in percent (mlr)
     #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = below_all)]
     exceed_ratio: f64,
-    /// Samples that a rate is decided by at most (mlr)
+    /// Most samples that decide a rate (mlr)
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole::<u32>(1..=1000))]
     goal_samples: u32,
-    /// Who makes the connections; with trex, --server is the host of a TRex server (localhost)
+    /// What makes the connections; with trex, --server is the host of a TRex server (localhost)
     #[arg(long, value_enum, default_value_t = GeneratorKind::Own)]
     generator: GeneratorKind,
     /// The port of its RPC
@@ -115,10 +115,10 @@ pub struct CpsNdrArgs {
     hosts: HostOptions,
 }
 
-/// How the answer is searched for.
+/// The search method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum SearchKind {
-    /// Halve, repeat near the boundary, end at --precision, run the answer once more
+    /// Halve, repeat near the boundary, end at --precision, confirm the answer with one more sample
     Confirmed,
     /// Halve as the original script does; nothing is repeated
     Bisect,
@@ -146,7 +146,7 @@ fn below_all(text: &str) -> Result<f64, String> {
     if share < 100.0 { Ok(share) } else { Err("below 100".to_owned()) }
 }
 
-/// One of the three searches.
+/// The chosen search.
 enum Chosen {
     Confirmed(Confirmed),
     Bisect(Bisect),
@@ -288,7 +288,7 @@ fn measure(
         result::print(&outcome.text());
     }
     let status = outcome.status();
-    // What was measured has been told; what went wrong comes last.
+    // The result is printed before the error.
     ended?;
     Ok(ExitCode::from(status))
 }
@@ -305,7 +305,7 @@ mod tests {
         args: CpsNdrArgs,
     }
 
-    /// The options of this line.
+    /// Parses the options in this line.
     pub fn read(line: &str) -> Result<CpsNdrArgs, clap::Error> {
         let words = std::iter::once("cps-ndr").chain(line.split_whitespace());
         Line::try_parse_from(words).map(|line| line.args)
@@ -370,7 +370,7 @@ mod tests {
         let outcome = session.outcome(&mut chosen, &profile, &ceiling, None);
         assert_eq!((outcome.status(), outcome.samples.len()), (1, 1), "{}", outcome.text());
         assert_eq!(outcome.samples[0].verdict.word(), "fail");
-        // What its server does not survive is never sent to it.
+        // The server crashes with these ramps, so they are refused.
         for ramp in ["0", "1", "2"] {
             let args = read(&format!("{line} -r {ramp}")).unwrap();
             let error = source::check_trex(&args, &profile).unwrap_err();

@@ -1,4 +1,4 @@
-//! What a search has found, as text, as JSON and as an exit status.
+//! The result of a search as text, as JSON and as an exit status.
 
 use super::CpsNdrArgs;
 use super::session::Told;
@@ -11,7 +11,7 @@ use crate::generate::trial::Plan;
 use generator::search::{Answer, Ending, GoalResult, Reason, Sample};
 use serde_json::{Value, json};
 
-/// What a search has found.
+/// The result of a search.
 pub struct Outcome<'a> {
     pub args: &'a CpsNdrArgs,
     pub profile: &'a generator::Profile,
@@ -22,7 +22,7 @@ pub struct Outcome<'a> {
     pub dut: Value,
     pub table_seen: bool,
     pub interrupted: bool,
-    /// Why nothing more could be measured.
+    /// The error that ended the search early.
     pub stopped: Option<&'a LoadError>,
     pub plan: &'a Plan,
     /// Where the device's busiest worker spends its time.
@@ -30,11 +30,11 @@ pub struct Outcome<'a> {
 }
 
 impl Outcome<'_> {
-    /// The last sample of the answer's rate that passed.
+    /// Returns the last sample of the answer's rate that passed.
     fn sample(&self) -> Option<&Sample> {
         let rate = self.answer.rate?;
         let at = |told: &&Told| told.sample.offered == rate && told.verdict.passed();
-        // Of several loss ratios, the answer's may be one that lost within its goal.
+        // With several loss ratios, the answer may have lost packets within its goal.
         let any = |told: &&Told| told.sample.offered == rate;
         let passed = self.samples.iter().rev().find(at);
         passed.or_else(|| self.samples.iter().rev().find(any)).map(|told| &told.sample)
@@ -44,7 +44,7 @@ impl Outcome<'_> {
         self.sample().map(Sample::opened_per_second)
     }
 
-    /// So many connections were alive as may be, so that no more could be opened.
+    /// Returns whether the limit of connections alive kept more from being opened.
     fn is_capped(&self) -> bool {
         let of_answer = |told: &&Told| self.answer.upper.is_none_or(|it| told.sample.offered == it);
         let at_limit = |reason: &Reason| matches!(reason, Reason::AtLimit(_));
@@ -56,7 +56,7 @@ impl Outcome<'_> {
                 .any(|told| told.verdict.reasons().iter().any(at_limit))
     }
 
-    /// What limits the answer: a device, the generator, or what was asked for.
+    /// Returns what limits the answer: the device, the generator, or an option.
     pub fn limited_by(&self) -> Option<&'static str> {
         match self.answer.ending {
             Ending::Unfinished => return None,
@@ -77,8 +77,8 @@ impl Outcome<'_> {
         Some(if sample.window.busy >= SHARE { "generator" } else { "dut" })
     }
 
-    /// 0 with an answer, 1 if no rate passed, 3 if nothing was said of the device; what stopped the
-    /// search has a status of its own.
+    /// Returns the exit status: 0 with an answer, 1 if no rate passed, 3 if all samples were invalid, or the
+    /// status of the error that ended the search.
     pub fn status(&self) -> u8 {
         if let Some(stopped) = self.stopped {
             return stopped.status();
@@ -90,7 +90,7 @@ impl Outcome<'_> {
         if said && !self.answer.stopped_by_generator { 1 } else { 3 }
     }
 
-    /// Lines for people.
+    /// Returns the result as text.
     pub fn text(&self) -> String {
         let mut lines = Vec::new();
         match (self.sample(), self.answer.rate) {
@@ -187,7 +187,7 @@ impl Outcome<'_> {
         )
     }
 
-    /// The same for programs, with every sample.
+    /// Returns the result as JSON, with every sample.
     pub fn json(&self) -> Value {
         let sample = self.sample();
         let window = sample.map(|sample| &sample.window);
@@ -281,12 +281,12 @@ mod tests {
     use generator::search::{Next, Verdict};
     use std::time::Duration;
 
-    /// What is told of a search over a device that does this at each rate.
+    /// Status, text and JSON of a search over a device with these verdicts per rate.
     fn told(of: impl Fn(f64) -> Verdict) -> (u8, String, Value) {
         stopped(of, 99, None)
     }
 
-    /// The same of one that was stopped by that after so many samples.
+    /// The same for a search that this error ended after a number of samples.
     fn stopped(
         of: impl Fn(f64) -> Verdict,
         most: usize,
@@ -357,7 +357,7 @@ mod tests {
         let (status, text, json) = told(|_| late());
         assert!(status == 3 && text.contains("the generator did not do what was asked"), "{text}");
         assert!(json["connections_per_second"].is_null() && json["exit_status"] == 3);
-        // What the generator could not offer bounds the answer, and is named as such.
+        // A rate that the generator could not offer bounds the answer, and the text says so.
         let (status, text, json) = told(|rate| if rate <= 5000.0 { Verdict::Pass } else { late() });
         assert!(status == 0 && text.contains("the generator could not offer"), "{text}");
         assert_eq!(json["limited_by"], "generator");
@@ -387,7 +387,7 @@ mod tests {
             assert!(by == "iterations", "{search}: {by} {text}");
             assert!(text.contains("limited by --max-iterations:"), "{search}: {text}");
         }
-        // What --max-flows limits is said in the summary as above it, and not of the generator.
+        // The summary names --max-flows as the limit, as the sample's line does, and not the generator.
         let (_, text, by) = limited(line, &|rate| up_to(rate, 5000.0, at_limit));
         assert!(by == "max_flows" && text.contains("limited by --max-flows:"), "{text}");
         assert!(text.contains("makes more connections than may be alive"), "{text}");
@@ -415,7 +415,7 @@ mod tests {
         let (status, text, json) = stopped(|_| lost(), 1, Some(&gone));
         assert!(status == 3 && text.contains("stopped before any rate passed"), "{text}");
         assert!(json["connections_per_second"].is_null());
-        // The highest rate of all is not one that was not tried.
+        // The highest rate of the range passed, so no rate above it is named.
         let (_, text, json) = told(|_| Verdict::Pass);
         assert!(text.contains("raise --max-cps") && json["stopped"].is_null(), "{text}");
     }

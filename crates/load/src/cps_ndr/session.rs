@@ -1,4 +1,4 @@
-//! The samples of one search: each from a clean state, each told as a line, each kept.
+//! The samples of one search: each starts from a clean state, is printed as a line and kept.
 
 use super::outcome::Outcome;
 use super::source::{GeneratorKind, Source, trex};
@@ -19,27 +19,27 @@ use std::thread;
 use std::time::Duration;
 use testbed::Screen;
 
-/// The first look's rate: enough to see what a device does, for any device.
+/// Rate of the first look: enough to see whether a device forwards, and safe for any device.
 const LOOK_RATE: f64 = 200.0;
-/// What a first look may last.
+/// Duration of the first look.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// A sample and what it said.
+/// A sample and its verdict.
 #[derive(Clone, Debug)]
 pub struct Told {
-    /// Its number, counted from 1.
+    /// Its number, from 1.
     pub number: u32,
-    /// What it was for.
+    /// Why it was taken.
     pub purpose: Purpose,
     /// The bounds before it.
     pub bounds: (f64, f64),
-    /// What was counted.
+    /// Its counters.
     pub sample: Sample,
-    /// What that means.
+    /// Its verdict.
     pub verdict: Verdict,
 }
 
-/// A search on its way.
+/// A running search.
 pub struct Session<'a> {
     args: &'a CpsNdrArgs,
     screen: &'a Screen,
@@ -49,14 +49,14 @@ pub struct Session<'a> {
     source: Source,
     device: Box<dyn Device>,
     samples: Vec<Told>,
-    /// The table was looked into before every sample, and was empty.
+    /// Whether the device's table could be read, and was empty, before every sample.
     table_seen: bool,
-    /// Where the device's busiest worker spends its time.
+    /// Profile of the device's busiest worker.
     profile: Option<profile::Profile>,
 }
 
 impl<'a> Session<'a> {
-    /// Brings the device up and looks whether it forwards at all.
+    /// Brings the device up and checks that it forwards.
     pub fn open(
         args: &'a CpsNdrArgs,
         profile: &Profile,
@@ -97,8 +97,8 @@ impl<'a> Session<'a> {
         Ok(session)
     }
 
-    /// A few connections that are not counted: the device learns addresses, and what is broken
-    /// shows at once.
+    /// Opens a few connections that are not counted: the device learns addresses, and a broken device is
+    /// noticed at once.
     fn look(&mut self) -> Result<(), LoadError> {
         let plan = Plan {
             rate: Some(LOOK_RATE.min(self.args.min_cps)),
@@ -137,8 +137,7 @@ impl<'a> Session<'a> {
         sample
     }
 
-    /// Samples until the search has its answer, the user interrupts, or nothing more can be
-    /// measured.
+    /// Takes samples until the search has its answer, the user interrupts, or an error occurs.
     pub fn search(&mut self, search: &mut dyn Search) -> Result<(), LoadError> {
         let mut number = 0;
         while let Next::Trial { rate, purpose } = search.next() {
@@ -171,7 +170,7 @@ impl<'a> Session<'a> {
             self.source.check()?;
             self.device.check()?;
             if self.interrupt.is_set() {
-                // It was cut short, and would be taken for a worse one.
+                // The interrupted sample would count as a worse one.
                 break;
             }
             sample.table_before = table_before;
@@ -190,20 +189,20 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Runs the answer once more to see what the device does then. It counts
-    /// for nothing else, since the looking costs.
+    /// Repeats the answer's rate to profile the device's workers. The sample is not used otherwise, because
+    /// profiling slows the device.
     pub fn look_at_workers(&mut self, rate: f64) -> Result<(), LoadError> {
         let Some(watch) = self.device.watch() else { return Ok(()) };
         self.screen.write("... the answer once more, with a look at the device's workers\n");
         let plan = Plan { rate: Some(rate), ..self.plan.clone() };
-        // The rate stands by then, and does so until the looking is over.
+        // The rate is constant from the start of the profile to its end.
         let (before, time) = (plan.ramp + plan.lifetime + plan.settle_window, plan.sample);
         let looking = thread::spawn(move || {
             thread::sleep(before);
             watch.look(time)
         });
         let sample = self.trial(&plan);
-        // A thread that failed has seen nothing.
+        // If the thread failed there is no profile.
         self.profile = looking.join().unwrap_or_default();
         sample?;
         self.device.check()?;
@@ -234,7 +233,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Sees to it that the device remembers nothing of the sample before.
+    /// Resets the device, so that it keeps no state of the previous sample.
     fn clean(&mut self) -> Result<(), LoadError> {
         if let Some(command) = &self.args.reset_command {
             let status = Command::new("sh").args(["-c", command]).status();
@@ -249,7 +248,8 @@ impl<'a> Session<'a> {
         }
         match self.device.table()? {
             None => {
-                // The table cannot be seen: time is all that can be given, as the original does.
+                // The table cannot be read, so the search waits for a fixed time, as the original script
+                // does.
                 let time = Duration::from_secs(self.args.ramp_up.into());
                 self.wait(time, |_| Ok(false))?;
             }
@@ -263,7 +263,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Lets packets that come late arrive while something is waited for.
+    /// Processes late packets until the condition holds or the time is over.
     fn wait(
         &mut self,
         time: Duration,
@@ -284,7 +284,7 @@ impl<'a> Session<'a> {
         Ok(false)
     }
 
-    /// What was found.
+    /// Returns the result.
     pub fn outcome<'b>(
         &'b mut self,
         chosen: &'b mut Chosen,
@@ -309,7 +309,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// This program's own hosts, and the device between their ports.
+/// This program's hosts and the device between their ports.
 fn own(
     args: &CpsNdrArgs,
     profile: &Profile,

@@ -1,4 +1,4 @@
-//! Where a search's connections come from: this program's own hosts, or a TRex server.
+//! Sources of a search's connections: this program's hosts, or a TRex server.
 
 use super::CpsNdrArgs;
 use crate::dut::Device;
@@ -14,7 +14,7 @@ use generator::search::Sample;
 use serde_json::{Value, json};
 use std::ops::RangeInclusive;
 
-/// Which generator makes the connections.
+/// The generator of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum GeneratorKind {
     /// This program's own hosts
@@ -23,16 +23,16 @@ pub enum GeneratorKind {
     Trex,
 }
 
-/// The generator of a search.
+/// An opened generator.
 pub enum Source {
-    /// This program's own hosts, at its ports.
+    /// This program's hosts, at its ports.
     Hosts(Box<Endpoints>),
-    /// A TRex server, at its own.
+    /// A TRex server, at its own ports.
     Trex(Box<Trex>),
 }
 
 impl Source {
-    /// One trial.
+    /// Runs one trial.
     pub fn trial(&mut self, plan: &Plan, watch: &mut Watch<'_>) -> Result<Sample, LoadError> {
         match self {
             Source::Hosts(endpoints) => Trial::start(endpoints, plan, watch).run(),
@@ -40,7 +40,7 @@ impl Source {
         }
     }
 
-    /// Whether all workers of ours still run; why not.
+    /// Returns an error if a worker of this program's generator has ended.
     pub fn check(&mut self) -> Result<(), LoadError> {
         match self {
             Source::Hosts(endpoints) => endpoints.check(),
@@ -48,7 +48,7 @@ impl Source {
         }
     }
 
-    /// Lets packets that come late arrive; how many came.
+    /// Processes packets that arrive late. Returns their number.
     pub fn turn(&mut self, now: Instant) -> Result<u64, LoadError> {
         match self {
             Source::Hosts(endpoints) => endpoints.turn(now),
@@ -57,7 +57,7 @@ impl Source {
     }
 }
 
-/// What stands between the ports of a TRex server: nothing is known of it.
+/// The device between the ports of a TRex server, of which this program knows nothing.
 struct Beyond {
     server: String,
     about: Value,
@@ -76,7 +76,7 @@ impl Device for Beyond {
     }
 }
 
-/// The server that is named, and what stands between its ports.
+/// Connects to the named TRex server. The device between its ports is unknown.
 pub fn trex(args: &CpsNdrArgs, profile: &Profile) -> Result<(Source, Box<dyn Device>), LoadError> {
     let server = args.place.server.as_deref().unwrap_or("localhost");
     let max_flows = args.max_flows.map(|most| most as u32);
@@ -85,11 +85,11 @@ pub fn trex(args: &CpsNdrArgs, profile: &Profile) -> Result<(Source, Box<dyn Dev
     Ok((Source::Trex(Box::new(trex)), Box::new(device)))
 }
 
-/// The ramp that the original script lets a TRex server make, in seconds; some shorter ones end it
+/// The ramp that the original script permits for TRex, in seconds. Some shorter ones crash the server
 /// (trex-core: sch_rampup.cpp).
 const TREX_RAMP: RangeInclusive<u32> = 3..=20;
 
-/// Whether these options can be meant for a TRex server.
+/// Checks that a TRex server can follow these options.
 pub fn check_trex(args: &CpsNdrArgs, profile: &Profile) -> Result<(), LoadError> {
     let place = &args.place;
     if !TREX_RAMP.contains(&args.ramp_up) {
@@ -113,7 +113,7 @@ pub fn check_trex(args: &CpsNdrArgs, profile: &Profile) -> Result<(), LoadError>
     }
 }
 
-/// What a TRex server can do is unknown; how busy its cores are says whether it was the limit.
+/// The ceiling of a TRex server, which is unknown; the load of its cores shows whether it was the limit.
 pub fn unknown_ceiling() -> Ceiling {
     Ceiling {
         connections_per_second: f64::INFINITY,

@@ -1,32 +1,32 @@
-//! Which processor does what: the device under test from the first that we may use, the generator
-//! from the last.
+//! Assignment of processors: the device under test gets the first of those that this process may use, the
+//! generator the last.
 
 use port_linux::affinity::{allowed_cpus, pin_to_cpu};
 use std::sync::OnceLock;
 
-/// Processors of a run.
+/// The processors of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cores {
-    /// The device's workers, in order.
+    /// Processors of the device's workers, in order.
     pub device: Vec<usize>,
-    /// The generator's, in order; the first of them is the thread that everybody waits for.
+    /// Processors of the generator's workers, in order; the first is the main thread's.
     pub generator: Vec<usize>,
-    /// No two threads share one.
+    /// Whether no two threads share a processor.
     pub apart: bool,
 }
 
 impl Cores {
-    /// No thread is tied to any.
+    /// No thread is pinned.
     pub fn any() -> Cores {
         Cores { device: Vec::new(), generator: Vec::new(), apart: false }
     }
 
-    /// For so many workers on each side.
+    /// Processors for `device` workers of the device and `generator` workers of the generator.
     pub fn new(device: usize, generator: usize) -> Cores {
         Cores::of(Cores::allowed(), device, generator)
     }
 
-    /// Processors that we may use, as they were at first: a thread that was tied to one may ask.
+    /// Returns the processors that this process could use at its start. A pinned thread gets the same answer.
     pub fn allowed() -> &'static [usize] {
         static ALLOWED: OnceLock<Vec<usize>> = OnceLock::new();
         ALLOWED.get_or_init(|| allowed_cpus().unwrap_or_default())
@@ -46,30 +46,30 @@ impl Cores {
         }
     }
 
-    /// Ties the calling thread to the device's processor of this number, where it has its own.
+    /// Pins the calling thread to the processor of the device's worker `worker`, if no threads share one.
     pub fn pin_device(&self, worker: usize) {
         self.pin(self.device.get(worker));
     }
 
-    /// Ties the calling thread to the generator's processor of this number, where it has its own.
+    /// Pins the calling thread to the processor of the generator's worker `worker`, if no threads share one.
     pub fn pin_generator(&self, worker: usize) {
         self.pin(self.generator.get(worker));
     }
 
     fn pin(&self, cpu: Option<&usize>) {
         if let (true, Some(&cpu)) = (self.apart, cpu) {
-            // Without it the scheduler decides, which is only less even.
+            // If pinning fails, the scheduler decides, and results vary more.
             let _ = pin_to_cpu(cpu);
         }
     }
 
-    /// The device's processors as `taskset -c` and `perf -C` take them.
+    /// Returns the device's processors in the syntax of `taskset -c` and `perf -C`.
     pub fn device_list(&self) -> String {
         let words: Vec<String> = self.device.iter().map(usize::to_string).collect();
         words.join(",")
     }
 
-    /// The device's processors as `pmd-cpu-mask` takes them.
+    /// Returns the device's processors as a `pmd-cpu-mask`.
     pub fn device_mask(&self) -> String {
         let mut digits = vec![0u8; self.device.iter().max().map_or(1, |most| most / 4 + 1)];
         for cpu in &self.device {

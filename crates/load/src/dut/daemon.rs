@@ -1,5 +1,5 @@
-//! A daemon under test in namespaces of our own: this program's switch or Open vSwitch's, set up
-//! alike by the stock tools.
+//! A daemon under test in network namespaces: this program's switch or Open vSwitch's, both configured by the
+//! stock tools.
 
 use super::cores::Cores;
 use super::profile;
@@ -14,7 +14,7 @@ use testbed::TestbedError;
 use testbed::namespaces::FOLDER;
 use testbed::stock::Stock;
 
-/// A running daemon; it ends with the namespaces.
+/// A running daemon, which ends with the namespaces.
 pub struct Daemon {
     wanted: Wanted,
     switch: Switch,
@@ -24,7 +24,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts Open vSwitch's `program`, or else ourselves, on these cores where some are given.
+    /// Starts Open vSwitch's `program`, or this program's switch, on these cores if given.
     pub fn start(
         wanted: &Wanted,
         program: &str,
@@ -40,7 +40,7 @@ impl Daemon {
         }
         let list = cores.as_ref().filter(|cores| cores.apart).map(Cores::device_list);
         let switch = Switch::start_on(program, list.as_deref())?;
-        // Ours answers stock tools with the version of Open vSwitch that it stands in for.
+        // This switch answers stock tools with the version of Open vSwitch that it replaces.
         let version = match wanted.kind {
             DutKind::Ovs => switch.version()?,
             _ => env!("CARGO_PKG_VERSION").to_owned(),
@@ -48,8 +48,8 @@ impl Daemon {
         Ok(Daemon { wanted: *wanted, switch, version, cores, ports: Value::Null })
     }
 
-    /// Makes the bridge with its ports (`add-port` commands of `ovs-vsctl`), the timeouts and the
-    /// rules; `ports` is what results say of them.
+    /// Adds the bridge with its ports (`add-port` commands of `ovs-vsctl`), the timeouts and the rules;
+    /// `ports` describes the ports in results.
     pub fn configure(&mut self, add_ports: &str, ports: Value) -> Result<(), LoadError> {
         self.ports = ports;
         let file = format!("{FOLDER}/rules");
@@ -79,7 +79,7 @@ impl Daemon {
 }
 
 impl Daemon {
-    /// Something of it did not come up; with the end of its log.
+    /// The error for a daemon of which `what` did not come up, with the end of its log.
     pub fn failure(&self, what: &str) -> TestbedError {
         self.switch.failure(what)
     }
@@ -115,7 +115,7 @@ impl Device for Daemon {
     }
 
     fn linger(&self) -> Duration {
-        // Open vSwitch looks for expired connections now and then only.
+        // Open vSwitch removes expired connections at intervals of several seconds.
         Duration::from_secs(if self.wanted.kind == DutKind::Ovs { 6 } else { 2 })
     }
 

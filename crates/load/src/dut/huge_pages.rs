@@ -1,12 +1,12 @@
-//! Huge pages borrowed from the system for a run, and given back by whatever end.
+//! Huge pages that a run borrows from the system and returns however it ends.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
-/// Keeps the pages for as long as a process holds the other end of its standard input, which the
-/// kernel closes also when that process is killed. Several borrowers take turns at the counter.
+/// Keeps the pages until its standard input is closed, which the kernel does even when the borrowing process
+/// is killed. Several borrowers lock the counter in turn.
 const KEEPER: &str = r#"
 trap '' INT TERM HUP
 file=/proc/sys/vm/nr_hugepages
@@ -26,15 +26,15 @@ now=$(cat $file)
 echo $((now > gained ? now - gained : 0)) >$file
 "#;
 
-/// Pages that go back when this is dropped, or with this process.
+/// Borrowed pages, returned when this is dropped or the process ends.
 #[derive(Debug)]
 pub struct Loan {
     keeper: Child,
 }
 
 impl Loan {
-    /// As many pages as are missing so that `wanted` are free; none where they are free already,
-    /// or where the system gives none.
+    /// Borrows as many pages as are missing for `wanted` free ones. Returns `None` if they are free already,
+    /// or the keeper does not start.
     pub fn for_free(wanted: usize) -> Option<Loan> {
         let missing = wanted.saturating_sub(free());
         if missing == 0 {
@@ -43,11 +43,11 @@ impl Loan {
         let mut keeper = Command::new("sh");
         keeper.args(["-c", KEEPER, "keeper", &missing.to_string()]);
         keeper.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        // Keys at the terminal are not for it.
+        // A process group of its own keeps the terminal's signals away.
         let mut keeper = keeper.process_group(0).spawn().ok()?;
         let mut gained = String::new();
         if let Some(told) = keeper.stdout.take() {
-            // An answer that does not come is none.
+            // Without an answer the caller sees that pages are missing when it uses them.
             let _ = BufReader::new(told).read_line(&mut gained);
         }
         Some(Loan { keeper })
@@ -57,12 +57,12 @@ impl Loan {
 impl Drop for Loan {
     fn drop(&mut self) {
         drop(self.keeper.stdin.take());
-        // It ends by itself now.
+        // The keeper ends because its standard input is closed.
         let _ = self.keeper.wait();
     }
 }
 
-/// Free huge pages of the usual size.
+/// Returns the number of free huge pages of the default size.
 pub fn free() -> usize {
     count(&fs::read_to_string("/proc/meminfo").unwrap_or_default())
 }

@@ -1,5 +1,5 @@
-//! Our own switch in this process, each worker on a core of its own, joined to the generator by
-//! ports in memory: the whole datapath with its misses, and nothing of the kernel.
+//! This program's switch in this process, one core per worker, connected to the generator by ports in memory:
+//! the whole datapath with its misses, without the kernel.
 
 use super::cores::Cores;
 use super::none::{DEPTH, Silent, link};
@@ -18,11 +18,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How often connections are looked through whose time ran out, as the switch does it.
+/// Interval at which expired connections are removed, as in the switch.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
-/// Connections that are forgotten between two looks at the ports: these hold no more than what
-/// comes in some milliseconds.
+/// Connections removed between two polls of the ports, so that the queues hold the packets that arrive
+/// meanwhile.
 const EXPIRED_AT_ONCE: usize = 256;
 
 struct Running {
@@ -38,23 +38,23 @@ struct Worker {
     seen: Arc<Seen>,
 }
 
-/// What others may know of a worker.
+/// State of a worker that other threads read.
 #[derive(Default)]
 struct Seen {
-    /// The system's number of its thread.
+    /// The thread's id.
     thread: AtomicU32,
     /// Packets received.
     packets: AtomicU64,
-    /// Its stages are watched: it looks at the clock after each, which costs.
+    /// Whether stages are timed: the worker reads the clock after each, which costs time.
     is_watched: AtomicBool,
-    /// What its stages took since then, all packets together, and how many these were.
+    /// Total time of each stage since timing began, and the number of packets.
     stages: Mutex<(Stages, u64)>,
 }
 
 impl Seen {
-    /// A turn that had packets, of which this is what its stages took.
+    /// Adds the stages of an iteration that received packets.
     fn add(&self, stages: &Stages, packets: u64) {
-        // No other thread has the lock but at the beginning and the end of a look.
+        // Other threads take the lock only when timing starts and ends.
         let mut sum = self.stages.lock().unwrap_or_else(PoisonError::into_inner);
         sum.0.add(stages);
         sum.1 += packets;
@@ -79,7 +79,7 @@ impl profile::Staged for Seen {
     }
 }
 
-/// Starts the switch on the first cores that we may use; the generator is to run on the last.
+/// Starts the switch on the first usable processors; the generator runs on the last.
 pub fn bring_up(wanted: &Wanted) -> Result<Place, LoadError> {
     let mut timeouts = TimeoutPolicy::new();
     for (name, seconds) in wanted.timeouts() {
@@ -90,7 +90,7 @@ pub fn bring_up(wanted: &Wanted) -> Result<Place, LoadError> {
     let config = Config { connections_max: wanted.maxconns, timeouts, ..Config::default() };
     let conntrack = Arc::new(Conntrack::new(fastrand::u64(..), config));
     let cores = Cores::new(wanted.workers, wanted.generators);
-    // Each port has a cable a queue; its near end is the generator's.
+    // Each queue of a port is a cable, whose near end is the generator's.
     let port = || (0..wanted.queues).map(|_| MemoryPort::pair(DEPTH)).collect::<Vec<_>>();
     let ports = [port(), port()];
     let stop = Arc::new(AtomicBool::new(false));
@@ -113,7 +113,7 @@ pub fn bring_up(wanted: &Wanted) -> Result<Place, LoadError> {
         workers.push(Worker { thread: Some(thread), seen });
     }
     let mut links = (0..wanted.generators).map(|worker| {
-        // Workers beyond the number of queues send only; what is theirs is handed to them.
+        // Generator workers beyond the number of queues only send; other workers hand over their frames.
         let at = |port: &[(MemoryPort, MemoryPort)]| {
             let near = &port[worker % wanted.queues].0;
             let rx: Box<dyn RxQueue> =
@@ -128,8 +128,7 @@ pub fn bring_up(wanted: &Wanted) -> Result<Place, LoadError> {
     Ok(Place { device: Box::new(device), client, server, more, cores, queue_packets: None })
 }
 
-/// The queues that a worker receives from, two by two; it sends to a queue of its own, where
-/// there are enough.
+/// The pairs of queues from which a worker receives. It sends to a queue of its own if there are enough.
 fn cables(
     wanted: &Wanted,
     ports: &[Vec<(MemoryPort, MemoryPort)>; 2],
@@ -188,7 +187,7 @@ fn run(
     Ok(())
 }
 
-/// The same iteration with a look at its stages. The time of iterations without packets does not count.
+/// One iteration with the time of its stages. Iterations without packets do not count.
 fn turn_watched(
     switch: &mut Switch,
     now: Instant,
@@ -271,7 +270,7 @@ impl Drop for Running {
         self.stop.store(true, Ordering::Relaxed);
         for worker in &mut self.workers {
             if let Some(thread) = worker.thread.take() {
-                // A thread that failed has been asked about; its end is all that is wanted now.
+                // A thread that failed was reported by `check`; here it only has to end.
                 let _ = thread.join();
             }
         }

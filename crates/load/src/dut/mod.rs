@@ -1,5 +1,5 @@
-//! The device under test: what stands between the generator's two ports, brought up and taken
-//! down again, and what can be asked of it.
+//! The device under test between the generator's two ports: how it is brought up and taken down, and what can
+//! be read from it.
 
 mod cores;
 mod daemon;
@@ -22,8 +22,8 @@ use std::time::Duration;
 pub use veth::Inside;
 pub use vhost::RING;
 
-/// The published rule set of the connection-tracking measurements; hosts know each other's
-/// Ethernet addresses, so that no rule for ARP is needed.
+/// The published rule set of the connection-tracking measurements. Hosts know each other's MAC addresses, so
+/// no rule for ARP is needed.
 pub const RULES: &str = "\
 priority=1 ip ct_state=-trk actions=ct(table=0)
 priority=1 ip ct_state=+trk+new in_port=p0 actions=ct(commit),normal
@@ -31,10 +31,10 @@ priority=1 ip ct_state=+trk+est actions=normal
 priority=0 actions=drop
 ";
 
-/// The same without connection tracking.
+/// Rules without connection tracking.
 pub const RULES_PLAIN: &str = "actions=normal\n";
 
-/// The timeouts published with the rules, in seconds.
+/// The timeouts that were published with the rules, in seconds.
 pub const TIMEOUTS: [(&str, u32); 9] = [
     ("udp_first", 1),
     ("udp_single", 1),
@@ -47,10 +47,10 @@ pub const TIMEOUTS: [(&str, u32); 9] = [
     ("tcp_established", 30),
 ];
 
-/// `ct-set-maxconns` as published.
+/// The published `ct-set-maxconns`.
 pub const MAXCONNS: u32 = 5_000_000;
 
-/// Which device is under test.
+/// The device under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DutKind {
     /// This program's switch, with the published rules and timeouts
@@ -59,7 +59,7 @@ pub enum DutKind {
     Ovs,
     /// Nothing: client and server joined directly, which measures the generator
     None,
-    /// Whatever stands between --client and --server
+    /// Any device between --client and --server
     External,
 }
 
@@ -70,12 +70,12 @@ pub enum PortsKind {
     Memory,
     /// veth pairs in namespaces of their own, through AF_PACKET
     Veth,
-    /// vhost-user, joined to virtio devices of the generator: a process and cores each, with DPDK
+    /// vhost-user, connected to virtio devices of the generator: separate processes and cores, with DPDK
     Vhost,
 }
 
 impl PortsKind {
-    /// Its name.
+    /// Returns its name.
     pub fn word(self) -> &'static str {
         match self {
             PortsKind::Memory => "memory",
@@ -84,42 +84,42 @@ impl PortsKind {
         }
     }
 
-    /// Whether the device is a process of its own, in namespaces of our own.
+    /// Returns whether the device is a process of its own, in namespaces.
     pub fn is_apart(self) -> bool {
         self != PortsKind::Memory
     }
 }
 
-/// What a device is made from.
+/// The configuration of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// Which.
+    /// Kind of device.
     pub kind: DutKind,
-    /// Reached how.
+    /// Kind of ports.
     pub ports: PortsKind,
-    /// Without connection tracking.
+    /// Whether connection tracking is off.
     pub plain: bool,
     /// Most connections in its table.
     pub maxconns: u32,
-    /// One timeout, in seconds, in place of all the published ones.
+    /// One timeout, in seconds, that replaces all the published ones.
     pub timeout_s: Option<u32>,
-    /// Its workers, a core each.
+    /// Its workers, one core each.
     pub workers: usize,
     /// Queues of each of its ports.
     pub queues: usize,
-    /// The generator's workers, a core each.
+    /// The generator's workers, one core each.
     pub generators: usize,
     /// Entries of each ring of a vhost-user port.
     pub ring: u16,
 }
 
 impl Wanted {
-    /// Huge pages that are wanted.
+    /// Returns the number of huge pages that it needs.
     pub fn huge_pages(&self) -> usize {
         if self.ports == PortsKind::Vhost { vhost::huge_pages(self) } else { 0 }
     }
 
-    /// The timeouts by name, in seconds.
+    /// Returns the timeouts by name, in seconds.
     fn timeouts(&self) -> impl Iterator<Item = (&'static str, u32)> + use<> {
         let instead = self.timeout_s;
         TIMEOUTS.into_iter().map(move |(name, seconds)| (name, instead.unwrap_or(seconds)))
@@ -128,33 +128,33 @@ impl Wanted {
 
 /// A device under test. It is taken down when dropped.
 pub trait Device {
-    /// What it is and how it is set up, for results.
+    /// Describes the device and its configuration for results.
     fn describe(&self) -> Value;
 
-    /// Connections in its table; none: it cannot be seen.
+    /// Returns the number of connections in its table; `None` where it cannot be read.
     fn table(&mut self) -> Result<Option<u64>, LoadError>;
 
-    /// Connections that it refused since its table was full, since it started.
+    /// Returns the connections that it has refused because its table was full.
     fn refused(&mut self) -> u64 {
         0
     }
 
-    /// Forgets all connections, where it can be told to.
+    /// Removes all connections, where the device has a command for it.
     fn flush(&mut self) -> Result<(), LoadError> {
         Ok(())
     }
 
-    /// How long closed connections may stay in its table, by its timeouts.
+    /// Returns how long closed connections may stay in its table, by its timeouts.
     fn linger(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Whether it still runs.
+    /// Returns an error if it no longer runs.
     fn check(&mut self) -> Result<(), LoadError> {
         Ok(())
     }
 
-    /// Its workers, to be looked at while it is busy; none: they cannot be seen.
+    /// Returns its workers for profiling; `None` where they cannot be profiled.
     fn watch(&mut self) -> Option<profile::Watch> {
         None
     }
@@ -168,22 +168,22 @@ pub struct Place {
     pub client: Option<Link>,
     /// The server's port.
     pub server: Option<Link>,
-    /// The same for each further worker of the generator.
+    /// Both ports of each further worker of the generator.
     pub more: Vec<(Link, Link)>,
     /// The processors of the generator and the device.
     pub cores: Cores,
-    /// Packets that the queues hold in which they wait for the generator; none: not known.
+    /// Packets that the queues in front of the generator hold; `None` where unknown.
     pub queue_packets: Option<u64>,
 }
 
 impl Place {
-    /// A device between these ports, for one worker of the generator.
+    /// A device between these ports, for a generator of one worker.
     pub fn of(device: Box<dyn Device>, client: Option<Link>, server: Option<Link>) -> Place {
         Place { device, client, server, more: Vec::new(), cores: Cores::any(), queue_packets: None }
     }
 }
 
-/// Brings a device up. All but `memory` want to be inside namespaces of our own already.
+/// Brings a device up. All kinds except `memory` must run inside namespaces already.
 pub fn bring_up(wanted: &Wanted) -> Result<Place, LoadError> {
     match (wanted.kind, wanted.ports) {
         (DutKind::None, PortsKind::Vhost) => vhost::cable(wanted, "none-"),
@@ -204,13 +204,13 @@ pub fn bring_up(wanted: &Wanted) -> Result<Place, LoadError> {
     }
 }
 
-/// Whether both switches can be measured through vhost-user: this program has DPDK, and so has an
-/// Open vSwitch that is installed.
+/// Returns whether both switches can be measured through vhost-user: this program was built with DPDK, and an
+/// Open vSwitch with DPDK is installed.
 pub fn has_vhost() -> bool {
     vhost::check().is_ok() && Path::new(vhost::OVS).exists()
 }
 
-/// Two ports of this kind and a cable, to measure the generator with.
+/// Two ports of this kind joined by a cable, which measures the generator.
 pub fn calibration_cable(wanted: &Wanted) -> Result<Place, LoadError> {
     match wanted.ports {
         PortsKind::Memory => Ok(none::memory(wanted.generators)),
@@ -224,7 +224,7 @@ pub use none::link;
 pub use none::memory as memory_cable;
 pub use outside::{DPDK_EXTRA, outside};
 
-/// The published set-up, as results show it.
+/// The published configuration, for results.
 fn setup(wanted: &Wanted) -> Value {
     let timeouts: serde_json::Map<String, Value> =
         wanted.timeouts().map(|(name, seconds)| (name.to_owned(), json!(seconds))).collect();

@@ -16,9 +16,9 @@ pub const DEPTH: usize = 4096;
 /// A cable.
 #[derive(Debug)]
 pub struct Cable {
-    /// What it is made of.
+    /// The kind of its ports.
     pub ports: &'static str,
-    /// What carries packets along it, where no other thread does.
+    /// The thread that forwards its packets, where the ports do not.
     pub _patch: Option<Patch>,
 }
 
@@ -28,13 +28,13 @@ impl Device for Cable {
     }
 
     fn table(&mut self) -> Result<Option<u64>, LoadError> {
-        // A cable keeps nothing.
+        // A cable has no table.
         Ok(Some(0))
     }
 }
 
-/// Cables in memory, one for each worker of the generator. They are deep enough for one thread to
-/// fill before it empties.
+/// Cables in memory, one for each worker of the generator. They are deep enough that a thread can fill one
+/// before it empties it.
 pub fn memory(generators: usize) -> Place {
     let cable = || {
         let (client, server) = MemoryPort::pair(16 * DEPTH);
@@ -55,7 +55,7 @@ pub fn link(port: &MemoryPort) -> Link {
     Link { rx: Box::new(port.rx()), tx: Box::new(port.tx()) }
 }
 
-/// A queue from which nothing comes: of a worker of the generator that sends only.
+/// An empty receive queue, for a worker of the generator that only sends.
 #[derive(Debug)]
 pub struct Silent;
 

@@ -1,5 +1,5 @@
-//! Any other device: whatever stands between two ports that the user names. Every kind of
-//! port that a name can mean is opened here.
+//! Any other device between two ports that the user names. Every kind of port that a name can select is
+//! opened here.
 
 use super::{Device, Place};
 use crate::generate::endpoints::Link;
@@ -16,14 +16,14 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// Further words of DPDK's command line where the user says nothing: no network card is taken
-/// from the kernel, and other processes can share the memory.
+/// Default further arguments of DPDK's command line: no network card is taken from the kernel, and other
+/// processes can share the memory.
 pub const DPDK_EXTRA: &str = "--no-pci --single-file-segments";
 
-/// How often a thread that waits for a port looks whether to end.
+/// How often a thread that waits for a port checks whether to end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What is known of it: nothing but the ports.
+/// An external device, of which only the ports are known.
 #[derive(Debug)]
 struct External {
     client: Option<String>,
@@ -60,8 +60,8 @@ pub fn outside(
     Ok(Place::of(Box::new(device), client, server))
 }
 
-/// The DPDK device of these arguments, as Open vSwitch takes them. DPDK waits without end for the
-/// other side of some (a virtio device that listens), and is left to that once the user asked to end.
+/// Opens the DPDK device with these arguments, in Open vSwitch's syntax. DPDK waits without limit for the
+/// peer of some devices (a listening virtio device); an interrupt abandons that wait.
 fn open_dpdk(
     devargs: &str,
     extra: &str,
@@ -93,8 +93,8 @@ fn open_dpdk(
     Ok(Link { rx: Box::new(port.rx(0)?), tx: Box::new(port.tx()?) })
 }
 
-/// Opens the port of this name: `DEVICE` or `packet:DEVICE`, `tap:NAME` or `afxdp:DEVICE`.
-/// Another kind of port is another arm.
+/// Opens the port of this name: `DEVICE` or `packet:DEVICE`, `tap:NAME` or `afxdp:DEVICE`. A new kind of port
+/// is a new arm.
 pub fn open(name: &str) -> Result<Link, LoadError> {
     let (kind, device) = name.split_once(':').unwrap_or(("packet", name));
     match kind {
@@ -122,7 +122,7 @@ pub fn open(name: &str) -> Result<Link, LoadError> {
     }
 }
 
-/// A queue with its port, whose program would leave the device without it.
+/// A queue and its port, whose XDP program would leave the device if the port were dropped.
 #[derive(Debug)]
 struct Held {
     queue: XdpRx,

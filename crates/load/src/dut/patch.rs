@@ -1,5 +1,5 @@
-//! A patch between two ports: every packet that comes in at one goes out at the other, on threads
-//! of its own. It is the least that any device does.
+//! A patch between two ports: threads forward every packet from one port to the other. It is the minimum that
+//! any device does.
 
 use super::Wanted;
 use super::cores::Cores;
@@ -25,7 +25,7 @@ struct Strand {
 }
 
 impl Patch {
-    /// Joins both ports, queue by queue, with as many threads as the device would have workers.
+    /// Joins both ports, queue by queue, with as many threads as the device has workers.
     pub fn start(ends: &[DpdkPort], wanted: &Wanted, cores: &Cores) -> Result<Patch, LoadError> {
         let mut of_worker: Vec<Vec<Strand>> = (0..wanted.workers).map(|_| Vec::new()).collect();
         let [first, second] = ends else {
@@ -59,7 +59,7 @@ impl Drop for Patch {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // A thread that failed has nothing to tell that is not seen at the other end.
+            // If a thread failed, the other end has received no packets, which is noticed there.
             let _ = thread.join();
         }
     }
@@ -69,9 +69,9 @@ fn carry(mut strands: Vec<Strand>, stop: &AtomicBool) {
     let (mut pool, mut batch) = (Pool::new(1024), Batch::new());
     while !stop.load(Ordering::Relaxed) {
         for Strand { rx, tx } in &mut strands {
-            // A port that is gone carries nothing any more, which the other end sees.
+            // A port that is gone forwards nothing, which is noticed at the other end.
             if rx.receive(&mut pool, &mut batch).is_ok() && !batch.is_empty() {
-                // What the other side has no room for is lost, as on a wire.
+                // Packets that do not fit into the other queue are lost, as on a wire.
                 let _ = tx.send(&mut pool, &mut batch);
             }
         }

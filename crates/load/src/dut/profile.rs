@@ -1,6 +1,6 @@
-//! Where the busiest worker's time goes: samples of `perf`, function by function, with those that
-//! wait for locks marked; and what the worker itself counts. Workers of this process also say what
-//! each stage of a packet's way takes, which stands for the functions where `perf` may not look.
+//! A profile of the busiest worker: `perf` samples by function, with those that wait for locks marked, and
+//! the worker's own counters. Workers of this process also time each stage of the packet's path, which
+//! replaces the functions where `perf` is not permitted.
 
 use crate::in_memory::Stages;
 use serde_json::{Value, json};
@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use testbed::stock::Stock;
 
-/// Samples a second.
+/// Samples per second.
 const RATE: &str = "997";
-/// Functions that are kept.
+/// Most functions that are kept.
 const FUNCTIONS: usize = 15;
-/// Pieces of the names of functions that take, wait for or give back locks.
+/// Parts of the names of functions that take, wait for or release locks.
 const LOCKS: [&str; 9] = [
     "mutex",
     "spin",
@@ -28,12 +28,12 @@ const LOCKS: [&str; 9] = [
     "cond_wait",
 ];
 
-/// A worker's time.
+/// The profile of a worker.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
     /// The worker's name.
     pub worker: String,
-    /// How it was found out.
+    /// Its source: `perf` or the worker's stages.
     pub source: &'static str,
     /// Parts of the time, the largest first.
     pub parts: Vec<Part>,
@@ -41,26 +41,26 @@ pub struct Profile {
     pub counters: Vec<(String, f64)>,
 }
 
-/// A function, or a stage of a packet's way.
+/// A function, or a stage of the packet's path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
     /// Its name.
     pub name: String,
-    /// The program or library that it is of; empty for a stage.
+    /// The program or library that contains it; empty for a stage.
     pub object: String,
     /// Its share of the worker's time, in percent.
     pub percent: f64,
 }
 
 impl Part {
-    /// Whether it has to do with a lock.
+    /// Returns whether the function belongs to a lock.
     pub fn is_lock(&self) -> bool {
         LOCKS.iter().any(|piece| self.name.contains(piece))
     }
 }
 
 impl Profile {
-    /// From what was sampled, counted and timed. What was timed stands for samples that are missing.
+    /// Builds a profile from samples, counters and stages. Stages replace missing samples.
     fn of(
         worker: &str,
         samples: Vec<Part>,
@@ -89,7 +89,7 @@ impl Profile {
         Profile { worker: worker.to_owned(), source, parts, counters }
     }
 
-    /// Lines for people, locks marked with a star.
+    /// Returns the profile as text, with locks marked by a star.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!("the busiest worker, {} ({}):", self.worker, self.source)];
         for part in self.parts.iter().take(FUNCTIONS) {
@@ -102,7 +102,7 @@ impl Profile {
         lines
     }
 
-    /// For results.
+    /// Returns the profile as JSON.
     pub fn json(&self) -> Value {
         let part = |part: &Part| {
             json!({
@@ -123,11 +123,11 @@ impl Profile {
     }
 }
 
-/// Whom to look at.
+/// The workers to profile.
 pub struct Watch(Of);
 
 enum Of {
-    /// A daemon, by its process.
+    /// A daemon, by its process id.
     Daemon(u32),
     /// Workers in this process.
     Workers(Vec<Worker>),
@@ -137,26 +137,26 @@ enum Of {
 pub struct Worker {
     id: u32,
     name: String,
-    /// The processor that it is tied to.
+    /// The processor to which it is pinned.
     core: Option<u32>,
-    /// What it tells of itself, where it does.
+    /// Its stage timing, where it has one.
     staged: Option<Arc<dyn Staged>>,
 }
 
-/// A worker that can time the stages of its packets' way.
+/// A worker that can time the stages of the packet's path.
 pub trait Staged: Send + Sync {
-    /// Begins to time them, from nothing, or stops.
+    /// Resets and starts the timing, or stops it.
     fn watch(&self, on: bool);
 
-    /// Nanoseconds a packet in each stage, since it began.
+    /// Returns nanoseconds per packet in each stage since the start.
     fn each(&self) -> Stages;
 
-    /// Packets so far: the busiest worker has had most.
+    /// Returns the number of packets so far: the busiest worker has received most.
     fn packets(&self) -> u64;
 }
 
 impl Worker {
-    /// A thread of this process that tells of itself.
+    /// A thread of this process that times its stages.
     pub fn staged(id: u32, name: String, staged: Arc<dyn Staged>) -> Worker {
         Worker { id, name, core: None, staged: Some(staged) }
     }
@@ -173,7 +173,7 @@ impl Worker {
 }
 
 impl Watch {
-    /// The workers of a daemon, by its process.
+    /// The workers of the daemon with this process id.
     pub fn daemon(pid: u32) -> Watch {
         Watch(Of::Daemon(pid))
     }
@@ -183,14 +183,14 @@ impl Watch {
         Watch(Of::Workers(workers))
     }
 
-    /// Looks for so long; none where there is no worker.
+    /// Profiles for this long. Returns `None` if there is no worker.
     pub fn look(self, time: Duration) -> Option<Profile> {
         let (pid, is_daemon, workers) = match self.0 {
             Of::Daemon(pid) => (pid, true, workers(pid)),
             Of::Workers(workers) => (std::process::id(), false, workers),
         };
         if is_daemon {
-            // A daemon that does not answer has no counters, and is found out elsewhere.
+            // A daemon that does not answer has no counters; other checks report it.
             let _ = Stock::new("ovs-appctl dpif-netdev/pmd-stats-clear").ask();
         }
         workers.iter().for_each(|worker| worker.watch(true));
@@ -198,7 +198,7 @@ impl Watch {
         let start = std::time::Instant::now();
         let ids: Vec<String> = workers.iter().map(|worker| worker.id.to_string()).collect();
         let samples = Samples::take(&ids.join(","), time);
-        // Where there are none, the counters still tell of the whole time.
+        // Without samples, the counters still cover the whole time.
         std::thread::sleep(time.saturating_sub(start.elapsed()));
         workers.iter().for_each(|worker| worker.watch(false));
         let stats = match is_daemon {
@@ -223,7 +223,7 @@ impl Watch {
     }
 }
 
-/// The daemon's workers: threads whose names begin as both daemons' workers' do.
+/// Returns the daemon's workers: threads with the name prefix that both daemons use.
 fn workers(pid: u32) -> Vec<Worker> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task"));
     let ids = tasks.into_iter().flatten().flatten();
@@ -249,8 +249,7 @@ fn processor_ns(pid: u32, thread: u32) -> u64 {
     first.unwrap_or(0)
 }
 
-/// Samples of threads, in a file that goes with them; none where `perf` is not there or may not
-/// look.
+/// Samples of threads, in a temporary file; `None` where `perf` is missing or not permitted.
 struct Samples {
     file: Option<PathBuf>,
 }
@@ -283,13 +282,13 @@ impl Samples {
 impl Drop for Samples {
     fn drop(&mut self) {
         if let Some(file) = &self.file {
-            // A file that stays does no harm.
+            // A file that remains does no harm.
             let _ = fs::remove_file(file);
         }
     }
 }
 
-/// Lines of `share|thread|object|symbol`, of one thread; an empty name stands for any.
+/// Parses lines of `share|thread|object|symbol` of one thread; an empty name matches any thread.
 fn parts(report: &str, thread: &str) -> Vec<Part> {
     let mut all: Vec<Part> = report
         .lines()
@@ -299,14 +298,14 @@ fn parts(report: &str, thread: &str) -> Vec<Part> {
             let percent = fields.next()?.strip_suffix('%')?.parse().ok()?;
             let of = fields.next()?;
             let object = fields.next()?.to_owned();
-            // "[.]" and "[k]" before the symbol tell the program from the kernel.
+            // "[.]" and "[k]" before the symbol mark user and kernel code.
             let symbol = fields.next()?;
             let symbol = symbol.split_once("] ").map_or(symbol, |(_, name)| name);
             let is_of = thread.is_empty() || of == thread;
             is_of.then(|| Part { name: symbol.trim().to_owned(), object, percent })
         })
         .collect();
-    // Shares were of all threads together.
+    // perf's shares are of all threads together.
     let total: f64 = all.iter().map(|part| part.percent).sum();
     for part in &mut all {
         part.percent *= 100.0 / total.max(1e-9);
@@ -315,7 +314,7 @@ fn parts(report: &str, thread: &str) -> Vec<Part> {
     all
 }
 
-/// `pmd-stats-show`, by processor: each line's name and first number.
+/// Parses `pmd-stats-show`: by processor, each line's name and first number.
 fn counters(text: &str) -> Vec<(u32, Vec<(String, f64)>)> {
     let mut all: Vec<(u32, Vec<(String, f64)>)> = Vec::new();
     for line in text.lines() {
@@ -324,7 +323,7 @@ fn counters(text: &str) -> Vec<(u32, Vec<(String, f64)>)> {
                 all.push((core, Vec::new()));
             }
         } else if !line.starts_with(' ') {
-            // The main thread's counters do not count here.
+            // The main thread's counters are not a worker's.
             if !line.is_empty() {
                 all.push((u32::MAX, Vec::new()));
             }
@@ -377,7 +376,7 @@ mod tests {
         let parts: Vec<_> = it.parts.iter().take(3).map(|p| (p.name.as_str(), p.percent)).collect();
         assert_eq!(parts, [("connection", 60.0), ("lookup", 30.0), ("ports", 10.0)]);
         assert_eq!(it.source, "stages of a packet's way");
-        // No packet, no stage: nothing is made up.
+        // Without packets there are no stages.
         let it = Profile::of("pmd0", Vec::new(), Vec::new(), Some(Stages::default()));
         assert_eq!((it.source, it.parts, it.counters), ("the worker's counters", vec![], vec![]));
     }

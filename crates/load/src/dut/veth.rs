@@ -1,6 +1,5 @@
-//! A daemon between two veth pairs, in namespaces of our own: this program's switch or Open
-//! vSwitch's, set up alike by the stock tools. With the namespaces everything goes, also when this
-//! program is killed.
+//! A daemon between two veth pairs, in network namespaces: this program's switch or Open vSwitch's, both
+//! configured by the stock tools. Everything ends with the namespaces, even if this program is killed.
 
 use super::daemon::Daemon;
 use super::huge_pages::Loan;
@@ -16,21 +15,21 @@ use testbed::Screen;
 use testbed::namespaces;
 use testbed::stock::Stock;
 
-/// Where Debian installs Open vSwitch's daemon.
+/// Path of Open vSwitch's daemon in Debian.
 const OVS: &str = "/usr/sbin/ovs-vswitchd";
-/// How long an interrupted run has to say what there is.
+/// How long an interrupted run may take to print its results.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// Whether the caller is where devices may be made.
+/// Whether the caller runs where it may create devices.
 pub enum Inside {
-    /// It is; everything is private.
+    /// Inside namespaces; everything is private.
     Here,
-    /// It was not: the whole program was run again inside, and has ended like this.
+    /// Outside: the program was run again inside, and ended with this status.
     Ended(ExitCode),
 }
 
 impl Inside {
-    /// Sees to it that we are inside, with so many huge pages free where the system gives them.
+    /// Enters the namespaces, with `huge_pages` free huge pages if the system provides them.
     pub fn enter(screen: &Screen, huge_pages: usize) -> Result<Inside, LoadError> {
         match namespaces::place() {
             namespaces::Place::Inside => {
@@ -39,7 +38,7 @@ impl Inside {
                 Ok(Inside::Here)
             }
             namespaces::Place::Outside => {
-                // Outside, so that they are given back also when all inside is killed.
+                // The loan is outside, so that the pages are returned even if every process inside is killed.
                 let _loan = Loan::for_free(huge_pages);
                 Ok(Inside::Ended(namespaces::run_again(screen, GRACE)?))
             }
@@ -54,7 +53,7 @@ pub fn cable(client: &str, server: &str) -> Result<Place, LoadError> {
     Ok(Place::of(device, Some(open(client)?), Some(open(server)?)))
 }
 
-/// The daemon with `p0` and `p1`, whose other ends are the generator's.
+/// The daemon with `p0` and `p1`, whose other ends belong to the generator.
 pub fn bring_up(wanted: &Wanted) -> Result<Place, LoadError> {
     pair("c0", "p0")?;
     pair("s0", "p1")?;
@@ -63,12 +62,12 @@ pub fn bring_up(wanted: &Wanted) -> Result<Place, LoadError> {
     Ok(Place::of(Box::new(daemon), Some(open("c0")?), Some(open("s0")?)))
 }
 
-/// Two devices joined by a cable, up, and silent: the kernel says nothing on them by itself.
+/// A veth pair, up and silent: the kernel sends nothing on it by itself.
 fn pair(ours: &str, theirs: &str) -> Result<(), LoadError> {
     Stock::new(&format!("ip link add {ours} type veth peer name {theirs}")).run()?;
     for device in [ours, theirs] {
         let file = format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6");
-        // A kernel without IPv6 says nothing either.
+        // A kernel without IPv6 sends no such packets.
         let _ = fs::write(file, "1");
         Stock::new(&format!("ip link set {device} up")).run()?;
     }

@@ -1,5 +1,5 @@
-//! A daemon whose two ports are vhost-user devices, joined to the generator's virtio devices over
-//! memory that both share: packets cross from one process to the other without the kernel.
+//! A daemon with two vhost-user ports, connected to the generator's virtio devices through shared memory:
+//! packets pass between the processes without the kernel.
 
 use super::cores::Cores;
 use super::daemon::Daemon;
@@ -18,38 +18,38 @@ use std::time::{Duration, Instant};
 use testbed::namespaces::FOLDER;
 use testbed::stock::Stock;
 
-/// Where Debian installs Open vSwitch's daemon with DPDK.
+/// Path of Open vSwitch's daemon with DPDK in Debian.
 pub const OVS: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
 /// Memory of the device under test, in megabytes.
 const DEVICE_MB: usize = 512;
-/// Memory of the generator, in megabytes, for every so many entries of its rings. A device of two
-/// ports has a packet buffer of 2.4 KB in each entry of its receive rings and may have one in each of
-/// its transmit rings.
+/// Memory of the generator, in megabytes, for each [`ENTRIES`] ring entries. A device of two ports has a
+/// packet buffer of 2.4 KB in each entry of its receive rings and may have one in each entry of its transmit
+/// rings.
 const GENERATOR_MB: usize = 256;
 const ENTRIES: usize = 8192;
-/// Entries of a ring between the two by default. A device gets 1.2 million packets a
-/// second from either side when it makes 300,000 connections per second, and a side that is kept from its
-/// core for one time slice of the kernel's (4 ms at 250 Hz) comes back to 4,800 packets at the most:
-/// rings of 1,024, which is the most that QEMU gives a guest, have lost packets by then through
+/// Default number of ring entries. At 300,000 connections per second a device receives 1.2 million packets
+/// per second from either side. A side that loses its core for one time slice (4 ms at 250 Hz) finds up to
+/// 4,800 packets: a ring of 1,024 entries, QEMU's maximum for a guest, would have dropped some, through no
+/// fault of the device.
 /// the machine's fault alone.
 pub const RING: u16 = 4096;
-/// How long both sides of a socket may take to find each other.
+/// How long both ends of a socket may take to connect.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Memory of the generator for this device, in megabytes.
+/// Returns the memory of the generator for this device, in megabytes.
 fn generator_mb(wanted: &Wanted) -> usize {
     GENERATOR_MB * (usize::from(wanted.ring) * wanted.queues).div_ceil(ENTRIES).next_power_of_two()
 }
 
-/// Huge pages of 2 MB that all memory needs.
+/// Returns the number of 2 MB huge pages for all memory.
 pub fn huge_pages(wanted: &Wanted) -> usize {
     (DEVICE_MB + generator_mb(wanted)) / 2 + 8
 }
 
-/// One end of a pair: the sockets' names, and the generator's port.
+/// The names of the two sockets and of the generator's ports.
 const SIDES: [&str; 2] = ["p0", "p1"];
 
-/// Whether this program can have such ports, and why not.
+/// Checks that this program was built with DPDK.
 pub fn check() -> Result<(), LoadError> {
     match port_dpdk::version() {
         Some(_) => Ok(()),
@@ -61,7 +61,7 @@ pub fn check() -> Result<(), LoadError> {
     }
 }
 
-/// The daemon with `p0` and `p1`, whose other ends are the generator's.
+/// The daemon with `p0` and `p1`, whose other ends belong to the generator.
 pub fn bring_up(wanted: &Wanted) -> Result<Place, LoadError> {
     check()?;
     let cores = Cores::new(wanted.workers, wanted.generators);
@@ -93,7 +93,7 @@ pub fn bring_up(wanted: &Wanted) -> Result<Place, LoadError> {
              options:vhost-server-path={} options:n_rxq={} other_config:pmd-rxq-affinity={}",
             socket(name).display(),
             wanted.queues,
-            // Values with commas are quoted for the database.
+            // The database requires quotes around values with commas.
             format_args!("\"{}\"", affinity.join(",")),
         )
     };
@@ -120,13 +120,13 @@ pub fn bring_up(wanted: &Wanted) -> Result<Place, LoadError> {
             Ok(end.facts()?.link_up && Stock::new(&line).run()?.trim() == "up")
         })?;
     }
-    // The daemon gives new queues to its workers a moment later.
+    // The daemon assigns new queues to its workers a moment later.
     thread::sleep(Duration::from_millis(500));
     place(Box::new(daemon), &ends, wanted, cores)
 }
 
-/// The same ports with nothing but a patch between them, on the device's own cores: what the
-/// generator can do through them at best.
+/// The same ports with only a patch between them, on the device's cores: it measures the generator's ceiling
+/// through them.
 pub fn cable(wanted: &Wanted, prefix: &str) -> Result<Place, LoadError> {
     check()?;
     let cores = Cores::new(wanted.workers, wanted.generators);
@@ -135,8 +135,8 @@ pub fn cable(wanted: &Wanted, prefix: &str) -> Result<Place, LoadError> {
     let mut patched = Vec::new();
     for (number, name) in SIDES.iter().enumerate() {
         let path = socket(&format!("{prefix}{name}"));
-        // First the one that connects, again and again; then the one that waits for it, which lets
-        // no other thread open a port meanwhile.
+        // First the end that connects and retries, then the end that listens, which keeps other threads from
+        // opening a port meanwhile.
         let devargs = vhost_devargs(number as u32, &path, VhostRole::Client, queues)
             .map_err(LoadError::Ended)?;
         let mut config = DpdkConfig::new(devargs);
@@ -154,7 +154,7 @@ pub fn cable(wanted: &Wanted, prefix: &str) -> Result<Place, LoadError> {
     place(Box::new(device), &ends, wanted, cores)
 }
 
-/// The generator's links to each queue, worker by worker.
+/// Returns the generator's links, worker by worker.
 fn place(
     device: Box<dyn Device>,
     ends: &[DpdkPort],
@@ -184,8 +184,8 @@ fn socket(name: &str) -> PathBuf {
     PathBuf::from(format!("{FOLDER}/{name}.sock"))
 }
 
-/// Starts DPDK in this process, in memory that another one can share. Gives whether it is in huge
-/// pages; where there are none, in ordinary ones.
+/// Starts DPDK in this process, in memory that can be shared. Returns whether it uses huge pages; otherwise
+/// ordinary ones.
 fn start_dpdk(wanted: &Wanted, cores: &Cores) -> Result<bool, LoadError> {
     static STARTED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     if let Some(huge) = STARTED.get() {
@@ -193,8 +193,8 @@ fn start_dpdk(wanted: &Wanted, cores: &Cores) -> Result<bool, LoadError> {
     }
     let huge = super::huge_pages::free() + 8 >= huge_pages(wanted);
     let megabytes = generator_mb(wanted);
-    // With virtual addresses a ring may lie in several pages: with physical ones, what belongs to one
-    // of 16,384 entries finds no place that is large enough within one.
+    // With virtual addresses a ring may span several pages. With physical ones, a ring of 16,384 entries does
+    // not fit into one page.
     let options = match huge {
         true => EalOptions {
             socket_mem: Some(megabytes.to_string()),
@@ -212,7 +212,7 @@ fn start_dpdk(wanted: &Wanted, cores: &Cores) -> Result<bool, LoadError> {
     Ok(*STARTED.get_or_init(|| huge))
 }
 
-/// The virtio device of this name: it listens, and is there when the other side has come.
+/// Opens the virtio device of this name. It listens, and exists once the other side has connected.
 fn virtio(
     name: &str,
     wanted: &Wanted,
@@ -220,8 +220,8 @@ fn virtio(
 ) -> Result<DpdkPort, LoadError> {
     let (tell, told) = mpsc::channel();
     let (queues, path) = (wanted.queues as u16, socket(name));
-    // A packed ring's descriptor is read and given back in one place (VIRTIO 1.1 section 2.7), so that
-    // fewer cache lines cross from core to core, for whichever switch stands there.
+    // A packed ring's descriptor is read and returned in one place (VIRTIO 1.1 section 2.7), so fewer cache
+    // lines move between cores, for either switch.
     let ring = wanted.ring;
     let mut config = DpdkConfig::new(format!(
         "net_virtio_user_{name},path={},server=1,queues={queues},queue_size={ring},packed_vq=1",
@@ -231,7 +231,7 @@ fn virtio(
     (config.rx_descriptors, config.tx_descriptors) = (ring, ring);
     let shown = format!("the other side of {name}");
     let name = name.to_owned();
-    // DPDK waits for the other side without end; the thread that waits for this gives up in time.
+    // DPDK waits without limit for the other side; the waiting thread gives up after a time.
     thread::spawn(move || tell.send(DpdkPort::open(&name, &config, queues)));
     let mut opened = None;
     wait(&shown, &mut || {

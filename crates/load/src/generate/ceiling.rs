@@ -1,4 +1,4 @@
-//! The generator's own ceiling: client and server joined directly, as fast as it can.
+//! The generator's own ceiling: client and server joined directly, at full speed.
 
 use super::endpoints::{self, Endpoints};
 use super::error::LoadError;
@@ -10,41 +10,40 @@ use generator::{BYTES_PER_CONNECTION, FaultRates, Profile, SelfTest};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Time before the measured time.
+/// Warm-up before the measurement.
 const WARM: Duration = Duration::from_millis(300);
-/// No hundred connections take longer.
+/// Simulated time within which a hundred connections end.
 const HOUR_NS: u64 = 3_600_000_000_000;
-/// Connections at once when nothing waits, for each worker: enough to fill batches, few enough for
-/// the cache.
+/// Connections at once per worker, without waits: enough to fill batches, few enough for the cache.
 const AT_ONCE: u32 = 1000;
-/// The same for each ten packets of rings between processes, of which a connection may have two on
-/// their way.
+/// Connections at once per ten entries of rings between processes. A connection may have two packets under
+/// way.
 const AT_ONCE_IN_TEN: u64 = 4;
-/// A device carries less than this share of the ceiling, or else the generator was the limit.
+/// At this share of the ceiling or above, the generator counts as the limit.
 pub const SHARE: f64 = 0.8;
 
-/// How much the generator can do.
+/// The generator's ceiling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ceiling {
-    /// Connections completed a second when nothing waits.
+    /// Connections completed per second without waits.
     pub connections_per_second: f64,
     /// Packets sent per second by both ends together.
     pub packets_per_second: f64,
-    /// Packets of one connection, both ways.
+    /// Packets per connection, both ways.
     pub packets_per_connection: f64,
-    /// Which ports it was measured with.
+    /// The ports of the measurement.
     pub ports: &'static str,
-    /// By how many workers.
+    /// The number of workers.
     pub workers: usize,
 }
 
 impl Ceiling {
-    /// Whether it was measured.
+    /// Returns whether the ceiling was measured.
     pub fn is_known(&self) -> bool {
         self.connections_per_second.is_finite()
     }
 
-    /// For results: what it is, and the share of it that a rate makes.
+    /// Returns the ceiling and the share of it that `rate` is, as JSON.
     pub fn json(&self, rate: f64) -> Value {
         json!({
             "connections_per_second": self.connections_per_second,
@@ -55,18 +54,18 @@ impl Ceiling {
         })
     }
 
-    /// The share of it that this rate of connections makes.
+    /// Returns this rate of connections as a share of the ceiling.
     pub fn share(&self, rate: f64) -> f64 {
         rate / self.connections_per_second.max(1.0)
     }
 
-    /// What limits a measurement that reached this rate: the device or the generator.
+    /// Returns what limits a measurement that reached this rate: the device or the generator.
     pub fn limited_by(&self, rate: f64) -> &'static str {
         if self.share(rate) >= SHARE { "generator" } else { "dut" }
     }
 }
 
-/// What was counted in some time.
+/// Counters over a period.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
     seconds: f64,
@@ -76,8 +75,8 @@ struct Counted {
     active: usize,
 }
 
-/// Measures for so long, with the waits of the profile left out: packets and connections cost the
-/// same, and no time passes idly.
+/// Measures for `time`, without the profile's waits: packets and connections cost the same, and the generator
+/// is never idle.
 pub fn measure(
     profile: &Profile,
     options: &HostOptions,
@@ -116,8 +115,8 @@ pub fn measure(
     })
 }
 
-/// Packets of a connection, both ways, in the mean of a hundred that come one after the other; in
-/// time that goes on by itself, since long connections may take longer than anybody waits.
+/// Returns the packets per connection, both ways: the mean of a hundred successive connections, in simulated
+/// time because some profiles' connections live long.
 fn packets_per_connection(profile: &Profile) -> Result<f64, LoadError> {
     const CONNECTIONS: u64 = 100;
     let wrong = |source| LoadError::Profile { name: profile.name.clone(), source };
@@ -136,7 +135,7 @@ fn packets_per_connection(profile: &Profile) -> Result<f64, LoadError> {
             return Err(LoadError::Ended(what));
         }
     }
-    // A question for the server's address, and its answer.
+    // Subtract the ARP request for the server's address and its reply.
     let carried = (test.forth.left + test.back.left).saturating_sub(2);
     Ok(carried as f64 / CONNECTIONS as f64)
 }
@@ -154,13 +153,13 @@ pub struct Row {
     pub bits_per_second: f64,
     /// Packets per second, both directions together.
     pub packets_per_second: f64,
-    /// The ceiling when nothing waits.
+    /// The ceiling without waits.
     pub ceiling: Ceiling,
-    /// The rate comes from packets: connections live longer than the test.
+    /// Whether the rate is computed from packets, because connections live longer than the test.
     pub derived: bool,
 }
 
-/// Runs a profile as it is, with as many connections at once as saturate the generator.
+/// Runs a profile unchanged, with as many connections at once as saturate the generator.
 pub fn self_test(
     profile: &Profile,
     options: &HostOptions,
@@ -169,7 +168,7 @@ pub fn self_test(
 ) -> Result<Row, LoadError> {
     let ceiling = measure(profile, options, place(), "memory", time)?;
     let lifetime = super::lifetime(profile);
-    // A tenth more than what the ceiling keeps alive.
+    // A tenth more than the ceiling keeps alive.
     let alive = ceiling.connections_per_second * 1.1 * lifetime.as_secs_f64();
     let at_once = (alive as u32).clamp(AT_ONCE * ceiling.workers as u32, 2_000_000);
     let full =
@@ -196,7 +195,7 @@ pub fn self_test(
 }
 
 impl Row {
-    /// For programs.
+    /// Returns the row as JSON.
     pub fn json(&self) -> Value {
         json!({
             "profile": self.profile,
@@ -216,7 +215,7 @@ impl Row {
     }
 }
 
-/// The published calibration table, for these rows.
+/// Returns the published calibration table for these rows.
 pub fn table(rows: &[Row]) -> String {
     let mut text = format!(
         "{:<12} | {:>15} | {:>12} | {:>12} | {:>14}\n",
@@ -254,7 +253,7 @@ fn join(
     endpoints_of(profile, options, capacity, true, place)
 }
 
-/// Both ends as fast as they go.
+/// Runs both ends at full speed.
 fn saturate(
     endpoints: &mut Endpoints,
     warm: Duration,
@@ -278,7 +277,7 @@ fn saturate(
     })
 }
 
-/// Turns for so long; gives when it ended.
+/// Iterates for this long. Returns the time of the end.
 fn turn_for(endpoints: &mut Endpoints, time: Duration) -> Result<Instant, LoadError> {
     let start = clock::now();
     loop {

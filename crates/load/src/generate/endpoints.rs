@@ -1,4 +1,4 @@
-//! The simulated hosts at their ports, driven by one thread.
+//! The simulated hosts and their ports, driven by one thread.
 
 use super::error::LoadError;
 use super::workers::{Order, Workers};
@@ -9,30 +9,30 @@ use packet::{Batch, Pool};
 use port::{RxQueue, TxCounters, TxQueue};
 use std::time::Duration;
 
-/// Batches that an endpoint takes in or sends in one turn, so that the other endpoint is not kept waiting.
+/// Batches that an endpoint receives or sends per iteration, so that the other endpoint does not wait.
 const BATCHES: usize = 8;
 
-/// How long what arrives without end may hold up timers: less than the shortest retransmission
-/// timeout, and more than any queue lasts.
+/// How long continuous arrivals may delay timers: less than the shortest retransmission timeout, and longer
+/// than any queue takes to drain.
 const HOLD: Duration = Duration::from_millis(100);
 
-/// Small buffers that are kept for what is to be sent: as many as both endpoints send in one turn.
+/// Small send buffers in the pool: as many as both endpoints send in one iteration.
 const SMALL: usize = 2 * BATCHES * BATCH_SIZE;
 
-/// Turns without a packet before the core is given away for a moment: a generator that gives it away at
-/// once comes too late for what falls due next.
+/// Iterations without a packet before the thread yields its core: a generator that yields at once is late for
+/// what is due next.
 const IDLE_TURNS: u32 = 200;
 
 /// Both queues of a port.
 pub struct Link {
-    /// What arrives.
+    /// Receive queue.
     pub rx: Box<dyn RxQueue>,
-    /// What leaves.
+    /// Transmit queue.
     pub tx: Box<dyn TxQueue>,
 }
 
 impl Link {
-    /// Hands over what arrived, some batches at most; returns the packets, and whether that was all.
+    /// Receives up to [`BATCHES`] batches. Returns the number of packets, and whether the queue was emptied.
     pub fn take_in(
         &mut self,
         pool: &mut Pool,
@@ -51,8 +51,8 @@ impl Link {
         Ok((moved, false))
     }
 
-    /// Sends what there is, some batches at most; returns the packets, what became of them, and
-    /// whether that was all.
+    /// Sends up to [`BATCHES`] batches. Returns the number of packets, the queue's counters, and whether
+    /// everything was sent.
     pub fn send_out(
         &mut self,
         pool: &mut Pool,
@@ -76,16 +76,16 @@ impl Link {
     }
 }
 
-/// A host at its port.
+/// A host and its port.
 pub struct Endpoint {
     /// The host.
     pub host: Host,
     link: Link,
-    /// Packets that the port had no room for, since whatever is behind it did not take them.
+    /// Packets that the port had no room for, because the device did not take them.
     pub dropped: u64,
-    /// Packets that the port refused.
+    /// Packets that the port rejected.
     pub errors: u64,
-    /// All that had arrived was read in this turn, and all that was to be said was sent in the last.
+    /// Whether this iteration emptied the receive queue and the previous one sent everything.
     is_caught_up: bool,
 }
 
@@ -95,7 +95,7 @@ impl Endpoint {
         Endpoint { host, link, dropped: 0, errors: 0, is_caught_up: true }
     }
 
-    /// Takes in what arrived; returns the packets.
+    /// Receives packets and returns their number.
     fn take_in(
         &mut self,
         pool: &mut Pool,
@@ -109,7 +109,7 @@ impl Endpoint {
         Ok(moved)
     }
 
-    /// Sends what there is to be said; returns the packets.
+    /// Sends packets and returns their number.
     fn send_out(&mut self, pool: &mut Pool, batch: &mut Batch, now: Instant) -> u64 {
         let Endpoint { host, link, .. } = self;
         let (moved, sent, all) =
@@ -121,30 +121,29 @@ impl Endpoint {
     }
 }
 
-/// What all hosts have counted up to a moment.
+/// Counters of all hosts.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
-    /// The endpoints that open.
+    /// Counters of the clients.
     pub client: Statistics,
-    /// The endpoints that accept.
+    /// Counters of the servers.
     pub server: Statistics,
     /// Time spent in iterations that moved packets, in nanoseconds, of all workers together.
     pub busy_ns: u64,
-    /// The part of it after which something was left over that had arrived or was to be sent.
+    /// The part of it after which packets were left unreceived or unsent.
     pub behind_ns: u64,
-    /// Opens that fell due and were missed.
+    /// Opens that were due and missed.
     pub missed: u64,
-    /// Packets that ports refused as wrong.
+    /// Packets that ports rejected.
     pub errors: u64,
-    /// Packets that ports had no room for.
+    /// Packets for which ports had no room.
     pub drops: u64,
-    /// The longest time in which a worker looked at no port since it was told a rate, in
-    /// nanoseconds.
+    /// Longest time in which a worker polled no port since the last rate was set, in nanoseconds.
     pub stall_ns: u64,
 }
 
 impl Counted {
-    /// Counts what another worker has counted as well.
+    /// Adds another worker's counters.
     pub fn add(&mut self, other: &Counted) {
         self.client.add(&other.client);
         self.server.add(&other.server);
@@ -157,7 +156,7 @@ impl Counted {
     }
 }
 
-/// What became of a turn.
+/// The result of an iteration.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     at: Instant,
@@ -167,11 +166,11 @@ struct Turn {
 
 /// One or both endpoints.
 pub struct Endpoints {
-    /// The endpoint that opens.
+    /// The clients and their port.
     pub client: Option<Endpoint>,
-    /// The endpoint that accepts.
+    /// The servers and their port.
     pub server: Option<Endpoint>,
-    /// Packets that the queues hold in which they wait for these; none: not known.
+    /// Packets that the queues in front of the endpoints hold; `None` where unknown.
     pub queue_packets: Option<u64>,
     pool: Pool,
     batch: Batch,
@@ -179,23 +178,23 @@ pub struct Endpoints {
     idle: u32,
     /// Time spent in iterations that moved packets, in nanoseconds.
     busy_ns: u64,
-    /// The part of it after which something was left over.
+    /// The part of it after which packets were left unreceived or unsent.
     behind_ns: u64,
-    /// The longest time between two iterations since the hosts were told a rate.
+    /// Longest time between two iterations since the last rate was set.
     stall_ns: u64,
-    /// When time passed for the hosts.
+    /// When the hosts' timers ran last.
     ticked_at: Instant,
     workers: Workers,
     crew_moved: u64,
 }
 
 impl Endpoints {
-    /// These endpoints, at rest.
+    /// Endpoints that are idle.
     pub fn new(client: Option<Endpoint>, server: Option<Endpoint>) -> Endpoints {
         Endpoints::with(client, server, Workers::default())
     }
 
-    /// The same with other workers, whose hosts these endpoints speak for too.
+    /// Endpoints together with further workers, for whose hosts they stand too.
     pub fn with(client: Option<Endpoint>, server: Option<Endpoint>, workers: Workers) -> Endpoints {
         let (pool, batch) = (Pool::new(16_384).with_small(SMALL), Batch::new());
         let (last, idle, crew_moved) = (None, 0, 0);
@@ -216,12 +215,12 @@ impl Endpoints {
         }
     }
 
-    /// How many workers drive the hosts.
+    /// Returns the number of workers that drive the hosts.
     pub fn workers(&self) -> usize {
         1 + self.workers.len()
     }
 
-    /// Clients open so many connections each second from `now` on, after a linear rise.
+    /// Clients open `per_second` connections per second from `now` on, after a linear rise.
     pub fn open_at(&mut self, per_second: u64, ramp_ms: u64, now: Instant) {
         let workers = self.workers() as u64;
         let part = |index: usize| {
@@ -232,22 +231,22 @@ impl Endpoints {
         self.obey(part(0));
     }
 
-    /// Clients open nothing more.
+    /// Clients open no further connections.
     pub fn stop_opening(&mut self) {
         self.workers.order(|_| Order::StopOpening);
         self.obey(Order::StopOpening);
     }
 
-    /// Ends every connection without a word.
+    /// Ends every connection without sending anything.
     pub fn abort_all(&mut self) {
         self.workers.order(|_| Order::AbortAll);
         self.obey(Order::AbortAll);
     }
 
-    /// Does with the own hosts what is wanted.
+    /// Carries out an order with this thread's hosts.
     pub fn obey(&mut self, order: Order) {
         if let Order::OpenAt { .. } = order {
-            // Between trials there is no hurry.
+            // Stalls between trials do not count.
             (self.last, self.stall_ns) = (None, 0);
         }
         for endpoint in [&mut self.client, &mut self.server].into_iter().flatten() {
@@ -259,7 +258,7 @@ impl Endpoints {
         }
     }
 
-    /// What all hosts have counted up to now.
+    /// Returns the counters of all hosts.
     pub fn counted(&self) -> Counted {
         let mut all = self.workers.counted();
         let count =
@@ -278,13 +277,12 @@ impl Endpoints {
         all
     }
 
-    /// One turn of both: takes in, lets time pass, sends; returns the packets moved.
+    /// One iteration of both endpoints: receive, run timers, send. Returns the number of packets moved.
     ///
-    /// What has arrived is read first, and what is under way is said first. Time passes for the hosts
-    /// only when neither is left over, so that no host sends again what was answered in a packet that
-    /// lies unread, and none opens connections while those that are open wait: a generator that was
-    /// away for a moment, or is asked for more than it can do, would otherwise fill its queues with
-    /// ever more of both and never come back.
+    /// Timers run, and connections are opened, only when nothing is left unreceived or unsent. Otherwise a
+    /// host would retransmit what an unread packet acknowledges, or open connections while those that are
+    /// open wait. A generator that was away for a moment, or is overloaded, would fill its queues with ever
+    /// more of both and not recover.
     pub fn turn(&mut self, now: Instant) -> Result<u64, LoadError> {
         if let Some(last) = self.last {
             let ns = (now - last.at).as_nanos() as u64;
@@ -318,12 +316,12 @@ impl Endpoints {
         Ok(moved)
     }
 
-    /// Whether all workers still run; why not.
+    /// Returns an error if a worker has ended.
     pub fn check(&mut self) -> Result<(), LoadError> {
         self.workers.check()
     }
 
-    /// The same; gives the core away after some iterations with nothing to do.
+    /// As [`Endpoints::turn`]; yields the core after some iterations without packets.
     pub fn turn_and_rest(&mut self, now: Instant) -> Result<u64, LoadError> {
         let moved = self.turn(now)?;
         self.idle = if moved > 0 { 0 } else { self.idle + 1 };
@@ -334,39 +332,39 @@ impl Endpoints {
         Ok(moved)
     }
 
-    /// What the clients counted; nothing where there are none.
+    /// Returns the clients' counters; zeros where there are no clients.
     pub fn client_statistics(&self) -> Statistics {
         self.counted().client
     }
 
-    /// What the servers counted; nothing where there are none.
+    /// Returns the servers' counters; zeros where there are no servers.
     pub fn server_statistics(&self) -> Statistics {
         self.counted().server
     }
 
-    /// Connections alive on the opening side, or on the only one.
+    /// Returns the connections alive at the clients, or at the servers where there are no clients.
     pub fn active(&self) -> usize {
         let endpoint = self.client.as_ref().or(self.server.as_ref());
         endpoint.map_or(0, |endpoint| endpoint.host.alive()) + self.workers.active()
     }
 
-    /// Connections alive on any endpoint.
+    /// Returns the connections alive at all endpoints.
     pub fn alive(&self) -> usize {
         let own = [&self.client, &self.server].into_iter().flatten();
         own.map(|endpoint| endpoint.host.alive()).sum::<usize>() + self.workers.alive()
     }
 
-    /// Packets that ports refused as wrong.
+    /// Returns the packets that ports rejected.
     pub fn port_errors(&self) -> u64 {
         self.counted().errors
     }
 
-    /// Packets that ports had no room for.
+    /// Returns the packets for which ports had no room.
     pub fn port_drops(&self) -> u64 {
         self.counted().drops
     }
 
-    /// Gives both ports back for other hosts, where there are both.
+    /// Returns both ports, if there are both.
     pub fn into_links(self) -> Option<(Link, Link)> {
         Some((self.client?.link, self.server?.link))
     }

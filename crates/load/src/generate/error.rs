@@ -1,4 +1,4 @@
-//! Why no load could be generated, or why it had to stop.
+//! Errors of the load side.
 
 use crate::in_memory::InMemoryError;
 use generator::search::Broken;
@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use testbed::TestbedError;
 
-/// Why a run ended without the result that was asked for.
+/// Why a run ended without the requested result.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// A profile's file cannot be read.
@@ -17,10 +17,10 @@ pub enum LoadError {
     ReadProfile {
         /// The file.
         file: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
-    /// A profile cannot work.
+    /// A profile is invalid.
     #[error("{name}: {source}")]
     Profile {
         /// Its name or file.
@@ -28,19 +28,19 @@ pub enum LoadError {
         /// What is wrong with it.
         source: generator::ProfileError,
     },
-    /// Options that cannot be meant.
+    /// Invalid options.
     #[error("{0}")]
     Options(String),
-    /// A port cannot be used, or went away.
+    /// A port cannot be opened, or disappeared.
     #[error("{0}{hint}", hint = what_to_do(.0))]
     Port(#[from] port::PortError),
-    /// The device under test does what no measurement can go on with.
+    /// The device under test has a fault with which no measurement can go on.
     #[error("{0}")]
     Broken(#[from] Broken),
     /// The device under test cannot be brought up, or ended.
     #[error(transparent)]
     InMemory(#[from] InMemoryError),
-    /// A stock tool or the namespaces refuse.
+    /// A stock tool failed, or namespaces are not available.
     #[error(transparent)]
     Place(#[from] TestbedError),
     /// A TRex server cannot be used.
@@ -51,15 +51,15 @@ pub enum LoadError {
     Write {
         /// The file.
         file: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
-    /// Something ended that was needed.
+    /// A thread or program that is needed ended.
     #[error("{0}")]
     Ended(String),
 }
 
-/// Where the port's own words do not say it.
+/// Advice, where the port's own error contains none.
 fn what_to_do(error: &port::PortError) -> &'static str {
     match error {
         port::PortError::Gone { .. } => "; `ip link` shows which there are",
@@ -68,7 +68,7 @@ fn what_to_do(error: &port::PortError) -> &'static str {
 }
 
 impl LoadError {
-    /// The exit status: 2 for what the user wrote, 3 for what makes a measurement invalid.
+    /// Returns the exit status: 2 for invalid input, 3 for an invalid measurement.
     pub fn status(&self) -> u8 {
         match self {
             LoadError::ReadProfile { .. } | LoadError::Profile { .. } | LoadError::Options(_) => 2,

@@ -1,4 +1,4 @@
-//! Ctrl-C and its like: the first asks for what there is, the second ends at once.
+//! Interrupts (Ctrl-C): the first prints the results so far, the second ends the program at once.
 
 use super::error::LoadError;
 use std::sync::Arc;
@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// The exit status of what was interrupted, as shells have it: 128 and the number of SIGINT.
+/// The exit status of an interrupted run, as in shells: 128 plus the number of SIGINT.
 pub const INTERRUPTED: u8 = 130;
 
-/// Whether the user asked to end.
+/// Whether the user interrupted.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Listens from now on, in a thread of its own.
+    /// Handles signals from now on, in a thread of its own.
     pub fn listen() -> Result<Interrupt, LoadError> {
         let interrupt = Interrupt::default();
         let seen = Arc::clone(&interrupt.0);
@@ -34,18 +34,18 @@ impl Interrupt {
                         _ = terminate.recv() => {}
                     }
                     if seen.swap(true, Ordering::Relaxed) {
-                        // A second interrupt ends the program at once, without results.
+                        // The second interrupt ends the program at once, without results.
                         std::process::exit(INTERRUPTED.into());
                     }
                 }
             });
         });
-        // From here on a signal is an order and not the end.
+        // From here on a signal no longer ends the program.
         let _ = is_ready.recv();
         Ok(interrupt)
     }
 
-    /// Whether the user asked to end.
+    /// Returns whether the user interrupted.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

@@ -1,10 +1,10 @@
-//! Where a result comes from.
+//! The machine on which a result was measured.
 
 use crate::dut::Cores;
 use serde_json::{Value, json};
 use std::fs;
 
-/// The machine, for results.
+/// Describes the machine for results.
 pub fn describe() -> Value {
     let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu.lines().find(|line| line.starts_with("model name"));
@@ -15,7 +15,7 @@ pub fn describe() -> Value {
         "cpu": model,
         "cores": Cores::allowed().len(),
         "kernel": kernel.trim(),
-        // Others at work beside a measurement show in it.
+        // Shows whether other programs were active.
         "load_average": load.split(' ').next().and_then(|text| text.parse::<f64>().ok()),
     })
 }

@@ -1,5 +1,4 @@
-//! `tidegate generate`: simulated clients and servers at real ports, and what became of every
-//! connection.
+//! `tidegate generate`: simulated clients and servers at real ports, and the result of every connection.
 
 pub mod ceiling;
 pub mod endpoints;
@@ -33,13 +32,13 @@ use testbed::Screen;
 use trial::{Live, Plan, Trial, Wall, Watch};
 pub use workers::endpoints_of;
 
-/// The client's Ethernet address where nothing else is said.
+/// The client's default Ethernet address.
 pub const CLIENT_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
-/// The server's.
+/// The server's default Ethernet address.
 pub const SERVER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
-/// Connections that a server has room for at least. What is never used is never touched.
+/// Minimum capacity of a server, in connections. Memory that is not used is not touched.
 const SERVER_ROOM: usize = 1_000_000;
-/// Connections that a side has room for at most, by default.
+/// Default maximum capacity of a side, in connections.
 const ROOM: f64 = 2e6;
 
 /// Simulate clients and servers that open, use and close connections
@@ -73,13 +72,13 @@ pub struct GenerateArgs {
     /// Connections alive at once [default: the profile's]
     #[arg(long, value_name = "N", value_parser = |text: &str| bounded(text, 1.0, 2e7))]
     connections: Option<f64>,
-    /// How long is measured; with a rate from when it has stood for a connection's whole life
+    /// Seconds to measure; with a rate, from when it has been constant for a connection's whole life
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = whole::<u32>(1..=86_400))]
     seconds: u32,
-    /// Measure the generator alone, with --profile or with all that come with the program
+    /// Measure the generator alone, with --profile or with all built-in profiles
     #[arg(long, conflicts_with_all = ["client", "server", "dut", "rate", "connections"])]
     self_test: bool,
-    /// Print the profile with all its keys, to write one's own from, and do nothing else
+    /// Print the profile with all its keys, as a template for one's own, and do nothing else
     #[arg(long, conflicts_with_all = ["self_test", "json"])]
     print_profile: bool,
     /// Print one JSON object; everything else goes to standard error
@@ -98,7 +97,7 @@ pub fn profile(name: &str) -> Result<Profile, LoadError> {
     Profile::from_toml(&text).map_err(wrong)
 }
 
-/// How long a connection of this profile lives, as far as it waits by itself.
+/// Returns the lifetime of a connection of this profile, from its configured waits.
 pub fn lifetime(profile: &Profile) -> Duration {
     let messages = u64::from(profile.messages);
     let waits = messages * u64::from(profile.server_wait_ms)
@@ -106,7 +105,7 @@ pub fn lifetime(profile: &Profile) -> Duration {
     Duration::from_millis(waits + u64::from(profile.time_wait_ms))
 }
 
-/// Both hosts, with room for so many connections.
+/// Both hosts, with capacity for `capacity` connections.
 pub fn hosts(
     profile: &Profile,
     options: &HostOptions,
@@ -116,7 +115,7 @@ pub fn hosts(
     hosts_at(profile, options, capacity, known, clock::now())
 }
 
-/// The same for a clock of the caller's own.
+/// As [`hosts`], with the caller's time.
 pub fn hosts_at(
     profile: &Profile,
     options: &HostOptions,
@@ -133,7 +132,7 @@ pub fn hosts_at(
             gateway: options.gateway.or(known.then_some(SERVER_MAC)),
             profile: profile.clone(),
             seed: if client { options.seed } else { options.seed ^ 0x1234_5678 },
-            // A server remembers exchanges for a while that its client has forgotten.
+            // A server keeps exchanges for a while that its client has forgotten.
             capacity: if client { capacity } else { capacity.max(SERVER_ROOM) },
         };
         let wrong = |source| LoadError::Profile { name: profile.name.clone(), source };
@@ -201,7 +200,7 @@ fn generate(
     } else if let Some(connections) = args.connections {
         profile.connections_at_once = connections as u32;
     }
-    // What the ranges cannot carry is refused before anything is brought up.
+    // Rates that the ranges of addresses and ports cannot carry are refused before anything is started.
     profile.check().map_err(|source| LoadError::Profile { name: args.profile.clone(), source })?;
     if let Inside::Ended(code) = args.place.enter(screen)? {
         return Ok(code);
@@ -219,7 +218,7 @@ fn generate(
     let sample = match sample {
         Ok(sample) => sample,
         Err(error) => {
-            // What was measured is kept: the counters up to here are shown before the error.
+            // The counters so far are printed before the error.
             outcome::show_counters(&endpoints, screen);
             return Err(error);
         }
@@ -249,7 +248,7 @@ fn drive(
         rate,
         ramp: Duration::from_millis(profile.ramp_ms),
         settle_window: Duration::ZERO,
-        // As many end as are opened only after that.
+        // Only after a whole lifetime do as many connections end as are opened.
         lifetime: if rate.is_some() { lifetime } else { Duration::ZERO },
         sample: Duration::from_secs(args.seconds.into()),
         limits: None,
@@ -265,7 +264,7 @@ fn drive(
     Trial::start(endpoints, &plan, &mut watch).run()
 }
 
-/// Rates of the last second.
+/// Returns the rates of the last second.
 pub fn live_line(it: &Live) -> String {
     let w = &it.window;
     let per_second = |count: u64| human(count as f64 / w.seconds.max(1e-9));

@@ -1,11 +1,11 @@
-//! Numbers as people write and read them: `2.4k`, `1.2m`, `345K`.
+//! Parses and formats numbers with units: `2.4k`, `1.2m`, `345K`.
 
 use std::ops::{Bound, RangeBounds};
 
 /// Reads a count with an optional `k`, `m` or `g` (thousands, millions, thousand millions).
 ///
 /// # Errors
-/// What is wrong with the text, and how to write it.
+/// The text is not such a number; the message says how to write one.
 pub fn parse_count(text: &str) -> Result<f64, String> {
     let (digits, factor) = match text.trim().to_ascii_lowercase() {
         t if t.ends_with('k') => (t[..t.len() - 1].to_owned(), 1e3),
@@ -18,7 +18,7 @@ pub fn parse_count(text: &str) -> Result<f64, String> {
     number.map(|n| n * factor).ok_or_else(|| "write a number such as 500, 2.4k or 1.2m".to_owned())
 }
 
-/// A count within bounds, which are named in the refusal.
+/// Parses a count within bounds. The error names them.
 pub fn bounded(text: &str, min: f64, max: f64) -> Result<f64, String> {
     let number = parse_count(text)?;
     if (min..=max).contains(&number) {
@@ -57,7 +57,7 @@ fn outside(text: &str, bounds: &impl RangeBounds<u64>) -> String {
     }
 }
 
-/// The number in at most four characters and a unit, in the original script's way.
+/// Formats the number in at most four characters and a unit, as the original script does.
 pub fn human(mut number: f64) -> String {
     let units = ["", "K", "M", "G", "T"];
     let mut unit = 0;

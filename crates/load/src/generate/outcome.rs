@@ -1,4 +1,4 @@
-//! What `tidegate generate` says at its end.
+//! The results that `tidegate generate` prints.
 
 use super::ceiling::{self, Ceiling};
 use super::endpoints::Endpoints;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::process::ExitCode;
 use testbed::Screen;
 
-/// What both hosts counted, where there is nothing better to say.
+/// Prints the counters of both hosts, for runs that failed.
 pub fn show_counters(endpoints: &Endpoints, screen: &Screen) {
     for (name, it) in
         [("client", endpoints.client_statistics()), ("server", endpoints.server_statistics())]
@@ -26,7 +26,7 @@ pub fn show_counters(endpoints: &Endpoints, screen: &Screen) {
 
 const MARK: &str = "interrupted: these are the figures up to then, and no result";
 
-/// What was measured.
+/// The measured results.
 pub struct Outcome<'a> {
     pub args: &'a GenerateArgs,
     pub provenance: &'a Provenance,
@@ -34,7 +34,7 @@ pub struct Outcome<'a> {
     pub endpoints: &'a Endpoints,
     pub ceiling: &'a Ceiling,
     pub sample: &'a Sample,
-    /// The user interrupted before it had measured.
+    /// The user interrupted before the measurement ended.
     pub interrupted: bool,
 }
 
@@ -43,7 +43,8 @@ impl Outcome<'_> {
         self.endpoints.client.is_some() && self.endpoints.server.is_some()
     }
 
-    /// What is said of the device, or of the generator where it has one side alone. None: nothing.
+    /// Returns the verdict on the device, or on the generator where it has only one side; `None`
+    /// after an interrupt, and for a single side without faults.
     fn verdict(&self) -> Option<Verdict> {
         let allowed = Allowance { loss: 0.0, shortfall: Allowance::SHORTFALL };
         if self.interrupted {
@@ -56,7 +57,7 @@ impl Outcome<'_> {
         late.map(|late| Verdict::Invalid(vec![late]))
     }
 
-    /// What limits the rate: what was asked for, where that was carried.
+    /// Returns what limits the rate: the requested rate, if it was carried.
     fn limited_by(&self, verdict: Option<&Verdict>) -> Option<&'static str> {
         let asked_for = self.sample.offered > 0.0 && verdict.is_some_and(Verdict::passed);
         match (self.interrupted, asked_for) {
@@ -66,7 +67,7 @@ impl Outcome<'_> {
         }
     }
 
-    /// Prints it; returns the exit status.
+    /// Prints the results. Returns the exit status.
     pub fn show(&self, device: &mut dyn Device, screen: &Screen) -> ExitCode {
         let verdict = self.verdict();
         if self.args.json {
@@ -101,7 +102,7 @@ impl Outcome<'_> {
         }
     }
 
-    /// What the one side counted.
+    /// Returns the counters of the only side.
     fn only(&self) -> Statistics {
         let counted = self.endpoints.counted();
         if self.endpoints.client.is_some() { counted.client } else { counted.server }
@@ -195,7 +196,7 @@ impl Outcome<'_> {
         )
     }
 
-    /// Whether the rate that was asked for was carried; none was asked for.
+    /// Returns whether the requested rate was carried; `None` if no rate was requested.
     fn verdict_line(&self, verdict: &Verdict) -> Option<String> {
         let rate = human(self.sample.offered);
         let said = match verdict {
@@ -236,7 +237,7 @@ mod tests {
         args: GenerateArgs,
     }
 
-    /// A sample of a thousand connections per second that all went well.
+    /// A sample of one thousand connections per second without any fault.
     fn clean() -> Sample {
         let packets = Direction { sent: 3500, received: 3500 };
         Sample {
@@ -250,7 +251,7 @@ mod tests {
         }
     }
 
-    /// Status, text and JSON of such a sample that was changed so.
+    /// Status, text and JSON of such a sample after `change`.
     fn told(
         change: fn(&mut Sample),
         clients_alone: bool,
@@ -291,12 +292,12 @@ mod tests {
         };
         let cases: &[Case] = &[
             ("carried", |_| (), false, 0, "1.0K connections/s passed", Some("range")),
-            // Not one connection failed, and the rate did not pass all the same.
+            // No connection failed, and the rate did not pass all the same.
             ("lost", |s| s.back.received -= 9, false, 1, "/s did not pass", Some("dut")),
             ("behind", |s| s.window.completed = 800, false, 1, "/s did not pass", Some("dut")),
             ("too slow", late, false, 3, "/s INVALID", Some("dut")),
             ("clients alone, too slow", late, true, 3, "opened 400 connections", Some("dut")),
-            // Without a rate nothing is asked for but that none fails.
+            // Without a rate, the only requirement is that no connection fails.
             ("no rate", |s| (s.offered, s.back.received) = (0.0, 99), false, 0, "", Some("dut")),
         ];
         for (name, change, clients_alone, expect, said, by) in cases {

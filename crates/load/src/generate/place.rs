@@ -1,5 +1,4 @@
-//! Between which ports and through what a run goes, and what its hosts are made from: the options of
-//! all verbs that make connections.
+//! The ports, the device and the hosts of a run: the options of all verbs that make connections.
 
 use super::ceiling::{self, Ceiling};
 use super::error::LoadError;
@@ -11,7 +10,7 @@ use generator::Profile;
 use std::time::Duration;
 use testbed::Screen;
 
-/// Between which ports, and through what.
+/// The ports and the device of a run.
 #[derive(Args, Clone, Debug)]
 pub struct PlaceOptions {
     /// The clients' port
@@ -32,13 +31,13 @@ pub struct PlaceOptions {
     /// Most connections in the device's table (ct-set-maxconns)
     #[arg(long, value_name = "N", default_value_t = dut::MAXCONNS, value_parser = whole::<u32>(..))]
     pub maxconns: u32,
-    /// The device's workers, a core each (memory, vhost)
+    /// The device's workers, one core each (memory, vhost)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u16>(1..=64))]
     pub workers: u16,
     /// Queues of each of its ports [default: as many as workers]
     #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=64))]
     pub queues: Option<u16>,
-    /// The generator's workers, a core each [default: as many as the device's]
+    /// The generator's workers, one core each [default: as many as the device's]
     #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=64))]
     pub generator_workers: Option<u16>,
     /// Entries of each ring between the device and the generator, a power of two (vhost)
@@ -49,7 +48,7 @@ pub struct PlaceOptions {
     pub dpdk_extra: String,
 }
 
-/// What hosts are made from besides their profile.
+/// The configuration of hosts besides their profile.
 #[derive(Args, Clone, Debug)]
 pub struct HostOptions {
     /// Decides addresses, ports and sequence numbers: the same seed, the same run
@@ -58,13 +57,13 @@ pub struct HostOptions {
     /// The VLAN that both sides are in
     #[arg(long, value_name = "ID", value_parser = whole::<u16>(1..=4094))]
     pub vlan: Option<u16>,
-    /// The Ethernet address that clients send to [default: they ask, by ARP and ND]
+    /// The Ethernet address that clients send to [default: resolved by ARP and ND]
     #[arg(long, value_name = "MAC")]
     pub gateway: Option<MacAddr>,
 }
 
 impl PlaceOptions {
-    /// The device that is meant; none: named ports.
+    /// Returns the device to start; `None` for named ports.
     pub fn wanted(&self) -> Result<Option<Wanted>, LoadError> {
         let named = self.client.is_some() || self.server.is_some();
         let kind = match (self.dut, named) {
@@ -110,7 +109,7 @@ impl PlaceOptions {
         }))
     }
 
-    /// Goes where devices may be made, if any have to be.
+    /// Enters the namespaces if devices must be created.
     pub fn enter(&self, screen: &Screen) -> Result<Inside, LoadError> {
         match self.wanted()? {
             Some(wanted) if wanted.ports.is_apart() => Inside::enter(screen, wanted.huge_pages()),
@@ -118,8 +117,7 @@ impl PlaceOptions {
         }
     }
 
-    /// Opens ports and brings up the device.
-    /// Waiting for a port ends when the user interrupts.
+    /// Opens ports and brings up the device. An interrupt ends the wait for a port.
     pub fn open(&self, interrupted: &dyn Fn() -> bool) -> Result<Place, LoadError> {
         match self.wanted()? {
             Some(wanted) => dut::bring_up(&wanted),
@@ -132,7 +130,7 @@ impl PlaceOptions {
         dut::outside(client, server, &self.dpdk_extra, interrupted)
     }
 
-    /// The same with one timeout, in seconds, in place of all the published ones.
+    /// As [`PlaceOptions::open`], with one timeout, in seconds, that replaces all the published ones.
     pub fn open_with_timeouts(
         &self,
         timeout_s: u32,
@@ -144,7 +142,7 @@ impl PlaceOptions {
         }
     }
 
-    /// The ceiling with ports of the same kind, where there is a cable for them.
+    /// Measures the ceiling with ports of the same kind, if a cable of this kind exists.
     pub fn ceiling(&self, profile: &Profile, hosts: &HostOptions) -> Result<Ceiling, LoadError> {
         let (place, ports) = match self.wanted()? {
             Some(wanted) => (dut::calibration_cable(&wanted)?, wanted.ports.word()),
@@ -153,13 +151,13 @@ impl PlaceOptions {
         ceiling::measure(profile, hosts, place, ports, Duration::from_secs(1))
     }
 
-    /// Devices that we bring up know no ARP rule: hosts must know each other.
+    /// Returns whether hosts must know each other's MAC addresses: devices started here have no rule for ARP.
     pub fn knows_neighbours(&self) -> bool {
         self.client.is_none() && self.server.is_none()
     }
 }
 
-/// What a virtio device may have (VIRTIO 1.1 section 2.6), and not too few for a burst.
+/// Parses a ring size: VIRTIO's limits (VIRTIO 1.1 section 2.6), and enough for a burst.
 fn ring(text: &str) -> Result<u16, String> {
     let number = text.parse::<u16>().unwrap_or(0);
     let is_good = number.is_power_of_two() && (64..=32_768).contains(&number);

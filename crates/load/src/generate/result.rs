@@ -1,4 +1,4 @@
-//! What was measured, as lines and as JSON.
+//! Measured results as text and as JSON.
 
 use super::numbers::human;
 use generator::search::{Sample, Verdict, Window};
@@ -6,13 +6,13 @@ use generator::{Histogram, Statistics};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 
-/// Puts a result on standard output.
+/// Prints a result to standard output.
 pub fn print(text: &str) {
-    // The reader (`| head`) has seen enough.
+    // A closed pipe (`| head`) is not an error.
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-/// The flows line of the original script.
+/// Returns the flows line of the original script.
 pub fn flows_line(sample: &Sample) -> String {
     let it = &sample.window;
     let per_second = |count: u64| human(count as f64 / it.seconds.max(1e-9));
@@ -28,7 +28,7 @@ pub fn flows_line(sample: &Sample) -> String {
     )
 }
 
-/// The error lines of the original script, a kind each.
+/// Returns the error lines of the original script, one per kind.
 pub fn error_lines(sample: &Sample, verdict: &Verdict) -> Vec<String> {
     let lost = sample.forth.lost() + sample.back.lost();
     let mut lines = Vec::new();
@@ -61,7 +61,7 @@ pub fn error_lines(sample: &Sample, verdict: &Verdict) -> Vec<String> {
     lines
 }
 
-/// One trial for programs.
+/// Returns one trial as JSON.
 pub fn sample_json(sample: &Sample) -> Value {
     let it = &sample.window;
     json!({
@@ -106,7 +106,7 @@ pub fn sample_json(sample: &Sample) -> Value {
     })
 }
 
-/// Rates and times of one host alone.
+/// Returns rates and times of one host as JSON.
 pub fn host_json(it: &Statistics) -> Value {
     json!({
         "counters": named(&it.by_name()),
@@ -116,7 +116,7 @@ pub fn host_json(it: &Statistics) -> Value {
     })
 }
 
-/// A histogram for programs; nothing where nothing was recorded.
+/// Returns a histogram as JSON; null if it is empty.
 pub fn histogram_json(it: &Histogram) -> Value {
     let us = |time: std::time::Duration| time.as_nanos() as f64 / 1000.0;
     let Some((min, max)) = it.extremes() else { return Value::Null };
@@ -136,7 +136,7 @@ pub fn histogram_json(it: &Histogram) -> Value {
     })
 }
 
-/// A line about times.
+/// Returns a line of text about times.
 pub fn times_line(what: &str, it: &Histogram) -> Option<String> {
     let at = |percent| it.percentile(percent).unwrap_or_default();
     let (_, max) = it.extremes()?;

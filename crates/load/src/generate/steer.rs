@@ -1,5 +1,4 @@
-//! Frames handed to the worker of the generator whose connections they are of, wherever the device
-//! has put them.
+//! Hands frames to the worker of the generator that owns their connections, whichever queue the device chose.
 
 use super::endpoints::Link;
 use generator::{Role, Shares};
@@ -11,20 +10,20 @@ use std::os::fd::RawFd;
 /// Frames that may wait for a worker.
 const DEPTH: usize = 8192;
 
-/// A worker's receive queue: what arrives at its own and is its own, and what others hand over.
+/// A worker's receive queue: its own frames from its port queue, and those that other workers hand over.
 struct Steered {
     rx: Box<dyn RxQueue>,
     shares: Shares,
     side: Role,
     worker: usize,
     handed: MemoryRx,
-    /// To each worker; to this one too, which is never used.
+    /// One queue per worker; the worker's own is never used.
     to: Vec<MemoryTx>,
     arrived: Batch,
     away: Vec<Batch>,
 }
 
-/// The same links, of all workers on one side, with their frames steered.
+/// The links of all workers on one side, with their frames steered to the owning worker.
 pub fn steer(links: Vec<Link>, shares: Shares, side: Role) -> Vec<Link> {
     if links.len() < 2 {
         return links;
@@ -55,7 +54,7 @@ impl RxQueue for Steered {
         }
         self.rx.receive(pool, &mut self.arrived)?;
         for packet in self.arrived.drain(..) {
-            // What is of no worker is for the one that found it.
+            // A frame without an owner is processed by the worker that received it.
             let owner = self.shares.owner(packet.data(), self.side).unwrap_or(self.worker);
             match self.away.get_mut(owner) {
                 Some(away) if owner != self.worker => away.push(packet),
@@ -64,7 +63,7 @@ impl RxQueue for Steered {
         }
         for (tx, away) in self.to.iter_mut().zip(&mut self.away) {
             if !away.is_empty() {
-                // What finds no room is lost, as it would be in a ring of the port.
+                // Frames that do not fit are lost, as in a full ring of the port.
                 let _ = tx.send(pool, away);
             }
         }
@@ -102,7 +101,7 @@ mod tests {
         let links = cables.iter().map(|(near, _)| link(near)).collect();
         let mut links = steer(links, shares, Role::Client);
         let mut pool = Pool::new(64);
-        // Six frames at worker 0: four of its own, one of the other's, and one of no worker.
+        // Six frames at worker 0: four of its own, one of worker 1, and one without an owner.
         for last in [0, 1, 3, 0, 1, 200] {
             cables[0].1.push(frame(&mut pool, [16, 0, 0, last])).unwrap();
         }

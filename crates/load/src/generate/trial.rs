@@ -6,9 +6,9 @@ use base::Instant;
 use generator::search::{Sample, Window};
 use std::time::Duration;
 
-/// Where time comes from.
+/// A source of time.
 pub trait Clock {
-    /// Now.
+    /// Returns the current time.
     fn now(&self) -> Instant;
 }
 
@@ -22,54 +22,54 @@ impl Clock for Wall {
     }
 }
 
-/// How long a trial's parts last.
+/// The durations and limits of a trial.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Connections per second; none: as many as the hosts have room for.
+    /// Connections per second; `None` opens as many as the hosts have capacity for.
     pub rate: Option<f64>,
     /// Linear rise to that rate.
     pub ramp: Duration,
-    /// The rate has settled when packets sent in two such times differ by less than 1%.
+    /// The rate has settled when packets sent in two successive windows differ by less than 1%.
     pub settle_window: Duration,
-    /// A connection's whole life; the rate stands at least so long before the sample.
+    /// A connection's whole life; the rate is constant for at least this long before the sample.
     pub lifetime: Duration,
-    /// The part that rates come from.
+    /// The part from which rates are computed.
     pub sample: Duration,
-    /// What ends it early, since nothing can come of it any more; none: nothing does.
+    /// Limits that end the trial early, because its verdict is certain; `None` never ends it early.
     pub limits: Option<Limits>,
-    /// Connections that have not ended so long after the last one was opened are given up.
+    /// Connections that have not ended this long after the last one was opened are given up.
     pub drain: Duration,
 }
 
-/// Shares, 0 to 1, above which there is no use in going on.
+/// Shares, 0 to 1, above which the trial ends early.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Of connections opened, those that failed.
+    /// Failed connections, as a share of those opened.
     pub failed: f64,
-    /// Of packets sent, those that were lost.
+    /// Lost packets, as a share of those sent.
     pub lost: f64,
-    /// Of connections that are to be opened in all, those for which the generator was too late.
+    /// Opens for which the generator was too late, as a share of all connections to open.
     pub missed: f64,
-    /// Connections end at once then, since the device can be made to forget them; else they are
-    /// waited for.
+    /// Whether connections are then ended at once, because the device can remove them; otherwise the trial
+    /// waits for them.
     pub cut: bool,
 }
 
-/// The parts of a trial, as the live line names them.
+/// The phases of a trial, as the live line names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// The rate rises.
     Ramp,
-    /// The rate stands, and packets follow.
+    /// The rate is constant, and the packet rate follows.
     Settle,
     /// Rates are measured.
     Sample,
-    /// Nothing is opened; what is on its way arrives.
+    /// No further connections are opened; those alive end, and packets under way arrive.
     Drain,
 }
 
 impl Phase {
-    /// Its name.
+    /// Returns its name.
     pub fn word(self) -> &'static str {
         match self {
             Phase::Ramp => "ramp",
@@ -80,21 +80,21 @@ impl Phase {
     }
 }
 
-/// Windows in which the rate may go on changing before it is sampled anyhow.
+/// Most windows to wait for a settled rate; after them the sample starts anyhow.
 const SETTLE_WINDOWS: u32 = 5;
-/// How often the trial looks at more than packets.
+/// Interval of checks other than of packets.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// How often it tells how it goes, and how long a rate has to stand before it may be over.
+/// Interval of progress reports, and the minimum time at a constant rate before the trial may end early.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
-/// Nothing may move for so long before the trial is over.
+/// The trial ends when no packet has moved for this long.
 const QUIET: Duration = Duration::from_millis(20);
-/// How long packets of connections that were cut short are waited for at most.
+/// Most time to wait for packets of connections that were cut short.
 const LATE: Duration = Duration::from_secs(1);
-/// An interruption waits no longer than this for connections to end.
+/// Most time that an interrupted trial waits for connections to end.
 const INTERRUPTED: Duration = Duration::from_secs(2);
-/// Full queues that a packet may stand in on its way: one of each port's in both directions.
+/// Full queues in which a packet may wait: one of each port in both directions.
 const QUEUES: u64 = 4;
-/// Packets that a queue of an unknown device is taken to hold.
+/// Assumed capacity of a queue of an unknown device, in packets.
 const QUEUE_PACKETS: u64 = 4096;
 
 /// Counters at one moment.
@@ -110,7 +110,7 @@ impl Reading {
         Reading { at, workers: endpoints.workers(), all: endpoints.counted() }
     }
 
-    /// What lies between two readings.
+    /// Returns the difference between two readings.
     fn window(&self, before: &Reading, active: usize) -> Window {
         let client = self.all.client.since(&before.all.client);
         let server = self.all.server.since(&before.all.server);
@@ -134,40 +134,40 @@ impl Reading {
     }
 }
 
-/// What the trial tells while it runs.
+/// A progress report of a running trial.
 pub struct Live {
-    /// The part that it is in.
+    /// The current phase.
     pub phase: Phase,
-    /// What was counted since it told the last time.
+    /// Counters since the previous report.
     pub window: Window,
 }
 
-/// Everything that a trial needs besides its plan.
+/// The clock and callbacks of a trial.
 pub struct Watch<'a> {
-    /// Time.
+    /// The clock.
     pub clock: &'a dyn Clock,
-    /// Told about once a second.
+    /// Called about once per second.
     pub live: &'a mut dyn FnMut(&Live),
-    /// Whether to end early.
+    /// Returns whether to end early.
     pub interrupted: &'a dyn Fn() -> bool,
 }
 
-/// A trial on its way.
+/// A running trial.
 pub struct Trial<'a, 'b> {
     endpoints: &'a mut Endpoints,
     plan: &'a Plan,
     watch: &'a mut Watch<'b>,
     start: Reading,
     told: Reading,
-    /// When the rate began to stand.
+    /// The counters when the rate became constant.
     stands: Reading,
     active_most: usize,
-    /// It is beyond its limits.
+    /// Whether a limit was exceeded.
     is_over: bool,
 }
 
 impl<'a, 'b> Trial<'a, 'b> {
-    /// Begins to open connections.
+    /// Starts to open connections.
     pub fn start(endpoints: &'a mut Endpoints, plan: &'a Plan, watch: &'a mut Watch<'b>) -> Self {
         let now = watch.clock.now();
         let start = Reading::take(endpoints, now);
@@ -178,7 +178,7 @@ impl<'a, 'b> Trial<'a, 'b> {
         Trial { endpoints, plan, watch, start, told, stands, active_most: 0, is_over: false }
     }
 
-    /// Runs it to its end, or to its limits; an interrupted one is accounted for too.
+    /// Runs the trial to its end or its limits. An interrupted trial is accounted for too.
     pub fn run(mut self) -> Result<Sample, LoadError> {
         self.pass(Phase::Ramp, self.plan.ramp)?;
         self.stands = Reading::take(self.endpoints, self.watch.clock.now());
@@ -186,7 +186,8 @@ impl<'a, 'b> Trial<'a, 'b> {
         let began = Reading::take(self.endpoints, self.watch.clock.now());
         self.pass(Phase::Sample, self.plan.sample)?;
         let ended = Reading::take(self.endpoints, self.watch.clock.now());
-        // One that is over early may be so after a moment: rates are those since the rate stands.
+        // A trial may end early soon after its sample began: its rates then cover all the time at the
+        // constant rate.
         let began = if self.is_over { &self.stands } else { &began };
         let window = ended.window(began, self.active_most);
         self.drain()?;
@@ -195,8 +196,8 @@ impl<'a, 'b> Trial<'a, 'b> {
         Ok(sample)
     }
 
-    /// Turns for so long; ends early when interrupted, and when the trial is beyond its limits
-    /// while the rate stands.
+    /// Iterates for this long. Ends early when interrupted, and when a limit is exceeded at the constant
+    /// rate.
     fn pass(&mut self, phase: Phase, time: Duration) -> Result<(), LoadError> {
         let start = self.watch.clock.now();
         let mut look = start;
@@ -223,7 +224,7 @@ impl<'a, 'b> Trial<'a, 'b> {
         }
     }
 
-    /// Tells what happened in the last second, when it is over; whether it was.
+    /// Reports progress once per second. Returns whether it did.
     fn tell(&mut self, phase: Phase, now: Instant) -> bool {
         let is_over = now - self.told.at >= TOLD_EVERY;
         if is_over {
@@ -250,7 +251,7 @@ impl<'a, 'b> Trial<'a, 'b> {
             let from = tx(self);
             self.pass(Phase::Settle, window)?;
             let sent = tx(self) - from;
-            // Few packets change by more than 1% by themselves.
+            // Small numbers of packets vary by more than 1%.
             let allowed = (sent as f64 * 0.01).max(2.0 * (sent as f64).sqrt());
             if before.is_some_and(|before| sent.abs_diff(before) as f64 <= allowed) {
                 break;
@@ -260,7 +261,7 @@ impl<'a, 'b> Trial<'a, 'b> {
         Ok(())
     }
 
-    /// No use in going on. What may be on its way is not lost.
+    /// Returns whether a limit is exceeded. Packets that may be under way do not count as lost.
     fn is_beyond(&self, limits: &Limits) -> bool {
         let all = &self.told.all;
         let client = all.client.since(&self.start.all.client);
@@ -278,7 +279,7 @@ impl<'a, 'b> Trial<'a, 'b> {
             || more(all.missed - self.start.all.missed, limits.missed, to_open)
     }
 
-    /// Opens nothing more, and sees to it that all ends and nothing moves.
+    /// Stops opening connections, and waits until all have ended and no packet moves.
     fn drain(&mut self) -> Result<(), LoadError> {
         self.endpoints.stop_opening();
         let at_once = self.is_over && self.plan.limits.is_some_and(|it| it.cut);
@@ -291,8 +292,7 @@ impl<'a, 'b> Trial<'a, 'b> {
         Ok(())
     }
 
-    /// Waits for connections to end; whether some that have not are cut short, since a user who
-    /// interrupted does not want to wait for them.
+    /// Waits for connections to end. Returns whether to cut off those that have not, after an interrupt.
     fn wait_for_ends(&mut self) -> Result<bool, LoadError> {
         let start = self.watch.clock.now();
         let mut interrupted = None;
@@ -306,7 +306,7 @@ impl<'a, 'b> Trial<'a, 'b> {
         Ok(interrupted.is_some() && self.endpoints.alive() > 0)
     }
 
-    /// Turns until that is so; it is told whether nothing moved for a while.
+    /// Iterates until `is_so` returns true. Its second argument is whether no packet has moved for [`QUIET`].
     fn wait_until(
         &mut self,
         is_so: &mut dyn FnMut(&Self, bool, Instant) -> bool,

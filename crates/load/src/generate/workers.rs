@@ -12,21 +12,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// What the first worker wants of the others.
+/// What the first worker orders the others to do.
 #[derive(Clone, Copy, Debug)]
 pub enum Order {
-    /// Clients open so many connections per second from then on, after a linear rise.
+    /// Clients open this many connections per second from then on, after a linear rise.
     OpenAt {
         /// Connections per second.
         rate: u64,
-        /// The rise, in milliseconds.
+        /// Duration of the rise, in milliseconds.
         ramp_ms: u64,
-        /// From when on.
+        /// Start of the rise.
         now: Instant,
     },
     /// Clients open no more.
     StopOpening,
-    /// Every connection ends without a word.
+    /// Every connection ends without sending anything.
     AbortAll,
 }
 
@@ -45,7 +45,7 @@ struct Member {
 struct Shared {
     orders: Mutex<Vec<Order>>,
     counted: Mutex<Counted>,
-    /// Rises with each question; the answer is there when `answered` is the same.
+    /// Incremented with each request; the answer is complete when `answered` is equal.
     asked: AtomicU64,
     answered: AtomicU64,
     /// Packets moved.
@@ -53,7 +53,7 @@ struct Shared {
     /// Connections alive at both endpoints, and at the client.
     alive: AtomicUsize,
     active: AtomicUsize,
-    /// Whether to drive hosts at all, or only to answer.
+    /// Whether to drive the hosts, or only to answer requests.
     goes: AtomicBool,
     stop: AtomicBool,
 }
@@ -79,17 +79,17 @@ impl Workers {
         Ok(workers)
     }
 
-    /// How many there are.
+    /// Returns the number of further workers.
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no further workers.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// Tells all of them; done when the next question is answered.
+    /// Gives all of them an order. It is carried out when the next request is answered.
     pub fn order(&self, order: impl Fn(usize) -> Order) {
         for (index, member) in self.members.iter().enumerate() {
             lock(&member.shared.orders).push(order(index + 1));
@@ -97,15 +97,15 @@ impl Workers {
         }
     }
 
-    /// Lets them drive their hosts from now on: clients that were not told otherwise open as many
-    /// connections as there is room for, just as the first worker's do at its first turn.
+    /// Starts driving the hosts. Clients without an order open as many connections as they have capacity for,
+    /// as the first worker's do in its first iteration.
     pub fn go(&self) {
         for member in &self.members {
             member.shared.goes.store(true, Ordering::Release);
         }
     }
 
-    /// What all of them have counted up to now.
+    /// Returns the counters of all of them.
     pub fn counted(&self) -> Counted {
         for member in &self.members {
             member.shared.asked.fetch_add(1, Ordering::Release);
@@ -114,7 +114,7 @@ impl Workers {
         for Member { shared, thread } in &self.members {
             let asked = shared.asked.load(Ordering::Acquire);
             let runs = || thread.as_ref().is_some_and(|thread| !thread.is_finished());
-            // A worker that has ended answers no more; what it said last stands.
+            // A worker that has ended does not answer; its last counters stand.
             while shared.answered.load(Ordering::Acquire) < asked && runs() {
                 thread::yield_now();
             }
@@ -123,22 +123,22 @@ impl Workers {
         all
     }
 
-    /// Packets that they have moved since they started.
+    /// Returns the packets that they have moved since they started.
     pub fn moved(&self) -> u64 {
         self.members.iter().map(|member| member.shared.moved.load(Ordering::Relaxed)).sum()
     }
 
-    /// Connections alive at both endpoints.
+    /// Returns the connections alive at both endpoints.
     pub fn alive(&self) -> usize {
         self.members.iter().map(|member| member.shared.alive.load(Ordering::Acquire)).sum()
     }
 
-    /// Connections alive at the clients.
+    /// Returns the connections alive at the clients.
     pub fn active(&self) -> usize {
         self.members.iter().map(|member| member.shared.active.load(Ordering::Relaxed)).sum()
     }
 
-    /// Whether all still run; why not.
+    /// Returns an error if one of them has ended.
     pub fn check(&mut self) -> Result<(), LoadError> {
         for member in &mut self.members {
             match member.thread.take_if(|thread| thread.is_finished()).map(JoinHandle::join) {
@@ -153,7 +153,7 @@ impl Workers {
     }
 }
 
-/// Hosts at all ports of a place, each worker's at its own, and the device between them.
+/// Creates the hosts at all ports of a place, each worker's at its own, and the device between them.
 pub fn endpoints_of(
     profile: &Profile,
     options: &HostOptions,
@@ -172,7 +172,7 @@ pub fn endpoints_of(
         let (clients, profile) = (profile.clients, shares.profile(profile, worker));
         let options = HostOptions { seed: options.seed + worker as u64, ..options.clone() };
         let (client, mut server) = hosts(&profile, &options, room, known)?;
-        // What asks for a server's address may come to any worker.
+        // ARP and ND requests for a server's address may arrive at any worker.
         server.set_peers(clients);
         let at = |host: Host, link: Option<Link>| link.map(|link| Endpoint::new(host, link));
         Ok((at(client, to.next()), at(server, from.next())))
@@ -197,18 +197,18 @@ impl Drop for Workers {
         }
         for member in &mut self.members {
             if let Some(thread) = member.thread.take() {
-                // A thread that failed has been asked about.
+                // A failed thread was reported by `check`.
                 let _ = thread.join();
             }
         }
     }
 }
 
-/// A worker's thread.
+/// The loop of a worker's thread.
 fn drive(mut endpoints: Endpoints, shared: &Shared) -> Result<(), LoadError> {
     let mut answered = 0;
     while !shared.stop.load(Ordering::Relaxed) {
-        // Looked at before the orders, so that those given before it are obeyed first.
+        // Read before the orders, so that orders given before the start are carried out first.
         let goes = shared.goes.load(Ordering::Acquire);
         let asked = shared.asked.load(Ordering::Acquire);
         if asked != answered {
@@ -234,7 +234,7 @@ fn drive(mut endpoints: Endpoints, shared: &Shared) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Orders and counters are whole after every statement.
+/// Orders and counters are consistent after every statement, so a poisoned lock may be used.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -273,7 +273,7 @@ mod tests {
         }
         endpoints.check().unwrap();
         let all = endpoints.counted();
-        // At 3,000 a second: never more, but for one that each worker begins with.
+        // At most 3,000 per second, and one more with which each worker begins.
         let most = time.as_millis() as u64 * 3 + 6;
         assert!((3..=most).contains(&opened), "{opened} in {time:?}");
         assert_eq!((all.client.opened, all.client.completed), (opened, opened));

@@ -1,22 +1,22 @@
-//! Why a switch in memory cannot be made.
+//! Errors in making a switch in memory.
 
 /// Why there is no switch.
 #[derive(Debug, thiserror::Error)]
 pub enum InMemoryError {
-    /// A port is refused.
+    /// A port was refused.
     #[error("a port in memory is refused: {0}")]
     Port(String),
-    /// A flow is none, or is refused.
+    /// A flow is invalid, or was refused.
     #[error("line {line}: \"{flow}\": {reason}")]
     Rule {
-        /// Its line, counted from 1.
+        /// Its line, from 1.
         line: usize,
         /// The flow.
         flow: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// There are more threads than may track.
+    /// More threads than connection tracking supports.
     #[error(transparent)]
     Conntrack(#[from] conntrack::Error),
 }

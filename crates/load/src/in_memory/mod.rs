@@ -1,4 +1,4 @@
-//! A switch inside the measuring process, between ports in memory, and how long its stages take.
+//! A switch inside the measuring process, between ports in memory, and the time of its stages.
 
 mod apart;
 mod error;

@@ -1,31 +1,31 @@
-//! Time as one thread has it, whatever else the machine does.
+//! The processor time of one thread, whatever other programs do.
 
 use base::Instant;
 use std::time::Duration;
 
-/// The time of a thread that has a processor to itself: what it had of one, and what it skipped because
-/// it had nothing to do. Other programs take none of it.
+/// The clock of a thread as if it had a processor to itself: its processor time, plus the idle time that it
+/// skipped. Time taken by other programs does not count.
 pub struct OwnTime {
     began: Duration,
     skipped: Duration,
 }
 
-/// When it begins: not at zero, which says "never" in places.
+/// The start time: not zero, which means "never" in some fields.
 const BEGIN: Duration = Duration::from_secs(1);
 
 impl OwnTime {
-    /// Begins now, for the calling thread.
+    /// Starts a clock for the calling thread.
     pub fn start() -> OwnTime {
         OwnTime { began: clock::thread_time(), skipped: BEGIN }
     }
 
-    /// The time now, for the thread that began it.
+    /// Returns the current time. Only the thread that started the clock may call it.
     pub fn now(&self) -> Instant {
         let passed = clock::thread_time().saturating_sub(self.began) + self.skipped;
         Instant::from_nanos(passed.as_nanos() as u64)
     }
 
-    /// Does what another thread does in a switch: it takes none of this time.
+    /// Runs work of another thread of the switch, which takes no time on this clock.
     pub fn beside<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let begun = clock::thread_time();
         let done = work();
@@ -33,7 +33,7 @@ impl OwnTime {
         done
     }
 
-    /// Lets the time until then pass, which may be over already.
+    /// Advances the clock to `then`, which may be in the past.
     pub fn skip_to(&mut self, then: Instant) {
         self.skipped += then - self.now();
     }

@@ -1,8 +1,8 @@
-//! Where a packet's time goes, stage by stage.
+//! The time of a packet, stage by stage.
 //!
-//! The worker has no clock in it. It says when a stage of a batch is over, though, and here a clock
-//! is looked at each time. The looks themselves cost about a nanosecond a packet each, so that the
-//! traffic is played a second time for this, after it was measured.
+//! The worker reads no clock, but reports the end of each stage of a batch; here the clock is read at each
+//! report. A reading costs about a nanosecond per packet, so the traffic is played a second time for this,
+//! after the measurement.
 
 use super::{Cable, Switch};
 use ::datapath::{Observer, Stage};
@@ -10,33 +10,33 @@ use base::Instant;
 use port::PortError;
 use serde::Serialize;
 
-/// How many packets are played.
+/// Number of packets that are played.
 const PACKETS: u64 = if cfg!(test) { 2_000 } else { 2_000_000 };
 
-/// Nanoseconds a packet in each stage.
+/// Nanoseconds per packet in each stage.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Stages {
-    /// Receiving from the port, and handing the packet to the other.
+    /// Receiving from one port and sending to the other.
     pub ports: f64,
-    /// Reading the headers.
+    /// Parsing the headers.
     pub parse: f64,
-    /// Looking up what is known of the packet.
+    /// Looking up the unified cache.
     pub lookup: f64,
-    /// Following it in connection tracking, address translation not included.
+    /// Connection tracking, without NAT.
     pub connection: f64,
-    /// Counting it, translating it, and putting it where it is to be sent from.
+    /// Statistics, NAT, and queueing to the output port.
     pub actions: f64,
-    /// The whole walk over the tables, of packets of which nothing is known.
+    /// The whole walk over the flow tables, for packets that miss the cache.
     pub walk: f64,
 }
 
 impl Stages {
-    /// All stages together.
+    /// Returns the sum of all stages.
     pub fn total(&self) -> f64 {
         self.ports + self.parse + self.lookup + self.connection + self.actions + self.walk
     }
 
-    /// Each stage by its name, as a part of the whole.
+    /// Returns each stage by name, as a share of the sum.
     pub fn shares(&self) -> [(&'static str, f64); 6] {
         let of = |stage: f64| stage / self.total().max(1e-9);
         [
@@ -49,7 +49,7 @@ impl Stages {
         ]
     }
 
-    /// Plays the traffic both ways.
+    /// Plays the traffic in both directions and times the stages.
     pub fn measure(switch: &mut Switch, cables: &mut [Cable]) -> Result<Stages, PortError> {
         let mut watch = Watch::new();
         let mut packets = 0;
@@ -61,7 +61,7 @@ impl Stages {
         Ok(watch.stages.each(packets))
     }
 
-    /// What another turn took, too.
+    /// Adds the stages of another iteration.
     pub fn add(&mut self, other: &Stages) {
         self.ports += other.ports;
         self.parse += other.parse;
@@ -71,7 +71,7 @@ impl Stages {
         self.walk += other.walk;
     }
 
-    /// Of a sum over so many packets, what one of them took.
+    /// Divides sums by the number of packets.
     pub fn each(&self, packets: u64) -> Stages {
         let each = |stage: f64| stage / packets.max(1) as f64;
         Stages {
@@ -85,7 +85,7 @@ impl Stages {
     }
 }
 
-/// Looks at the clock when a stage is over.
+/// Reads the clock at the end of each stage.
 pub struct Watch {
     mark: Instant,
     stages: Stages,
@@ -98,28 +98,28 @@ impl Default for Watch {
 }
 
 impl Watch {
-    /// A watch that has seen nothing yet.
+    /// A watch with all stages at zero.
     pub fn new() -> Watch {
         Watch { mark: clock::now(), stages: Stages::default() }
     }
 
-    /// What it has seen, in nanoseconds.
+    /// Returns the times so far, in nanoseconds.
     pub fn stages(&self) -> &Stages {
         &self.stages
     }
 
-    /// The time before the next stage is of no stage.
+    /// Excludes the time up to now.
     pub fn start(&mut self) {
         self.mark = clock::now();
     }
 
-    /// Receiving or sending is over.
+    /// Receiving or sending has ended.
     pub fn ports(&mut self) {
         let passed = self.passed();
         self.stages.ports += passed;
     }
 
-    /// The time since the last look, in nanoseconds.
+    /// Returns the time since the last reading, in nanoseconds.
     fn passed(&mut self) -> f64 {
         let now = clock::now();
         let passed = now - std::mem::replace(&mut self.mark, now);

@@ -1,5 +1,5 @@
-//! A whole switch on one thread, without a network: a bridge with its flows, one worker, and
-//! no thread that waits for another.
+//! A whole switch on one thread, without a network: a bridge with its flows, one worker, and no waiting
+//! between threads.
 
 use super::{InMemoryError, OwnTime, Watch};
 use ::conntrack::Conntrack;
@@ -14,9 +14,9 @@ use port::{PortError, RxQueue, TxCounters, TxQueue};
 use std::sync::Arc;
 use switch::expiry::expiry_budget;
 
-/// The two ports by the names that flows know them by, the clients' side first.
+/// Names and numbers of the two ports, the clients' side first.
 pub const PORTS: [(&str, PortNo); 2] = [("p0", PortNo(1)), ("p1", PortNo(2))];
-/// Misses that are taken from the queue at a time.
+/// Misses taken from the queue at a time.
 const UPCALLS: usize = 256;
 
 /// The switch.
@@ -31,7 +31,7 @@ pub struct Switch {
     pub(super) out: Outbox,
 }
 
-/// What a switch is made of.
+/// The components of a switch.
 pub(super) struct Parts {
     pub core: Ofproto,
     pub bridge: BridgeId,
@@ -39,17 +39,17 @@ pub(super) struct Parts {
     pub conntrack: Arc<Conntrack>,
 }
 
-/// What one of the two ports receives from and sends to.
+/// The queues of a port.
 pub struct Cable {
     /// The port.
     pub port: PortNo,
-    /// Where its packets come from.
+    /// Its receive queue.
     pub rx: Box<dyn RxQueue>,
-    /// Where they go.
+    /// Its transmit queue.
     pub tx: Box<dyn TxQueue>,
 }
 
-/// Counts what is sent and keeps nothing: the wire behind a port that is always fast enough.
+/// Counts packets and drops them: the wire behind a port that is always fast enough.
 #[derive(Debug, Default)]
 pub struct Discard;
 
@@ -66,9 +66,8 @@ impl TxQueue for Discard {
 }
 
 impl Switch {
-    /// A bridge with two ports that does what these flows (in `ovs-ofctl`'s syntax, one a line)
-    /// say and nothing else. Its connections others may have, too: one of several workers, each with
-    /// ports and flows of its own.
+    /// A bridge with two ports and only these flows (in `ovs-ofctl`'s syntax, one per line). Other switches
+    /// may share its connections, as several workers do, each with ports and flows of its own.
     pub fn sharing(
         flows: &str,
         worker: WorkerId,
@@ -77,7 +76,7 @@ impl Switch {
         Switch::with_ports(PORTS.len() as u16, flows, worker, conntrack)
     }
 
-    /// The same with so many ports, named as [`port_name`] says.
+    /// As [`Switch::sharing`], with this number of ports, named by [`port_name`].
     pub fn with_ports(
         ports: u16,
         flows: &str,
@@ -87,8 +86,8 @@ impl Switch {
         Switch::answered_by(Answers::Owner, ports, flows, worker, conntrack)
     }
 
-    /// The same whose misses are answered by others than the owner of the tables: by what
-    /// [`Self::handler`] gives.
+    /// As [`Switch::with_ports`], with misses answered by handlers from [`Self::handler`] instead of the
+    /// owner of the tables.
     pub fn answered_by(
         answers: Answers,
         ports: u16,
@@ -100,7 +99,7 @@ impl Switch {
         Switch::of(answers, Parts { core, bridge, worker, conntrack })
     }
 
-    /// With bridges that have their flows.
+    /// A switch from its components, whose bridges have their flows.
     pub(super) fn of(answers: Answers, parts: Parts) -> Result<Switch, InMemoryError> {
         let Parts { core, bridge, worker, conntrack } = parts;
         let upcalls = Arc::new(UpcallQueue::answered_by(answers));
@@ -123,8 +122,8 @@ impl Switch {
         })
     }
 
-    /// Receives one batch on a port and carries it all the way, misses included; gives how many
-    /// packets came.
+    /// Receives one batch on a port and processes it completely, misses included. Returns the number of
+    /// packets received.
     pub fn turn(
         &mut self,
         now: Instant,
@@ -154,7 +153,7 @@ impl Switch {
         Ok(received)
     }
 
-    /// [`Self::turn`] with a look at the clock after each stage. Misses' answers are of no stage.
+    /// As [`Self::turn`], with the time of each stage. Answers to misses belong to no stage.
     pub fn turn_timed(
         &mut self,
         now: Instant,
@@ -178,7 +177,7 @@ impl Switch {
         Ok(received)
     }
 
-    /// Answers misses until there are none.
+    /// Answers misses until none are left.
     fn answer(&mut self, now: Instant) {
         while std::mem::take(&mut self.out.wake_control) {
             while !self.upcalls.is_empty() {
@@ -194,7 +193,7 @@ impl Switch {
         }
     }
 
-    /// Sends what the worker wants sent, as its thread does.
+    /// Sends the worker's output, as its thread does.
     pub(super) fn send(&mut self, cables: &mut [Cable]) {
         for (port, batch) in self.out.batches_mut() {
             let cable = cables.iter_mut().find(|cable| cable.port == port);
@@ -212,28 +211,28 @@ impl Switch {
         }
     }
 
-    /// What the switch does now and then: subtables in order, connections forgotten.
+    /// Periodic work: sorts subtables and removes expired connections.
     pub fn tick(&mut self, now: Instant) {
         self.worker.tick_alone();
         while self.conntrack.tick(now) > 0 {}
     }
 
-    /// Forgets connections whose time ran out, so many at most; says whether there are more.
+    /// Removes at most `connections_max` expired connections. Returns whether more are left.
     pub fn expire(&mut self, now: Instant, connections_max: usize) -> bool {
         self.conntrack.tick_within(now, connections_max)
     }
 
-    /// The same with the worker's own, a few in each of its iterations.
+    /// Removes a few of the worker's own expired connections, as in each iteration of the switch.
     pub fn expire_own(&mut self, now: Instant, received: usize) {
         self.worker.expire(now, expiry_budget(received as u64));
     }
 
-    /// Subtables in order.
+    /// Sorts the subtables.
     pub fn sort(&mut self) {
         self.worker.tick_alone();
     }
 
-    /// The same where another thread prepares the room that the worker's cache asks for, as in the
+    /// As [`Self::sort`], with the memory for the worker's cache prepared on another thread's time, as in the
     /// switch.
     pub fn sort_beside(&mut self, time: &mut OwnTime) {
         if let Some(wanted) = self.worker.tick() {
@@ -248,13 +247,13 @@ impl Switch {
         self.worker.stats()
     }
 
-    /// Allows so many flows from now on.
+    /// Sets the flow limit.
     pub fn set_flow_limit(&mut self, flows: usize) {
         self.core.set_flow_limit(flows);
     }
 }
 
-/// The name of a port by its number, counted from 0.
+/// Returns the name of a port by its number, from 0.
 pub fn port_name(number: u16) -> String {
     format!("p{number}")
 }
@@ -276,7 +275,7 @@ fn bridge(ports: u16, flows: &str, now: Instant) -> Result<(Ofproto, BridgeId), 
     Ok((core, bridge))
 }
 
-/// Adds flows, one a line, to a bridge; `named` says what a port is called there that they name.
+/// Adds flows, one per line, to a bridge; `named` resolves their port names.
 pub(super) fn add_flows(
     core: &mut Ofproto,
     bridge: BridgeId,

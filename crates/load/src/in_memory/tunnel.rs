@@ -1,5 +1,5 @@
-//! A switch in memory whose second port is behind a tunnel: its flows name the tunnel as they would name
-//! the port, and the outer packets go through a bridge of their own, as in a hypervisor.
+//! A switch in memory whose second port is behind a tunnel: flows name the tunnel instead of the port, and
+//! outer packets pass through a separate underlay bridge, as in a hypervisor.
 
 use super::switch::{Parts, add_flows};
 use super::{InMemoryError, PORTS, Switch};
@@ -13,23 +13,23 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use tunnel::{SystemRoute, SystemRouting, TABLE_MAIN, TunnelConfig};
 
-/// This end of the tunnel.
+/// MAC and IP address of this end of the tunnel.
 pub const NEAR: (MacAddr, Ipv4Addr) = (MacAddr([2, 0, 0, 9, 0, 1]), Ipv4Addr::new(10, 9, 0, 1));
-/// The other end.
+/// MAC and IP address of the other end.
 pub const FAR: (MacAddr, Ipv4Addr) = (MacAddr([2, 0, 0, 9, 0, 2]), Ipv4Addr::new(10, 9, 0, 2));
 /// The tunnel's key.
 pub const KEY: u32 = 101;
-/// The bridge of the outer packets, whose own port has the address.
+/// The underlay bridge, whose local port has the address.
 const UNDERLAY: &str = "br-phy";
-/// Its port in the datapath, and the tunnels'.
+/// Datapath port numbers of the underlay bridge and of the tunnels.
 const UNDERLAY_PORT: PortNo = PortNo(1001);
 const TUNNEL_PORT: PortNo = PortNo(1002);
-/// What its bridge does.
+/// The flows of the underlay bridge.
 const UNDERLAY_FLOWS: &str = "in_port=p1 actions=LOCAL\nin_port=LOCAL actions=output:p1";
 
 impl Switch {
-    /// As [`Switch::sharing`], but what flows call `p1` is a tunnel of this kind, whose outer packets
-    /// leave and arrive by the second port.
+    /// As [`Switch::sharing`], but `p1` in the flows is a tunnel of this kind, whose outer packets leave and
+    /// arrive on the second port.
     pub fn with_tunnel(
         kind: TunnelKind,
         flows: &str,
@@ -56,7 +56,7 @@ fn add_bridge(core: &mut Ofproto, name: &str, mac: MacAddr, now: Instant) -> Bri
     core.add_bridge(config, now)
 }
 
-/// A bridge with this end's address and the second port, a route and a neighbour.
+/// The underlay bridge with this end's address, the second port, a route and a neighbour.
 fn underlay(now: Instant) -> Result<Ofproto, InMemoryError> {
     let mut core = Ofproto::new(ofproto::Config::default());
     let bridge = add_bridge(&mut core, UNDERLAY, NEAR.0, now);
@@ -98,7 +98,7 @@ fn inner_bridge(
     Ok(bridge)
 }
 
-/// Adds a tunnel's port of this name, kind and key.
+/// Adds a tunnel port with this name, kind and key.
 fn add_tunnel(
     core: &mut Ofproto,
     bridge: BridgeId,

@@ -1,4 +1,4 @@
-//! What the control thread does beside answering misses: time, statistics, flow-mods.
+//! The control thread's work besides misses: time, statistics, flow-mods.
 
 use super::{InMemoryError, Switch};
 use base::{Instant, OfPort};
@@ -13,15 +13,14 @@ impl Switch {
         self.core.set_config(config);
     }
 
-    /// Time went by: what is due begins (expiry, statistics), and [`Self::go_on`] goes on with it.
+    /// Advances time: starts expiry and statistics that are due, which [`Self::go_on`] continues.
     pub fn keep_up(&mut self, now: Instant) {
         self.core.tick(now, &mut self.orders);
         self.go_on(now);
     }
 
-    /// Goes on with what is to be done with many flows, a bounded part of it, as the switch does between
-    /// packets; gives how many installed flows were given other actions or taken out, and whether there is
-    /// more to do.
+    /// Continues work on many flows by a bounded part, as the switch does between packets. Returns how many
+    /// installed flows were replaced or removed, and whether more work is left.
     pub fn go_on(&mut self, now: Instant) -> (usize, bool) {
         let mut more = self.core.go_on(now, &mut self.orders);
         let mut changed = 0;
@@ -37,8 +36,8 @@ impl Switch {
         (changed, more || self.worker.is_dumping())
     }
 
-    /// Does what a flow-mod (in `ovs-ofctl`'s syntax) asks, without its effect on installed flows, which
-    /// [`Self::settle`] has.
+    /// Applies a flow-mod (in `ovs-ofctl`'s syntax), without its effect on installed flows, which
+    /// [`Self::settle`] applies.
     pub fn flow_mod(&mut self, flow: &str, now: Instant) -> Result<(), InMemoryError> {
         let ports = |name: &str| -> Option<OfPort> { self.core.port_number(self.bridge, name) };
         let wrong = |reason| InMemoryError::Rule { line: 1, flow: flow.to_owned(), reason };
@@ -47,8 +46,7 @@ impl Switch {
         self.core.flow_mod(self.bridge, &flow_mod, now).map_err(|error| wrong(error.reason))
     }
 
-    /// Carries out what changed until nothing is left to do; gives how many installed flows were given
-    /// other actions or taken out.
+    /// Applies changes until none are left. Returns how many installed flows were replaced or removed.
     pub fn settle(&mut self, now: Instant) -> usize {
         let mut sum = 0;
         loop {
@@ -60,13 +58,13 @@ impl Switch {
         }
     }
 
-    /// Asks what flows have carried, so that the next [`Self::sum`] has all packets once
-    /// [`Self::go_on`] has nothing left to do.
+    /// Requests statistics of the installed flows. The next [`Self::sum`] includes all packets once
+    /// [`Self::go_on`] has no work left.
     pub fn ask_statistics(&mut self) {
         self.core.collect(&mut self.orders);
     }
 
-    /// The sum over the rules within a match (in `ovs-ofctl`'s syntax), as a controller gets it.
+    /// Returns the sum over the rules within a match (in `ovs-ofctl`'s syntax), as a controller receives it.
     pub fn sum(&self, matching: &str, now: Instant) -> Result<Aggregate, InMemoryError> {
         let ports = |name: &str| -> Option<OfPort> { self.core.port_number(self.bridge, name) };
         let flow = parse_flow(matching, FlowModCommand::Delete, &ports).map_err(|error| {
@@ -76,23 +74,22 @@ impl Switch {
         Ok(self.core.aggregate(self.bridge, &request, now))
     }
 
-    /// Begins to take all installed flows out, as `dpctl/del-flows` asks; [`Self::go_on`] goes on with
-    /// it.
+    /// Starts to remove all installed flows, as `dpctl/del-flows` does; [`Self::go_on`] continues.
     pub fn purge(&mut self, now: Instant) {
         self.core.delete_megaflows(now, &mut self.orders);
     }
 
-    /// How many flows misses have brought into the worker.
+    /// Returns the number of flows that misses have installed in the worker.
     pub fn flow_count(&self) -> usize {
         self.worker.flow_count()
     }
 
-    /// How many rules there are.
+    /// Returns the number of rules.
     pub fn rule_count(&self) -> usize {
         self.core.flow_count()
     }
 
-    /// How many addresses are learned.
+    /// Returns the number of learned addresses.
     pub fn learned_addresses(&self) -> usize {
         self.core.macs(self.bridge).map_or(0, |macs| macs.len())
     }

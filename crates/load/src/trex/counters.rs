@@ -1,9 +1,9 @@
-//! TRex's counters by name, and what they say in this program's terms.
+//! TRex's counters by name, converted to this program's counters.
 //!
 //! Names are those of trex-core's `src/44bsd/tcp_var.h` and of its flow table. Counters of connections
-//! begin again with each start of the traffic, which their epoch tells; those of ports count on. Both
-//! are copies that the server makes now and then: a reading may show how it was half a second ago, and
-//! says itself at which time of the traffic that was.
+//! restart with each start of the traffic, which their epoch shows; counters of ports do not. The server
+//! updates its copies of both at intervals: a reading may be half a second old, and contains the time of the
+//! traffic at which it was made.
 
 use base::Instant;
 use generator::Failures;
@@ -11,19 +11,19 @@ use generator::search::{Direction, Sample, Window};
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// Names of counters by the number under which their values come.
+/// Counter names by the number under which their values are sent.
 #[derive(Clone, Debug, Default)]
 pub struct Names(HashMap<String, String>);
 
 impl Names {
-    /// Of the answer to `get_counter_desc`.
+    /// Parses the answer to `get_counter_desc`.
     pub fn read(answer: &Value) -> Option<Names> {
         let all = answer.get("data")?.as_array()?;
         let named = |it: &Value| {
             Some((it.get("id")?.as_u64()?.to_string(), it.get("name")?.as_str()?.to_owned()))
         };
         let names: HashMap<_, _> = all.iter().filter_map(named).collect();
-        // Without these nothing could be said of a rate.
+        // Without these no rate can be computed.
         let needed = ["tcps_connattempt", "tcps_closed", "tcps_drops"];
         let has = |name: &&str| names.values().any(|known| known == name);
         needed.iter().all(has).then_some(Names(names))
@@ -74,7 +74,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Adds the answer to `get_port_stats` of one port.
+    /// Adds one port's answer to `get_port_stats`.
     pub fn add(&mut self, answer: &Value) {
         let count = |name: &str| answer.get(name).and_then(Value::as_f64).unwrap_or(0.0) as u64;
         self.tx_packets += count("opackets");
@@ -96,15 +96,15 @@ impl Ports {
     }
 }
 
-/// Everything at one moment.
+/// All counters at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
-    /// When it was asked for.
+    /// When it was requested.
     pub at: Instant,
-    /// Another one for each start of the traffic.
+    /// Differs for each start of the traffic.
     epoch: u64,
-    /// For how many seconds that start's traffic had run, by the server's clock, when the counters of
-    /// connections were copied.
+    /// Seconds for which the traffic had run, by the server's clock, when the connection counters were
+    /// copied.
     pub clock: f64,
     /// Clients.
     pub client: Side,
@@ -118,12 +118,12 @@ pub struct Reading {
     pub active: u64,
     /// Packets that TRex could not send in time and dropped.
     pub queue_dropped: u64,
-    /// How busy TRex's cores are, 0 to 1.
+    /// Load of TRex's cores, 0 to 1.
     pub busy: f64,
 }
 
 impl Reading {
-    /// Of the answers to `get_counter_values` and `get_global_stats`; ports are added.
+    /// Parses the answers to `get_counter_values` and `get_global_stats`; ports are added later.
     pub fn read(values: &Value, global: &Value, names: &Names) -> Reading {
         let number = |name: &str| global.get(name).and_then(Value::as_f64).unwrap_or(0.0);
         let client = Side::read(&values["client"], names);
@@ -164,23 +164,22 @@ impl Reading {
         self.client.sum(&["tcps_closed", "udps_closed"])
     }
 
-    /// How long the traffic had run that began after `start` was read, in seconds; 0 where nothing is
-    /// known of it yet.
+    /// Returns the seconds for which the traffic that began after `start` had run; 0 if the copies are older.
     pub fn clock_since(&self, start: &Reading) -> f64 {
         if self.epoch == start.epoch { 0.0 } else { self.clock }
     }
 
-    /// Whether all connections have ended that are counted here.
+    /// Returns whether all counted connections have ended.
     pub fn is_at_rest(&self) -> bool {
         self.client.get("m_active_flows") == 0
     }
 
-    /// What came between two readings of one sample, in the server's own time.
+    /// Returns the difference between two readings of one sample, in the server's time.
     pub fn window(&self, before: &Reading) -> Window {
         let part = self.since(before);
         let failed = part.failures().total();
         let (one, other) = (part.client_ports, part.server_ports);
-        // Those of ports are of other moments, as far apart as the readings.
+        // The ports' counters are read at other moments, at the same distance.
         let apart = (self.at - before.at).as_secs_f64();
         let scale = if apart > 0.0 { part.clock / apart } else { 1.0 };
         let scaled = |count: u64| (count as f64 * scale) as u64;
@@ -205,8 +204,8 @@ impl Reading {
         }
     }
 
-    /// Each connection that failed is counted once: before it was established by `tcps_conndrops`,
-    /// afterwards by `tcps_drops`. Timers that ran out count beside one of these.
+    /// Counts each failed connection once: `tcps_conndrops` before it was established, `tcps_drops`
+    /// afterwards. Expired timers are counted in addition to one of these.
     fn failures(&self) -> Failures {
         let client = &self.client;
         let (opening, dropped) = (client.get("tcps_conndrops"), client.get("tcps_drops"));
@@ -220,7 +219,7 @@ impl Reading {
         }
     }
 
-    /// The whole trial, from its first connection until nothing is on its way.
+    /// Returns the sample of the whole trial, from its first connection until no packet is under way.
     pub fn sample(&self, start: &Reading, offered: f64, window: Window) -> Sample {
         let part = self.since(start);
         let failed = part.failures();
@@ -253,7 +252,7 @@ impl Reading {
             garbage: both(&["tcps_rcvbadsum", "tcps_rcvbadoff", "tcps_rcvshort"])
                 + both(&["err_l3_cs", "err_l4_cs"]),
             no_connection: both(&["err_cwf", "err_no_syn"]),
-            // Nothing here says that the server's ports are joined to the device at all.
+            // The counters do not show whether the server's ports are connected to the device.
             nothing_is_loss: true,
             ..Sample::default()
         }
@@ -289,8 +288,8 @@ mod tests {
         let start = reading(1, &json!({ "0": 100, "1": 100 }), [10, 10, 10, 10]);
         let end = reading(
             1,
-            // 1,100 opened, 1,095 ended; 3 dropped while opening, all by a timer, and 2 afterwards, 1 by
-            // a timer.
+            // 1,100 opened, 1,095 ended; 3 dropped while opening, all by a timer, and 2 afterwards, 1 of them
+            // by a timer.
             &json!({ "0": 1100, "1": 1095, "2": 2, "3": 3, "5": 0, "6": 4, "7": 1.25 }),
             [4010, 4000, 3010, 3010],
         );
@@ -306,7 +305,7 @@ mod tests {
         assert!((sample.window.busy - 0.405).abs() < 1e-9);
     }
 
-    /// As a server counted a second sample at the rate of the one before.
+    /// The counters of a second sample at the rate of the first.
     #[test]
     fn counters_begin_again_with_each_start_and_ports_do_not() {
         let start = reading(10, &json!({ "0": 10_180, "1": 10_180, "3": 318 }), [500; 4]);

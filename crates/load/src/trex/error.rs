@@ -1,9 +1,9 @@
-//! Why a TRex server is of no use, and what to do.
+//! Errors of a TRex server, with advice.
 
-/// Why a TRex server is of no use.
+/// Why a TRex server cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TrexError {
-    /// It cannot be reached, or is none.
+    /// It cannot be reached, or is not a TRex server.
     #[error(
         "TRex at {server}: {source}; start it with `t-rex-64 -i --astf`, or name its host with \
          --server and its port with --sync-port"
@@ -11,20 +11,20 @@ pub enum TrexError {
     Connect {
         /// Host and port.
         server: String,
-        /// What went wrong.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// It went away.
+    /// The connection was lost.
     #[error("TRex at {server} did not answer {method}: {source}")]
     Call {
         /// Host and port.
         server: String,
         /// The call.
         method: &'static str,
-        /// What went wrong.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// It speaks another version, or is in another mode.
+    /// It has another version or mode.
     #[error(
         "TRex at {server} refuses this version of its ASTF interface ({why}); start it with \
          --astf, in a version from 2.7x to 3.0x"
@@ -32,18 +32,18 @@ pub enum TrexError {
     Version {
         /// Host and port.
         server: String,
-        /// What it said.
+        /// Its answer.
         why: String,
     },
-    /// It refuses a call.
+    /// It refused a call.
     #[error("TRex refused {method}: {why}")]
     Refused {
         /// The call.
         method: &'static str,
-        /// What it said.
+        /// Its answer.
         why: String,
     },
-    /// It answers something else.
+    /// Its answer is malformed.
     #[error("TRex answered {method} with what is no answer: {why}")]
     Malformed {
         /// The call.
@@ -59,17 +59,17 @@ pub enum TrexError {
     TooLong {
         /// Its length.
         bytes: usize,
-        /// What may be.
+        /// The maximum length.
         most: usize,
     },
-    /// It did not get where it should.
+    /// It did not reach the expected state in time.
     #[error("TRex is in state {state} {seconds} s after {method}; see its own console")]
     Stuck {
         /// The last call.
         method: &'static str,
-        /// Where it is, by its own numbers.
+        /// Its state, as it numbers them.
         state: i64,
-        /// How long it had.
+        /// The time limit.
         seconds: u64,
     },
 }

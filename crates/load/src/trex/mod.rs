@@ -1,9 +1,9 @@
 //! A TRex server as the generator of `tidegate cps-ndr` (`--generator trex`): its RPC
 //! ([`rpc`], over [`zmtp`]), the traffic ([`profile`]), and its [`counters`].
 //!
-//! The calls and their fields are those that trex-core's Python client makes
-//! (interactive/trex/astf/trex_astf_client.py). Tests make them to a simulated server that checks each
-//! and answers as a real one did, of which testdata/trex has a recording.
+//! The calls and their fields are those of trex-core's Python client
+//! (interactive/trex/astf/trex_astf_client.py). Tests make them to a simulated server that checks each call
+//! and answers like the real server recorded in testdata/trex.
 
 mod counters;
 mod error;
@@ -21,39 +21,39 @@ use rpc::{Rpc, malformed};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The one profile that is used (trex-core: DEFAULT_PROFILE_ID).
+/// The only profile in use (trex-core: DEFAULT_PROFILE_ID).
 const PROFILE: &str = "_";
 /// The name under which the server is reserved.
 const USER: &str = "tidegate";
-/// States of the server (trex-core: `astf_states`) that it does not leave by itself.
+/// States of the server (trex-core: `astf_states`) in which it waits for a call.
 const IDLE: i64 = 0;
 const LOADED: i64 = 1;
 const TRANSMITTING: i64 = 4;
 /// How long the server may take to start or stop.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often a server is asked that is waited for.
+/// Interval at which a server's state is polled.
 const ASK_EVERY: Duration = Duration::from_millis(100);
-/// How often its counters are read. They are copies, half a second old or older.
+/// Interval at which its counters are read. They are copies, half a second old or more.
 const READ_EVERY: Duration = Duration::from_millis(200);
-/// Between the moment from which the rate stands and the sample.
+/// Time at the constant rate before the sample.
 const SETTLE: Duration = Duration::from_secs(1);
-/// A sample is looked at after this time, and goes on only if nothing has failed.
+/// The first check of a sample; it continues only if no connection has failed.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
-/// How much longer than its parts a trial lasts: the copy of the counters that ends the sample comes
-/// late, and has to be of a time in which the rate stood.
+/// Extra duration of a trial: the copy of the counters that ends the sample arrives late, and must date from
+/// the constant rate.
 const SLACK: Duration = Duration::from_secs(2);
-/// How often the progress is told.
+/// Interval of progress reports.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
-/// Of the connections that may be alive, the share from which on that is taken for why no more were
-/// opened: the server says nothing of it.
+/// Share of the connection limit from which the limit counts as the reason that no more were opened; the
+/// server does not report it.
 const AT_LIMIT: f64 = 0.95;
 
-/// Whether a server could be given this traffic.
+/// Checks that a server can generate this traffic.
 pub fn check(profile: &generator::Profile) -> Result<(), TrexError> {
     profile::text(profile, 0, None).map(drop)
 }
 
-/// A server that is ours, with the traffic loaded.
+/// A reserved server with its traffic loaded.
 pub struct Trex {
     rpc: Rpc,
     handler: String,
@@ -62,12 +62,12 @@ pub struct Trex {
     about: Value,
     running: bool,
     ramp: Duration,
-    /// Connections that may be alive at once.
+    /// Connection limit.
     max_flows: Option<f64>,
 }
 
 impl Trex {
-    /// Takes the server over and loads the traffic.
+    /// Reserves the server and loads the traffic.
     pub fn open(
         mut rpc: Rpc,
         profile: &generator::Profile,
@@ -85,7 +85,7 @@ impl Trex {
         let who = json!({ "force": true, "user": USER, "session_id": std::process::id() });
         let taken = rpc.call("acquire", who)?;
         let handler = taken["handler"].as_str().ok_or(malformed("acquire", &taken))?.to_owned();
-        // Those of TCP stay for a while; those of UDP end at once and fill no limit.
+        // TCP connections stay in TIME-WAIT; UDP exchanges end at once and do not count to the limit.
         let share =
             if profile.udp_percent < 100.0 { 1.0 - profile.udp_percent / 100.0 } else { 1.0 };
         let mut trex = Trex {
@@ -107,7 +107,7 @@ impl Trex {
         self.stop()?;
         let own = json!({ "handler": self.handler, "profile_id": PROFILE });
         self.rpc.call("profile_clear", own)?;
-        // It answers before it has done so, and takes no profile meanwhile.
+        // The server answers before it is done, and accepts no profile meanwhile.
         self.wait_for("profile_clear", &[IDLE])?;
         let upload = json!({
             "handler": self.handler,
@@ -122,7 +122,7 @@ impl Trex {
         Ok(())
     }
 
-    /// Connects to this server, takes it over and loads the traffic.
+    /// Connects to this server, reserves it and loads the traffic.
     pub fn connect(
         server: &str,
         port: u16,
@@ -133,14 +133,14 @@ impl Trex {
         Trex::open(Rpc::connect(server, port)?, profile, ramp_s, max_flows)
     }
 
-    /// What it says of itself, for results.
+    /// Returns the server's description of itself, for results.
     pub fn about(&self) -> &Value {
         &self.about
     }
 
     fn state(&mut self) -> Result<i64, TrexError> {
         let answer = self.rpc.call("sync", json!({ "profile_id": "sync" }))?;
-        // Servers with several profiles have a state for each.
+        // Servers with several profiles report one state per profile.
         let own = answer["state_profile"][PROFILE].as_i64().or_else(|| answer["state"].as_i64());
         own.ok_or_else(|| malformed("sync", &answer))
     }
@@ -178,7 +178,7 @@ impl Trex {
         self.wait_for("start", &[TRANSMITTING])
     }
 
-    /// Stops what runs; connections that are open are cut off.
+    /// Stops the traffic; open connections are cut off.
     fn stop(&mut self) -> Result<(), TrexError> {
         if !matches!(self.state()?, IDLE | LOADED) {
             self.rpc.call("stop", json!({ "handler": self.handler, "profile_id": PROFILE }))?;
@@ -188,7 +188,7 @@ impl Trex {
         Ok(())
     }
 
-    /// All counters.
+    /// Reads all counters.
     fn read(&mut self) -> Result<Reading, TrexError> {
         let at = clock::now();
         let values = self.rpc.call("get_counter_values", json!({ "profile_id": PROFILE }))?;
@@ -234,9 +234,8 @@ impl Trex {
         Ok(sample)
     }
 
-    /// Waits until the server has sent for its time and its connections have ended; where nothing can
-    /// come of it any more, where it is interrupted, or of a device that lets none end, they are cut off.
-    /// Says whether they were.
+    /// Waits until the traffic and its connections have ended. It cuts them off if the trial is over early,
+    /// is interrupted, or takes longer than `most`. Returns true after the first two.
     fn drain(
         &mut self,
         watch: &mut Watch<'_>,
@@ -255,7 +254,7 @@ impl Trex {
         Ok(is_over || (watch.interrupted)())
     }
 
-    /// The counters when all has ended, which their copy may show late.
+    /// Returns the counters after all connections have ended, which the server's copy may show late.
     fn at_rest(&mut self) -> Result<Reading, TrexError> {
         let mut reading = self.read()?;
         for _ in 0..10 {
@@ -268,7 +267,8 @@ impl Trex {
         Ok(reading)
     }
 
-    /// A server that reaches the limit of connections opens no more, and says nothing of it.
+    /// Adds the connections that were not opened because of the connection limit, which the server does not
+    /// report.
     fn note_limit(&self, sample: &mut Sample, most_active: u64) {
         let Some(most) = self.max_flows else { return };
         let short = sample.offered * sample.window.seconds - sample.window.opened as f64;
@@ -281,7 +281,7 @@ impl Trex {
 
 impl Drop for Trex {
     fn drop(&mut self) {
-        // A server that has gone needs neither; it takes itself back from clients that vanish.
+        // A server that is gone needs neither; it releases itself when its client vanishes.
         if self.running {
             let _ = self.stop();
         }
@@ -289,19 +289,19 @@ impl Drop for Trex {
     }
 }
 
-/// A trial on its way.
+/// A running trial.
 struct Course {
-    /// What was counted before it.
+    /// Counters before it.
     start: Reading,
-    /// What was counted when the progress was told the last time.
+    /// Counters at the last progress report.
     told: Reading,
-    /// Connections that were alive at most.
+    /// Most connections that were alive.
     most_active: u64,
 }
 
 impl Course {
-    /// Lets traffic run until it has run for so many seconds, by the clock of the counters, or until
-    /// it is interrupted.
+    /// Waits until the traffic has run for `seconds`, by the clock of the counters, or until it is
+    /// interrupted.
     fn until(
         &mut self,
         trex: &mut Trex,

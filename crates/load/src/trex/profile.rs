@@ -1,5 +1,5 @@
-//! The traffic of `cps-ndr`'s options as TRex's ASTF wants it, the same as the original script
-//! makes: programs of both sides, addresses, and a template each for TCP and UDP.
+//! The traffic of `cps-ndr`'s options as an ASTF profile of TRex, equal to the original script's: programs of
+//! both sides, addresses, and one template each for TCP and UDP.
 
 use super::TrexError;
 use generator::Profile;
@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 
 /// Connections per second of all templates together at the multiplier 1.
 pub const UNIT: f64 = 100.0;
-/// What one part of an upload may hold (trex-core: `_upload_fragmented` in trex_astf_client.py).
-/// Longer profiles would need several, with a hash that the server compares.
+/// Maximum length of one part of an upload (trex-core: `_upload_fragmented` in trex_astf_client.py). Longer
+/// profiles would need several parts and a hash.
 const LONGEST: usize = 500_000;
-/// Addresses of clients and servers, and what each further pair of ports adds to them.
+/// Addresses of clients and servers, and the step between pairs of ports.
 const CLIENTS: [&str; 2] = ["16.0.0.0", "16.0.255.255"];
 const SERVERS: [&str; 2] = ["48.0.0.0", "48.0.0.255"];
 const OFFSET: &str = "1.0.0.0";
 const TCP_PORT: u16 = 8080;
 const UDP_PORT: u16 = 5353;
-/// What requests and replies say.
+/// Payload of requests and replies.
 const FILL: [u8; 2] = [b'x', b'y'];
 
 /// The profile as JSON text.
@@ -76,8 +76,8 @@ pub fn text(profile: &Profile, ramp_s: u32, max_flows: Option<u32>) -> Result<St
     Ok(text)
 }
 
-/// What one side does: buffer 0 is the request, 1 the reply. Bytes and messages that are waited for
-/// are counted from the connection's beginning.
+/// The program of one side: buffer 0 is the request, 1 the reply. Expected bytes and messages are counted
+/// from the connection's start.
 fn program(profile: &Profile, is_udp: bool, client: bool) -> Value {
     let (send, receive, of) = match is_udp {
         true => ("tx_msg", "rx_msg", "min_pkts"),

@@ -9,22 +9,22 @@ use std::time::Duration;
 
 /// How long a call may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Versions of the ASTF interface that are asked for, the newest first (trex-core:
+/// Versions of the ASTF interface that are offered, the newest first (trex-core:
 /// interactive/trex/astf/trex_astf_client.py).
 const VERSIONS: [(u32, u32); 2] = [(2, 1), (1, 6)];
-/// What a compressed message starts with (trex-core: interactive/trex/utils/zipmsg.py). The server
-/// compresses what answers a compressed call; ours are plain.
+/// Prefix of a compressed message (trex-core: interactive/trex/utils/zipmsg.py). The server compresses only
+/// answers to compressed calls; this client sends plain ones.
 const COMPRESSED: [u8; 4] = [0xab, 0xe8, 0x5c, 0xea];
-/// The call is not done yet: `get_async_results` with its ticket says when.
+/// The call is still running: `get_async_results` with its ticket returns the result.
 const IN_PROGRESS: i64 = -32002;
 /// The server is busy with another call.
 const TRY_AGAIN: i64 = -32001;
-/// How often a call is repeated that is not done.
+/// How often an unfinished call is repeated.
 const TRIES: u32 = 20;
-/// Between two of them.
+/// Time between two repetitions.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Bytes that go both ways.
+/// A connection to the server.
 pub trait Stream: Read + Write {}
 
 impl<S: Read + Write> Stream for S {}
@@ -39,7 +39,7 @@ pub struct Rpc {
 }
 
 impl Rpc {
-    /// Connects to this server and port, and agrees on the version of the interface.
+    /// Connects to this server and port, and negotiates the version of the interface.
     pub fn connect(server: &str, port: u16) -> Result<Rpc, TrexError> {
         let name = format!("{server}:{port}");
         let failed = |source| TrexError::Connect { server: name.clone(), source };
@@ -60,7 +60,7 @@ impl Rpc {
         Err(failed(last))
     }
 
-    /// The same over a stream that is there already.
+    /// As [`Rpc::connect`], over an existing stream.
     pub fn over(stream: Box<dyn Stream>, server: &str) -> Result<Rpc, TrexError> {
         let request = Request::open(stream)
             .map_err(|source| TrexError::Connect { server: server.to_owned(), source })?;
@@ -81,7 +81,7 @@ impl Rpc {
         Err(TrexError::Version { server: rpc.server, why: refused.unwrap_or_default() })
     }
 
-    /// One call; its result.
+    /// Makes one call and returns its result.
     pub fn call(&mut self, method: &'static str, params: Value) -> Result<Value, TrexError> {
         let mut answer = self.once(method, params.clone())?;
         for _ in 0..TRIES {
@@ -139,7 +139,7 @@ struct Refusal {
     why: String,
 }
 
-/// An answer that does not have what it should.
+/// The error for an answer without the expected fields.
 pub fn malformed(method: &'static str, answer: &Value) -> TrexError {
     let why: String = answer.to_string().chars().take(200).collect();
     TrexError::Malformed { method, why }

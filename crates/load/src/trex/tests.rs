@@ -41,22 +41,22 @@ fn a_simulated_server_finds_nothing_wrong_and_its_counters_make_samples() {
     let profile = Profile { udp_percent: 1.0, ..Profile::default() };
     let mut trex = Trex::connect("127.0.0.1", port, &profile, 3, Some(100_000)).unwrap();
     assert_eq!(trex.about()["version"], "v3.0-simulated");
-    // Below what the device carries, above it twice, and above what TRex itself can do. Nothing of one
-    // sample is left in the next, and the second at the same rate counts what it did itself.
+    // Below the device's limit, twice above it, and above TRex's own limit. A sample leaves no state for the
+    // next, and the second at the same rate counts only its own connections.
     for (rate, word) in
         [(2000.0, "pass"), (6000.0, "fail"), (6000.0, "fail"), (20_000.0, "invalid")]
     {
         let sample = trial(&mut trex, rate).unwrap();
         let verdict = judge(&sample, &ALLOWED);
         assert_eq!(verdict.word(), word, "{rate}: {:?}", verdict.reasons());
-        // By the server's own clock it is exact, however old the copies of its counters are.
+        // By the server's clock the rate is exact, however old the copies of its counters are.
         let opened = sample.opened_per_second();
         let real = rate.min(8000.0);
         assert!((opened - real).abs() < real * 0.002, "{rate}: {opened}");
         let lost = sample.forth.lost() as f64 / sample.opened as f64;
         let expected = (1.0 - 5000.0 / real).max(0.0);
         assert!((lost - expected).abs() < 0.01, "{rate}: {lost} lost of {expected}");
-        // A failed one counts once.
+        // A failed connection counts once.
         let failed = sample.failed.total() as f64 / sample.opened as f64;
         assert!((failed - expected).abs() < 0.01, "{rate}: {failed} failed of {expected}");
         let ended = sample.completed + sample.failed.total() + sample.unfinished + sample.cut_short;
@@ -67,7 +67,7 @@ fn a_simulated_server_finds_nothing_wrong_and_its_counters_make_samples() {
     let seen = seen.lock().unwrap();
     assert_eq!(seen.wrong, Vec::<String>::new());
     assert!(seen.released, "the server was not given back");
-    // Ramp, a second until it stands, the sample, and two seconds until its counters are read.
+    // Ramp, a second at the constant rate, the sample, and two seconds until its counters are read.
     assert!(
         seen.durations.iter().all(|time| *time <= 3.0 + 1.0 + 1.0 + 2.0),
         "{:?}",
@@ -88,11 +88,11 @@ fn a_trial_that_has_failed_is_cut_off_and_told_as_such() {
     assert!(start.elapsed() < Duration::from_secs(10) && seen.lock().unwrap().cut == 1);
     assert!(sample.ended_early && sample.cut_short > 0 && sample.unfinished == 0, "{sample:?}");
     assert_eq!(judge(&sample, &ALLOWED).word(), "fail");
-    // The next one begins as if it had not been.
+    // The next one is not affected.
     assert_eq!(judge(&trial(&mut trex, 400.0).unwrap(), &ALLOWED).word(), "pass");
 }
 
-/// A SYN without an answer is given up after five seconds, when the traffic is over.
+/// A SYN without an answer is given up after five seconds, when the traffic has ended.
 #[test]
 fn a_device_that_drops_everything_has_failed_and_is_no_error() {
     let script = Script { device_most: 0.0, gives_up_s: 5.0, ..Script::default() };
@@ -109,7 +109,7 @@ fn a_device_that_drops_everything_has_failed_and_is_no_error() {
 fn the_most_connections_are_reached_with_a_word() {
     let (port, _) = server::start(Script::default());
     let mut trex = Trex::connect("127.0.0.1", port, &Profile::default(), 3, Some(1000)).unwrap();
-    // Each lives for half a second, so that 2,000 a second are what 1,000 allow.
+    // Each lives for half a second, so a limit of 1,000 allows 2,000 per second.
     for (rate, word) in [(1500.0, "pass"), (3000.0, "invalid")] {
         let sample = trial(&mut trex, rate).unwrap();
         let verdict = judge(&sample, &ALLOWED);
@@ -156,7 +156,7 @@ fn what_is_no_server_or_goes_away_is_named() {
     assert!(said.contains("start it with"), "{said}");
 }
 
-/// Answers by the book: each call has to be the next one, with the parameters that it has there.
+/// A recorded exchange: each call must be the next one in it, with the same parameters.
 struct Book {
     lines: Vec<Value>,
     next: usize,
@@ -189,7 +189,7 @@ impl Write for Book {
         assert_eq!(call["method"], line["call"]["method"], "line {}", self.next + 1);
         let mut params = call["params"].clone();
         if params.get("session_id").is_some_and(Value::is_u64) {
-            // Any number will do.
+            // Any session id is accepted.
             params["session_id"] = line["call"]["params"]["session_id"].clone();
         }
         assert_eq!(params, line["call"]["params"], "line {}", self.next + 1);
@@ -205,7 +205,7 @@ impl Write for Book {
     }
 }
 
-/// testdata/trex/exchange.jsonl says where it comes from.
+/// testdata/trex/exchange.jsonl describes its origin.
 #[test]
 fn the_exchange_in_testdata_is_followed_call_by_call() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/trex/exchange.jsonl");
@@ -226,7 +226,7 @@ fn the_exchange_in_testdata_is_followed_call_by_call() {
     let start = trex.read().unwrap();
     trex.start(750.0, Duration::from_millis(14_500)).unwrap();
     let end = trex.read().unwrap();
-    // The second sample at this rate: what was counted before it was the same, and is not subtracted.
+    // The second sample at this rate: the counters before it were the same, and are not subtracted.
     let sample = end.sample(&start, 750.0, end.window(&start));
     assert_eq!((sample.opened, sample.completed, sample.unfinished), (10_180, 9862, 0));
     assert_eq!((sample.failed.timed_out_opening, sample.failed.total()), (318, 318));

@@ -1,5 +1,5 @@
-//! ZeroMQ's wire protocol as far as a request socket needs it: ZMTP 3.0 (RFC 23 of ZeroMQ) with the
-//! NULL mechanism. A request is an empty frame and the body; so is its answer.
+//! ZeroMQ's wire protocol, the part that a request socket needs: ZMTP 3.0 (RFC 23 of ZeroMQ) with the NULL
+//! mechanism. A request and its answer are an empty frame and the body.
 
 use std::io::{self, Read, Write};
 
@@ -9,9 +9,10 @@ const MORE: u8 = 1;
 const LONG: u8 = 2;
 /// The frame is a command.
 const COMMAND: u8 = 4;
-/// The longest answer that is taken.
+/// The longest answer that is accepted.
 const LONGEST: u64 = 64 << 20;
-/// Signature, version 3.0, the mechanism's name in 20 bytes, no server, 31 bytes of nothing.
+/// Bytes of a greeting: signature, version 3.0, the mechanism's name in 20 bytes, as-server flag, 31 bytes of
+/// filler.
 const GREETING: usize = 64;
 
 /// A request socket.
@@ -53,7 +54,7 @@ impl<S: Read + Write> Request<S> {
         self.stream.flush()?;
         loop {
             let (flags, body) = self.read_frame()?;
-            // The last frame is the body; before it comes an empty one.
+            // The last frame is the body, after an empty one.
             if flags & (COMMAND | MORE) == 0 {
                 return Ok(body);
             }
@@ -110,7 +111,7 @@ fn ready(kind: &str) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// A stream that has been recorded: what is read from it, and what was written.
+    /// A recorded stream: what is read from it, and what was written to it.
     struct Tape(io::Cursor<Vec<u8>>, Vec<u8>);
 
     impl Read for Tape {
@@ -134,7 +135,7 @@ mod tests {
         Tape(io::Cursor::new(pieces.concat()), Vec::new())
     }
 
-    /// A router's part of the handshake, byte for byte as the protocol's description has it.
+    /// A router's handshake, byte for byte as in the protocol's description.
     fn their_greeting() -> Vec<u8> {
         let mut bytes = vec![0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 1];
         bytes.extend_from_slice(b"NULL");

@@ -10,7 +10,7 @@ use port::{PortError, RxQueue};
 use std::cell::Cell;
 use std::os::fd::RawFd;
 
-/// Time that goes on by so much with each look: no test waits, and none is late.
+/// A clock that advances by a fixed step with each reading: no test waits, and none is late.
 struct Steps(Cell<u64>, u64);
 
 impl Clock for Steps {
@@ -20,7 +20,7 @@ impl Clock for Steps {
     }
 }
 
-/// A port on whose wire others speak too: a question about addresses that no host of ours has, each
+/// A port on which another host speaks too: each reading also returns an ARP request for an unknown address.
 /// time that it is read.
 struct Noisy(Box<dyn RxQueue>);
 
@@ -73,7 +73,7 @@ fn trial(rate: f64, sample: Duration, rates: FaultRates, step_ns: u64) -> Sample
     limited(rate, sample, rates, step_ns, None, &|_| false).0
 }
 
-/// The same within limits, until it is interrupted; with how long it took.
+/// A trial with limits that may be interrupted. Also returns how long it took.
 fn limited(
     rate: f64,
     sample: Duration,
@@ -82,7 +82,7 @@ fn limited(
     limits: Option<Limits>,
     interrupted: &dyn Fn(Instant) -> bool,
 ) -> (Sample, Duration) {
-    // A network that loses may swallow a connection's last words: they are not waited for long.
+    // With loss, a connection's last segments may be dropped: the wait for them is short.
     let profile = Profile {
         connections_at_once: 100_000,
         initial_rto_ms: 200,
@@ -119,11 +119,11 @@ fn over_a_cable_everything_adds_up() {
     assert_eq!(sample.forth.sent + sample.back.sent, 7 * sample.opened);
     assert_eq!((sample.forth.lost(), sample.back.lost(), sample.retransmitted), (0, 0, 0));
     assert_eq!(sample.window.behind, Some(0.0), "{:?}", sample.window);
-    // What others say on the same wires is counted, and for nothing else.
+    // Packets of other hosts are counted as foreign and nowhere else.
     assert!(sample.foreign > 1000, "{}", sample.foreign);
     assert!((sample.opened_per_second() - 2000.0).abs() < 10.0, "{:?}", sample.window);
     assert!((sample.completed_per_second() - 2000.0).abs() < 20.0, "{:?}", sample.window);
-    // Half a second of TIME-WAIT keeps half of a second's connections.
+    // TIME-WAIT of half a second keeps the connections of half a second.
     assert!((950..1100).contains(&sample.window.active), "{:?}", sample.window);
 }
 
@@ -163,7 +163,7 @@ fn a_device_that_forwards_nothing_is_said_to() {
 
 #[test]
 fn a_generator_that_comes_too_late_is_no_figure() {
-    // It looks at its connections only every 40 ms.
+    // The generator polls only every 40 ms.
     let sample = trial(5000.0, Duration::from_secs(2), FaultRates::default(), 40_000_000);
     let verdict = judge(&sample, &Allowance { loss: 0.0, shortfall: Allowance::SHORTFALL });
     assert!(verdict.is_invalid() && sample.missed > 0, "{:?}", verdict.reasons());
@@ -189,12 +189,12 @@ fn a_trial_that_can_only_fail_ends_at_once() {
         assert!(!cut || took < Duration::from_secs(4), "{took:?}");
         assert!((sample.opened_per_second() - 3000.0).abs() < 20.0, "{:?}", sample.window);
     }
-    // One that is over soon after its sample began has rates of all the time that the rate stood.
+    // A trial that ends early soon after its sample began has rates of all the time at the constant rate.
     let rates = FaultRates { lose_ppm: 80_000, ..FaultRates::default() };
     let (sample, took) = limited(300.0, minute, rates, 20_000, Some(STRICT), &|_| false);
     assert!(sample.ended_early && took < Duration::from_secs(4), "{took:?}");
     assert!(sample.window.seconds > 1.5, "{:?}", sample.window);
-    // So is one for which the generator comes too late.
+    // So does a trial for which the generator is too late.
     let none = FaultRates::default();
     let (sample, took) = limited(5000.0, minute, none, 40_000_000, Some(STRICT), &|_| false);
     let verdict = judge(&sample, &Allowance { loss: 0.0, shortfall: Allowance::SHORTFALL });
@@ -214,7 +214,7 @@ fn a_trial_within_its_limits_goes_on() {
 
 #[test]
 fn whoever_interrupts_gets_what_there_is() {
-    // Nothing comes back, so that no connection ends by itself.
+    // Nothing is returned, so no connection ends by itself.
     let rates = FaultRates { lose_ppm: 1_000_000, ..FaultRates::default() };
     let second = Duration::from_secs(1);
     let interrupted = |now: Instant| now - Instant::ZERO > second * 2;
@@ -226,7 +226,7 @@ fn whoever_interrupts_gets_what_there_is() {
 
 #[test]
 fn a_generator_asked_for_more_than_it_can_sends_nothing_twice() {
-    // Every 5 ms a side reads and sends 256 packets at most, which are 13,000 connections per second.
+    // Every 5 ms a side receives and sends at most 256 packets, which is 13,000 connections per second.
     let sample = trial(40_000.0, Duration::from_secs(1), FaultRates::default(), 5_000_000);
     let verdict = judge(&sample, &Allowance { loss: 0.0, shortfall: Allowance::SHORTFALL });
     assert!(verdict.is_invalid() && sample.missed > 0, "{:?}", verdict.reasons());

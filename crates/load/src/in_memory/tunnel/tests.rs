@@ -10,12 +10,12 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 const NETWORKS: u32 = 16;
-/// Networks' numbers lie apart in all of their 24 bits.
+/// Networks' numbers differ in all of their 24 bits.
 fn vni(network: u32) -> u32 {
     (0x01_0101 * (network + 1)) ^ (network << 20)
 }
 
-/// Keeps what is sent.
+/// Records the packets that are sent.
 #[derive(Clone, Default)]
 struct Record(Arc<Mutex<Vec<Vec<u8>>>>);
 
@@ -31,7 +31,7 @@ fn guest(network: u32) -> (String, PortNo) {
     (format!("g{network}"), PortNo(10 + network))
 }
 
-/// A port for each network, or one whose flows tell them apart.
+/// A switch with a port for each network, or with one port whose flows match the tunnel key.
 fn switch(kind: TunnelKind, one_port: bool, tracked: bool) -> Switch {
     let now = clock::now();
     let mut core = underlay(now).unwrap();
@@ -69,7 +69,7 @@ fn switch(kind: TunnelKind, one_port: bool, tracked: bool) -> Switch {
     Switch::of(Answers::Owner, Parts { core, bridge, worker: WorkerId(0), conntrack }).unwrap()
 }
 
-/// The same addresses and ports in all networks: only the payload says which one it is of.
+/// The same addresses and ports in all networks: only the payload identifies the network.
 fn inner(network: u32, twin: u32, is_answer: bool) -> Vec<u8> {
     let (a, b) = ([10, 0, 0, 1], [10, 0, 0, 2]);
     let (from, to) = if is_answer { (b, a) } else { (a, b) };
@@ -101,7 +101,7 @@ fn capture(frames: &[Vec<u8>]) -> Capture {
     Capture::parse(bytes).unwrap()
 }
 
-/// Plays frames into a port to the end; gives what came out of each.
+/// Plays frames into a port until all are processed. Returns the output of each port.
 fn play(switch: &mut Switch, port: PortNo, frames: &[Vec<u8>]) -> BTreeMap<u32, Vec<Vec<u8>>> {
     let ports = (0..NETWORKS).map(|it| guest(it).1).chain([PORTS[1].1]);
     let records: Vec<_> = ports.map(|port| (port, Record::default())).collect();
@@ -121,7 +121,7 @@ fn play(switch: &mut Switch, port: PortNo, frames: &[Vec<u8>]) -> BTreeMap<u32, 
 fn check(kind: TunnelKind, one_port: bool, tracked: bool) {
     let what = format!("{kind:?}, one port {one_port}, tracked {tracked}");
     let mut switch = switch(kind, one_port, tracked);
-    // From the second round on most packets are known.
+    // From the second round on, most packets hit the cache.
     for round in 0..4 {
         for network in 0..NETWORKS {
             let twins: Vec<_> = (0..NETWORKS).map(|twin| inner(network, twin, false)).collect();
@@ -138,7 +138,7 @@ fn check(kind: TunnelKind, one_port: bool, tracked: bool) {
             let others: usize = sent.values().map(Vec::len).sum();
             assert_eq!(others, expect.len(), "{what}, round {round}");
         }
-        // Answers of every pair stand side by side in a batch.
+        // Answers of every pair are next to each other in a batch.
         let pairs = (0..NETWORKS).flat_map(|a| (0..NETWORKS).map(move |b| (a, b)));
         let frames: Vec<_> = pairs
             .flat_map(|(a, b)| [(a, b), (b, a)])
@@ -153,7 +153,7 @@ fn check(kind: TunnelKind, one_port: bool, tracked: bool) {
         }
         let total: usize = sent.values().map(Vec::len).sum();
         assert_eq!(total, frames.len(), "{what}, round {round}");
-        // A network that no port has.
+        // A network without a port.
         let unknown = outer(kind, 0xff_fffe, &inner(0, 0, true));
         let sent = play(&mut switch, PORTS[1].1, &[unknown]);
         assert_eq!(sent.values().map(Vec::len).sum::<usize>(), 0, "{what}");

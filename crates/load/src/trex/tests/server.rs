@@ -1,6 +1,6 @@
-//! A simulated TRex server: it checks every call as the published client makes it, answers as the one
-//! of version 3.08 did of which testdata/trex has a recording, and counts what the traffic that was
-//! loaded would have done. Its time passes four times as fast.
+//! A simulated TRex server: it checks every call against the published client's, answers like the server of
+//! version 3.08 recorded in testdata/trex, and counts what the loaded traffic would have done. Its time
+//! passes four times as fast.
 
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -10,18 +10,18 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Instant;
 
-/// How the server behaves, and the device between its ports.
+/// The behaviour of the server and of the device between its ports.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// Versions of the interface that it knows.
+    /// Major version of the interface that it supports.
     pub major: u64,
-    /// Connections per second that TRex opens at most.
+    /// Most connections per second that TRex opens.
     pub trex_most: f64,
     /// Connections per second that the device carries.
     pub device_most: f64,
-    /// Connections that have failed count when they are given up, so long after they were opened.
+    /// Time after which a failed connection is given up and counted.
     pub gives_up_s: f64,
-    /// Calls after which it is gone.
+    /// Number of calls after which it is gone.
     pub gone_after: u64,
 }
 
@@ -32,28 +32,28 @@ impl Default for Script {
     }
 }
 
-/// What it was asked, and what it found wrong.
+/// The calls that it received, and the errors that it found.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub methods: Vec<String>,
     pub wrong: Vec<String>,
     pub released: bool,
-    /// For how long each start was to send, in seconds.
+    /// Duration of each start, in seconds.
     pub durations: Vec<f64>,
     /// How often traffic was cut off.
     pub cut: u32,
 }
 
-/// How many seconds pass for the server in one.
+/// Seconds of the server per second.
 const PACE: f64 = 4.0;
-/// How old a copy of the counters is before another is made, in seconds of the server.
+/// Age at which the copy of the counters is renewed, in seconds of the server.
 const STALE: f64 = 0.5;
-/// How long parsing and building traffic take, and forgetting it.
+/// Time that the server takes to build traffic, and to clear it.
 const BUILDS: f64 = 0.4;
-/// How long a connection lives: TIME-WAIT.
+/// Lifetime of a connection: TIME-WAIT.
 const LIVES: f64 = 0.5;
 
-/// Starts it; its port, and what it sees.
+/// Starts the server. Returns its port and what it sees.
 pub fn start(script: Script) -> (u16, Arc<Mutex<Seen>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -66,7 +66,7 @@ pub fn start(script: Script) -> (u16, Arc<Mutex<Seen>>) {
                 seen: Arc::clone(&seen_too),
                 began: Instant::now(),
                 loaded: None,
-                // As the previous client has left it.
+                // The state in which the previous client left it.
                 forgetting_until: 0.0,
                 has_profile: true,
                 run: None,
@@ -75,7 +75,7 @@ pub fn start(script: Script) -> (u16, Arc<Mutex<Seen>>) {
                 epoch: 28,
                 counter_epoch: 0,
             };
-            // A client that goes away ends its session and nothing else.
+            // The end of a client ends only its session.
             let _ = serve(stream, server);
         }
     });
@@ -121,7 +121,7 @@ fn frame(stream: &mut TcpStream) -> std::io::Result<(u8, Vec<u8>)> {
 
 const API: &str = "api-handle-1";
 const HANDLER: &str = "context-handle-2";
-/// Counters that it describes, by their numbers.
+/// Described counters, by their numbers.
 const COUNTERS: [&str; 13] = [
     "m_active_flows",
     "tcps_connattempt",
@@ -138,14 +138,14 @@ const COUNTERS: [&str; 13] = [
     "m_traffic_duration",
 ];
 
-/// A profile as it was loaded.
+/// A loaded profile.
 #[derive(Clone, Copy)]
 struct Loaded {
     /// Connections per second at the multiplier 1.
     cps: f64,
     udp_share: f64,
     ramp: f64,
-    /// Connections that may be alive.
+    /// Connection limit.
     limit: f64,
 }
 
@@ -159,7 +159,7 @@ struct Run {
     cut: Option<f64>,
 }
 
-/// Counters as they were at a moment.
+/// A copy of the counters at one moment.
 #[derive(Clone, Debug, Default)]
 struct Copy {
     at: f64,
@@ -172,21 +172,21 @@ struct Server {
     seen: Arc<Mutex<Seen>>,
     began: Instant,
     loaded: Option<Loaded>,
-    /// A profile that was cleared is forgotten by then.
+    /// When a cleared profile is gone.
     forgetting_until: f64,
-    /// Traffic of a previous client is loaded.
+    /// Whether traffic of a previous client is loaded.
     has_profile: bool,
     run: Option<Run>,
     /// Packets of earlier runs: sent and received at the clients' port, and at the servers'.
     earlier: [f64; 4],
     copy: Copy,
     epoch: u64,
-    /// Of the counters, which begin again with each start.
+    /// Epoch of the counters, which restart with each start.
     counter_epoch: u64,
 }
 
 impl Run {
-    /// Connections opened when traffic has run for so long: the rate rises in steps of a second.
+    /// Connections opened after `time` of traffic: the rate rises in steps of a second.
     fn opened(&self, script: &Script, time: f64) -> f64 {
         let end = self.cut.map_or(self.duration, |cut| cut - self.since).min(self.duration);
         let time = time.clamp(0.0, end.max(0.0));
@@ -201,20 +201,20 @@ impl Run {
         rising + self.rate.min(most) * (time - self.loaded.ramp).max(0.0)
     }
 
-    /// Of those, the ones that the device lost.
+    /// How many of them the device lost.
     fn dropped(&self, script: &Script, time: f64) -> f64 {
         let carried = (script.device_most / self.rate.min(script.trex_most)).min(1.0);
         self.opened(script, time) * (1.0 - carried)
     }
 
-    /// Whether all has ended.
+    /// Whether all connections have ended.
     fn is_over(&self, script: &Script, time: f64) -> bool {
         let close = LIVES.max(script.gives_up_s);
         self.cut.is_some() || time > self.duration + close
     }
 
-    /// Packets sent and received at the clients' port and at the servers': 4 there and 3 back; of what
-    /// the device lost its SYN alone.
+    /// Packets sent and received at the clients' port and at the servers': 4 to the servers and 3 back; for a
+    /// connection that the device lost, only its SYN.
     fn packets(&self, script: &Script, time: f64) -> [f64; 4] {
         let (opened, dropped) = (self.opened(script, time), self.dropped(script, time));
         let carried = opened - dropped;
@@ -223,7 +223,7 @@ impl Run {
 }
 
 impl Server {
-    /// Seconds of the server.
+    /// Current time, in seconds of the server.
     fn now(&self) -> f64 {
         self.began.elapsed().as_secs_f64() * PACE
     }
@@ -391,7 +391,7 @@ impl Server {
         all
     }
 
-    /// Connections that are alive.
+    /// Connections alive.
     fn alive(&self, run: &Run) -> f64 {
         let time = self.now() - run.since;
         if run.is_over(&self.script, time) {
@@ -400,7 +400,7 @@ impl Server {
         run.opened(&self.script, time) - run.opened(&self.script, time - LIVES)
     }
 
-    /// The last copy of the counters; another is made if it is old.
+    /// Returns the last copy of the counters, renewed if it is old.
     fn counters(&mut self) -> Value {
         let now = self.now();
         let given = self.copy.clone();
@@ -421,7 +421,7 @@ impl Server {
         let dropped = run.dropped(script, time - script.gives_up_s).floor();
         let udp = (opened * run.loaded.udp_share).floor();
         let (tcp, length) = (opened - udp, run.duration.min(time));
-        // What was cut off has ended in no way that is counted.
+        // Connections that were cut off are counted in no way.
         let ended =
             if run.cut.is_some() { run.opened(script, time - LIVES) } else { opened - alive };
         let values = [
