@@ -1,6 +1,6 @@
-//! What becomes of each setting of Open vSwitch's database: every column of the 3.1 schema and every
-//! key that ovs-vswitchd.conf.db(5) documents. `docs/compatibility.md` is this table, for people; a
-//! test holds one to the other, and both to the schema.
+//! How the switch treats each setting of Open vSwitch's database: every column of the 3.1 schema and every
+//! key that ovs-vswitchd.conf.db(5) documents. `docs/compatibility.md` is generated from this table; a test
+//! compares the two, and both with the schema.
 
 mod bridges;
 mod ports;
@@ -8,39 +8,39 @@ mod switch;
 
 use ovsdb::Row;
 
-/// What the switch does with a setting.
+/// How the switch treats a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// It has the effect that it has in Open vSwitch, but for what the note says.
+    /// It has the same effect as in Open vSwitch, except for what the note says.
     Done,
     /// The switch writes it, as Open vSwitch does.
     Written,
     /// Open vSwitch writes it; this switch does not.
     NotWritten,
-    /// It has no effect; that is logged where it is set.
+    /// It has no effect; a warning is logged where it is set.
     Ignored,
-    /// As `Ignored`, but this value is what the switch does.
+    /// As `Ignored`, except for this value, which the switch implements.
     IgnoredUnless(&'static str),
-    /// An interface that needs it is not opened; its column `error` says why.
+    /// An interface that needs it is not opened; its column `error` contains the reason.
     Refused,
-    /// It matters only to another setting that is ignored.
+    /// It only modifies another setting, which is ignored.
     Unread,
     /// It is for other programs; Open vSwitch's daemon does not read it either.
     Others,
 }
 
-/// Settings that are treated alike.
+/// Settings with the same treatment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Columns, or keys as "column:key", with spaces between.
+    /// Columns, or keys as "column:key", separated by spaces.
     pub names: &'static str,
-    /// What is done with them.
+    /// Their treatment.
     pub state: State,
-    /// Why, or what is different.
+    /// The reason, or the difference to Open vSwitch.
     pub note: &'static str,
 }
 
-/// The tables in the order of their names, with their settings.
+/// The tables in alphabetical order, with their settings.
 pub static TABLES: &[(&str, &[Settings])] = &[
     ("AutoAttach", bridges::AUTO_ATTACH),
     ("Bridge", bridges::BRIDGE),
@@ -63,13 +63,13 @@ pub static TABLES: &[(&str, &[Settings])] = &[
     ("sFlow", bridges::SFLOW),
 ];
 
-/// A row of [`TABLES`].
+/// An entry of [`TABLES`].
 const fn settings(state: State, names: &'static str, note: &'static str) -> Settings {
     Settings { names, state, note }
 }
 
 impl State {
-    /// As the documentation calls it.
+    /// Returns the state's name in the documentation.
     pub fn name(self) -> &'static str {
         match self {
             State::Done => "done",
@@ -87,19 +87,19 @@ impl State {
     }
 }
 
-/// The settings of a table.
+/// Returns the settings of a table.
 pub fn settings_of(table: &str) -> &'static [Settings] {
     TABLES.iter().find(|(name, _)| *name == table).map_or(&[], |(_, settings)| settings)
 }
 
-/// The columns of a table that hold settings without an effect.
+/// Returns the columns of a table with settings that have no effect.
 pub(crate) fn ignored_columns(table: &str) -> impl Iterator<Item = &'static str> {
     let ignored = settings_of(table).iter().filter(|settings| settings.state.is_ignored());
     let names = ignored.flat_map(|settings| settings.names.split_whitespace());
     names.map(|name| name.split(':').next().unwrap_or(name))
 }
 
-/// The settings of a row that are set and have no effect, with the reasons.
+/// Returns the settings of a row that are set but have no effect, with the reasons.
 pub(crate) fn ignored_in(table: &str, row: &Row) -> Vec<(&'static str, &'static str)> {
     let mut found = Vec::new();
     for settings in settings_of(table).iter().filter(|settings| settings.state.is_ignored()) {
@@ -120,7 +120,8 @@ pub(crate) fn ignored_in(table: &str, row: &Row) -> Vec<(&'static str, &'static 
     found
 }
 
-/// Whether a column says something: an element, true, or a number that is not 0.
+/// Returns whether a column has a value other than its neutral one: empty, false, 0, or a text that
+/// `is_neutral` accepts.
 fn is_column_set(row: &Row, column: &str, is_neutral: impl Fn(&str) -> bool) -> bool {
     let Some(datum) = row.get(column) else { return false };
     if let Some(flag) = datum.as_opt_bool() {
@@ -135,7 +136,7 @@ fn is_column_set(row: &Row, column: &str, is_neutral: impl Fn(&str) -> bool) -> 
     }
 }
 
-/// The table as `docs/compatibility.md` has it.
+/// Returns the table as text for `docs/compatibility.md`.
 pub fn document() -> String {
     let mut text = String::from(HEAD);
     for (table, settings) in TABLES {

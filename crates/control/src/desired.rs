@@ -1,4 +1,4 @@
-//! What the switch is to be: bridges, ports, connection tracking zones, settings.
+//! The desired configuration: bridges, ports, connection tracking zones, settings.
 
 use crate::{Port, SwitchOptions};
 use base::{DatapathId, MacAddr, Zone, limits};
@@ -7,113 +7,112 @@ use openflow::Version;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// The whole configuration of a switch. Equal values mean that there is nothing to do.
+/// The whole configuration of a switch. If two are equal, nothing has to be changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Desired {
     /// Bridges by name.
     pub bridges: BTreeMap<String, Bridge>,
     /// Connection tracking zones that have a policy.
     pub zones: BTreeMap<Zone, ZonePolicy>,
-    /// The most connections of a zone that has no limit of its own; None is no limit.
+    /// Connection limit of zones without a limit of their own; `None` is unlimited.
     pub default_zone_limit: Option<u32>,
     /// Settings of the whole switch.
     pub options: SwitchOptions,
-    /// Key and certificates for TLS to controllers.
+    /// Key and certificates for TLS connections to controllers.
     pub tls: Option<TlsFiles>,
 }
 
 /// A bridge.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Bridge {
-    /// All but its ports.
+    /// All settings except its ports.
     pub settings: BridgeSettings,
-    /// Its ports by name. The port named as the bridge, LOCAL, is always there.
+    /// Its ports by name. The port with the bridge's name, LOCAL, always exists.
     pub ports: BTreeMap<String, Port>,
 }
 
 /// The settings of a bridge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BridgeSettings {
-    /// What happens while there is no controller.
+    /// Behaviour without a controller.
     pub fail_mode: FailMode,
-    /// The OpenFlow datapath id; None derives it from the bridge's Ethernet address.
+    /// The OpenFlow datapath id; `None` derives it from the bridge's Ethernet address.
     pub datapath_id: Option<DatapathId>,
-    /// The Ethernet address of the bridge; None picks one.
+    /// The Ethernet address of the bridge; `None` selects one.
     pub hwaddr: Option<MacAddr>,
-    /// Controllers in the order of their targets.
+    /// Controllers, sorted by target.
     pub controllers: Vec<Controller>,
-    /// The OpenFlow versions that may be spoken.
+    /// The OpenFlow versions that are accepted.
     pub versions: BTreeSet<Version>,
-    /// A learned address goes after this long, in seconds.
+    /// Idle time after which a learned address is removed, in seconds.
     pub mac_aging_s: u32,
-    /// The most learned addresses.
+    /// Maximum number of learned addresses.
     pub mac_table_size: u32,
-    /// VLANs that are flooded rather than learned in.
+    /// VLANs without MAC learning, in which packets are flooded.
     pub flood_vlans: BTreeSet<u16>,
-    /// Its mirrors in the order of their names.
+    /// Its mirrors, sorted by name.
     pub mirrors: Vec<MirrorConfig>,
-    /// Flow tables that have settings, by their numbers.
+    /// Settings of flow tables, by table number.
     pub tables: BTreeMap<u8, TableConfig>,
-    /// Whether frames to 01:80:c2:00:00:00 to 0f are forwarded.
+    /// Whether frames to 01:80:c2:00:00:00 to 01:80:c2:00:00:0f are forwarded.
     pub forward_bpdu: bool,
-    /// How many packet-ins wait for a controller that reads too slowly.
+    /// Number of packet-ins queued for a controller that reads too slowly.
     pub controller_queue_size: u32,
-    /// The description of the datapath that OpenFlow reports; None is a default.
+    /// The datapath description that OpenFlow reports; `None` is the default.
     pub description: Option<String>,
-    /// The serial number that OpenFlow reports; None is a default.
+    /// The serial number that OpenFlow reports; `None` is the default.
     pub serial_number: Option<String>,
-    /// Files of flows in the syntax of `ovs-ofctl`, to be added when the bridge is; only a file
-    /// of configuration can name them.
+    /// Files of flows in the syntax of `ovs-ofctl`, added with the bridge; only a configuration file can name
+    /// them.
     pub flow_files: Vec<PathBuf>,
 }
 
-/// What a bridge does while it has no controller.
+/// A bridge's behaviour while it has no controller.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FailMode {
-    /// It forwards as a learning switch.
+    /// Forward as a learning switch.
     #[default]
     Standalone,
-    /// It keeps to the flows it has.
+    /// Keep the flows unchanged.
     Secure,
 }
 
 /// An OpenFlow controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Controller {
-    /// Where it is, such as "tcp:10.0.0.1:6653", or where it may connect, such as "ptcp:6653".
+    /// Its address, such as "tcp:10.0.0.1:6653", or the address on which it may connect, such as "ptcp:6653".
     pub target: String,
-    /// Whether it runs the bridge.
+    /// Whether it controls the bridge.
     pub kind: ControllerKind,
-    /// The connection is probed after this long without a message, in milliseconds; 0 never.
+    /// Idle time after which the connection is probed, in milliseconds; 0 disables probes.
     pub probe_ms: u32,
-    /// The longest wait between attempts to connect, in milliseconds.
+    /// Longest wait between connection attempts, in milliseconds.
     pub max_backoff_ms: u32,
-    /// Packet-ins per second; None is no limit.
+    /// Packet-ins per second; `None` is unlimited.
     pub rate_limit_pps: Option<u32>,
-    /// Packet-ins that may exceed the rate at once.
+    /// Number of packet-ins that may exceed the rate in a burst.
     pub burst_limit: Option<u32>,
-    /// How many packet-ins wait; None is the bridge's number.
+    /// Number of queued packet-ins; `None` is the bridge's number.
     pub queue_size: Option<u32>,
-    /// Whether packet-ins and the like are sent without being asked for.
+    /// Whether asynchronous messages such as packet-ins are sent.
     pub async_messages: bool,
 }
 
-/// Whether a controller runs the bridge.
+/// Whether a controller controls the bridge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ControllerKind {
-    /// It does: the fail mode holds while it is gone.
+    /// It does: the fail mode applies while it is disconnected.
     Primary,
-    /// It only looks in.
+    /// It only makes requests (a service controller).
     Service,
 }
 
 /// Timeouts and limit of a connection tracking zone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ZonePolicy {
-    /// Timeouts in seconds by their names, such as "tcp_established"; those not named have
-    /// their defaults.
+    /// Timeouts in seconds by name, such as "tcp_established"; others have their defaults.
     pub timeouts_s: BTreeMap<String, u32>,
-    /// The most connections; None is the default limit.
+    /// Maximum number of connections; `None` is the default limit.
     pub limit: Option<u32>,
 }
 
@@ -124,9 +123,9 @@ pub struct TlsFiles {
     pub private_key: PathBuf,
     /// The certificate of that key.
     pub certificate: PathBuf,
-    /// The certificates that peers have to be signed by.
+    /// The CA certificates that must have signed a peer's certificate.
     pub ca_cert: PathBuf,
-    /// Whether the first peer's word is taken for the CA certificate where the file is missing.
+    /// Whether a missing CA certificate file is created from the first peer's chain.
     pub bootstrap_ca_cert: bool,
 }
 
@@ -175,12 +174,12 @@ impl Default for BridgeSettings {
 /// The default of [`BridgeSettings::controller_queue_size`] (ovs: `vswitchd/vswitch.xml`).
 pub(crate) const DEFAULT_CONTROLLER_QUEUE: u32 = 100;
 
-/// The versions of a bridge that does not restrict them.
+/// Returns all versions, the default of a bridge.
 pub(crate) fn all_versions() -> BTreeSet<Version> {
     BTreeSet::from(Version::ALL)
 }
 
-/// The version that `Bridge.protocols` calls so; None for those that are not spoken.
+/// Returns the version with this name in `Bridge.protocols`; `None` if it is not supported.
 pub(crate) fn version_from_name(name: &str) -> Option<Version> {
     Some(match name {
         "OpenFlow10" => Version::V10,
@@ -193,8 +192,8 @@ pub(crate) fn version_from_name(name: &str) -> Option<Version> {
     })
 }
 
-/// A datapath id: 16 hexadecimal digits, or "0x" and up to 16; not zero
-/// (ovs: `lib/packets.c`, `dpid_from_string`).
+/// Parses a datapath id: 16 hexadecimal digits, or "0x" and up to 16; not zero (ovs: `lib/packets.c`,
+/// `dpid_from_string`).
 pub(crate) fn datapath_id_from_text(text: &str) -> Option<DatapathId> {
     let prefixed = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     let digits = prefixed.unwrap_or(text);
@@ -205,7 +204,7 @@ pub(crate) fn datapath_id_from_text(text: &str) -> Option<DatapathId> {
     u64::from_str_radix(digits, 16).ok().filter(|id| *id != 0).map(DatapathId)
 }
 
-/// Whether a bridge may have this name. Its sockets are made by it, so that it must not lead out of
+/// Returns whether the name is valid for a bridge. Names of sockets contain it, so it must not lead out of
 /// the run directory (ovs: `vswitchd/bridge.c`, `add_del_bridges`).
 pub(crate) fn is_bridge_name(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\'])
@@ -217,7 +216,7 @@ impl Controller {
     /// The default of [`Controller::max_backoff_ms`].
     pub const MAX_BACKOFF_MS: u32 = 8000;
 
-    /// A controller with the defaults of `target`: one that connects to us only looks in
+    /// A controller with the defaults of `target`: one that connects to the switch is a service controller
     /// (ovs: `vswitchd/bridge.c`, `get_controller_ofconn_type`).
     pub fn new(target: &str) -> Self {
         let passive = ["ptcp:", "pssl:", "punix:"].iter().any(|kind| target.starts_with(kind));

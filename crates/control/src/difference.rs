@@ -1,4 +1,4 @@
-//! What has to be done to get from one [`Desired`] to another.
+//! The changes that lead from one [`Desired`] to another.
 
 use crate::{
     BridgeSettings, Desired, Interface, InterfaceKind, Port, SwitchOptions, TlsFiles, ZonePolicy,
@@ -6,48 +6,48 @@ use crate::{
 use base::{OfPort, Zone};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One step from one configuration to another.
+/// One change of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// Use other settings of the whole switch.
+    /// Set the settings of the whole switch.
     SetOptions(SwitchOptions),
-    /// Use other files for TLS.
+    /// Set the files for TLS.
     SetTls(Option<TlsFiles>),
-    /// Limit zones that have no limit of their own.
+    /// Set the limit of zones without a limit of their own.
     SetDefaultZoneLimit(Option<u32>),
-    /// Give a zone this policy, in place of what it had.
+    /// Replace a zone's policy.
     SetZone {
         /// The zone.
         zone: Zone,
         /// Its policy.
         policy: ZonePolicy,
     },
-    /// Let a zone have the defaults.
+    /// Reset a zone to the defaults.
     RemoveZone(Zone),
-    /// Close a port's interfaces and forget it.
+    /// Close a port's interfaces and remove the port.
     RemovePort {
         /// The bridge.
         bridge: String,
         /// The port.
         port: String,
     },
-    /// Forget a bridge. Its ports are gone by then.
+    /// Remove a bridge, whose ports have been removed.
     RemoveBridge(String),
-    /// Make a bridge. It has no port yet, not even LOCAL.
+    /// Add a bridge without ports, not even LOCAL.
     AddBridge {
         /// Its name.
         bridge: String,
         /// Its settings.
         settings: BridgeSettings,
     },
-    /// Give a bridge other settings.
+    /// Change a bridge's settings.
     ConfigureBridge {
         /// Its name.
         bridge: String,
         /// All of its settings.
         settings: BridgeSettings,
     },
-    /// Make a port and open its interfaces.
+    /// Add a port and open its interfaces.
     AddPort {
         /// The bridge.
         bridge: String,
@@ -64,7 +64,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// The name of the port that is made, where one is.
+    /// Returns the name of the port that is added, if one is.
     pub fn added_port(&self) -> Option<String> {
         match self {
             Change::AddPort { port, .. } => Some(port.name.clone()),
@@ -73,12 +73,11 @@ impl Change {
     }
 }
 
-/// The changes that lead from `old` to `new`; none where they are equal.
+/// Returns the changes that lead from `old` to `new`; empty if they are equal.
 ///
-/// They can be applied one by one: what goes goes first, so that devices and port numbers are
-/// free for what comes; bridges come before ports, and ports in the order of Open vSwitch:
-/// LOCAL, then those that ask for a number, then the rest (ovs: `vswitchd/bridge.c`,
-/// `bridge_add_ports`), with patches last, when both of their bridges are there.
+/// They can be applied in order. Removals come first, so that devices and port numbers are free; bridges come
+/// before ports, and ports in Open vSwitch's order: LOCAL, ports that request a number, other ports (ovs:
+/// `vswitchd/bridge.c`, `bridge_add_ports`), and patches last, when both of their bridges exist.
 #[must_use]
 pub fn difference(old: &Desired, new: &Desired) -> Vec<Change> {
     let mut changes = Vec::new();
@@ -103,7 +102,7 @@ pub fn difference(old: &Desired, new: &Desired) -> Vec<Change> {
     }
     let mut ports: Vec<(&String, &Port)> = ports_of(new).collect();
     ports.sort_by_key(|(bridge, port)| order_of(bridge, port));
-    // A port that stays lets go of its number before another one asks for that.
+    // A port that stays releases its number before another one requests it.
     let mut added = Vec::new();
     for (bridge, port) in ports {
         let (before, bridge) = (port_of(old, bridge, &port.name), bridge.clone());
@@ -136,13 +135,14 @@ fn removals(old: &Desired, new: &Desired, numbers: &Numbers<'_>, changes: &mut V
     changes.extend(gone.cloned().map(Change::RemoveBridge));
 }
 
-/// OpenFlow's numbers of a configuration's ports, each with its bridge (ovs: `vswitchd/bridge.c`,
+/// The OpenFlow port numbers of a configuration, by bridge (ovs: `vswitchd/bridge.c`,
 /// `bridge_delete_or_reconfigure_ports`).
 struct Numbers<'a> {
-    /// Those that ports have.
+    /// Numbers in use.
     taken: BTreeSet<(&'a str, OfPort)>,
-    /// Those that a port loses, as it does not ask for them and another does. A new port takes none, nor does
-    /// one that asks for the same as before, so that numbers change only with the configuration.
+    /// Numbers that their port loses, because it does not request them and another port does. A new port
+    /// takes no number from another, nor does a port whose request is unchanged, so numbers change only with
+    /// the configuration.
     lost: BTreeSet<(&'a str, OfPort)>,
 }
 
@@ -169,7 +169,8 @@ impl<'a> Numbers<'a> {
         Numbers { lost, taken: holders.into_keys().collect() }
     }
 
-    /// Whether a port gets another number: it loses its own, or the one that it asks for is free.
+    /// Returns whether a port gets another number: it loses its own, or the one that it requests is
+    /// available.
     fn moves(&self, bridge: &str, port: &Port) -> bool {
         let can_have = |wanted: OfPort| {
             let place = (bridge, wanted);
@@ -196,7 +197,7 @@ fn zones(old: &Desired, new: &Desired, changes: &mut Vec<Change>) {
     }
 }
 
-/// All ports with their bridges, both in the order of their names.
+/// Returns all ports with their bridges, both sorted by name.
 fn ports_of(desired: &Desired) -> impl Iterator<Item = (&String, &Port)> {
     desired
         .bridges
@@ -204,7 +205,7 @@ fn ports_of(desired: &Desired) -> impl Iterator<Item = (&String, &Port)> {
         .flat_map(|(name, bridge)| bridge.ports.values().map(move |port| (name, port)))
 }
 
-/// All interfaces with their bridges.
+/// Returns all interfaces with their bridges.
 fn interfaces_of(desired: &Desired) -> impl Iterator<Item = (&str, &Interface)> {
     ports_of(desired)
         .flat_map(|(bridge, port)| port.interfaces.iter().map(move |it| (bridge.as_str(), it)))
@@ -214,7 +215,7 @@ fn port_of<'a>(desired: &'a Desired, bridge: &str, port: &str) -> Option<&'a Por
     desired.bridges.get(bridge)?.ports.get(port)
 }
 
-/// Ports with a lower number come first.
+/// Returns a port's rank: ports with a lower rank are added first.
 fn order_of(bridge: &str, port: &Port) -> u8 {
     let is_patch = |one: &Interface| matches!(one.kind, InterfaceKind::Patch { .. });
     match port.interfaces.first() {

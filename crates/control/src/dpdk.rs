@@ -1,19 +1,18 @@
-//! What DPDK is to be (`dpdk-` and `vhost-` options), and what its ports are.
+//! The configuration of DPDK (`dpdk-` and `vhost-` options) and of its ports.
 
 use crate::{Interface, InterfaceKind};
 use port_dpdk::EalOptions;
 use std::path::PathBuf;
 
-/// Whether DPDK is started, and with what (`Open_vSwitch.other_config`). The texts are DPDK's
-/// own, which checks them. They count once: DPDK cannot be stopped and started anew.
+/// Whether DPDK is started, and its options (`Open_vSwitch.other_config`). DPDK itself checks the texts. They
+/// take effect once, because DPDK cannot be restarted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DpdkOptions {
-    /// Whether it is started (`dpdk-init`).
+    /// Whether DPDK is started (`dpdk-init`).
     pub init: DpdkInit,
-    /// What it is started with.
+    /// The options of its start.
     pub eal: EalOptions,
-    /// Where the sockets of `dpdkvhostuser` ports lie, below the switch's own folder
-    /// (`vhost-sock-dir`).
+    /// Directory of the sockets of `dpdkvhostuser` ports, relative to the run directory (`vhost-sock-dir`).
     pub vhost_socket_dir: Option<String>,
 }
 
@@ -23,13 +22,13 @@ pub enum DpdkInit {
     /// No.
     #[default]
     No,
-    /// If it can be (`try`): a failure is worth a warning.
+    /// If possible (`try`): a failure is a warning.
     Try,
-    /// Yes (`true`): a failure is an error. The switch goes on without it.
+    /// Yes (`true`): a failure is an error. The switch continues without DPDK.
     Yes,
 }
 
-/// What a DPDK port is.
+/// The configuration of a DPDK port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DpdkInterface {
     /// The device behind it.
@@ -45,25 +44,24 @@ pub struct DpdkInterface {
 /// The device behind a DPDK port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DpdkDevice {
-    /// One that DPDK knows, or plugs in, by these arguments (`dpdk-devargs`).
+    /// A device that DPDK has probed, or plugs in, by these arguments (`dpdk-devargs`).
     Devargs(String),
-    /// A guest whose side makes the socket (`vhost-server-path`).
+    /// A guest whose side creates the socket (`vhost-server-path`).
     VhostClient {
-        /// The socket.
+        /// Path of the socket.
         socket: PathBuf,
     },
-    /// A guest that connects to a socket of the switch, which has the port's name.
+    /// A guest that connects to a socket of the switch, named like the port.
     VhostServer,
 }
 
-/// Descriptors of a queue: the default and the most (ovs: `lib/netdev-dpdk.c`,
+/// Default and maximum number of descriptors per queue (ovs: `lib/netdev-dpdk.c`,
 /// `NIC_PORT_DEFAULT_RXQ_SIZE`, `NIC_PORT_MAX_Q_SIZE`).
 const DESCRIPTORS: u16 = 2048;
 const DESCRIPTORS_MAX: u16 = 4096;
 
 impl DpdkOptions {
-    /// Reads the options, whose values `get` finds by their names: Open vSwitch's, and those of
-    /// files.
+    /// Reads the options. `get` returns the value for a name, given in the database's and in the file's form.
     pub(crate) fn read(mut get: impl FnMut(&'static str, &'static str) -> Option<String>) -> Self {
         let init = get("dpdk-init", "dpdk_init").unwrap_or_default();
         DpdkOptions {
@@ -86,10 +84,10 @@ impl DpdkOptions {
 }
 
 impl DpdkInterface {
-    /// What an interface's options make of it; `None` where it is no DPDK port.
+    /// Returns the DPDK port of an interface's options; `None` if it is not a DPDK port.
     ///
     /// # Errors
-    /// An option that it needs is missing, in words.
+    /// A required option is missing; the text names it.
     pub fn of(interface: &Interface) -> Option<Result<Self, String>> {
         let name = &interface.name;
         let option = |key: &str| interface.options.get(key).filter(|value| !value.is_empty());
@@ -114,7 +112,7 @@ impl DpdkInterface {
         };
         let descriptors = |key: &str| {
             let number: Option<u16> = option(key).and_then(|text| text.parse().ok());
-            // As Open vSwitch does: what is no such number becomes the default.
+            // As in Open vSwitch, an invalid number is replaced by the default.
             number.filter(|n| n.is_power_of_two() && *n <= DESCRIPTORS_MAX).unwrap_or(DESCRIPTORS)
         };
         let rx_queues: u16 = option("n_rxq").and_then(|text| text.parse().ok()).unwrap_or(1);

@@ -1,8 +1,8 @@
-//! A TOML file to [`Desired`], for a switch without a database.
+//! Converts a TOML file to [`Desired`], for a switch without a database.
 //!
-//! Every error of a file is found at once, with its place and what to do. Units are in the
-//! names; names that Open vSwitch has are Open vSwitch's. Everything is optional but the names
-//! of bridges and ports, and a patch's peer.
+//! All errors of a file are reported at once, with their positions and advice. Units are part of the names;
+//! names that Open vSwitch has are Open vSwitch's. Everything is optional except the names of bridges and
+//! ports, and a patch's peer.
 //!
 //! ```toml
 //! [switch]
@@ -119,16 +119,16 @@ use std::fmt;
 use std::path::PathBuf;
 use toml_edit::Document;
 
-/// One thing that is wrong in a file, and what to do about it.
+/// An error in a file, with advice.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub struct FileError {
-    /// The file, as the reader called it.
+    /// The file's name, as the caller gave it.
     pub file: String,
     /// The line, from 1.
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// The error and the advice.
     pub message: String,
 }
 
@@ -140,11 +140,10 @@ impl fmt::Display for FileError {
 }
 
 impl Desired {
-    /// What a file asks for. `file_name` is for the errors; paths in the file are returned as
-    /// they stand there.
+    /// Parses a file. `file_name` is for error messages; paths in the file are returned unchanged.
     ///
     /// # Errors
-    /// All that is wrong, in the order of the file. Of what is not TOML, only the first.
+    /// All errors in the order of the file, or only the first if the text is not TOML.
     pub fn from_toml(text: &str, file_name: &str) -> Result<Desired, Vec<FileError>> {
         let mut errors = Errors::new(text, file_name);
         let mut desired = Desired::default();
@@ -160,11 +159,11 @@ impl Desired {
     }
 }
 
-/// Where names stand in the file, to find those that are used twice.
+/// Positions of names in the file, to find duplicates.
 #[derive(Default)]
 struct File {
     bridges: BTreeMap<String, Span>,
-    /// Ports with their bridges.
+    /// Bridge and position of each port.
     ports: BTreeMap<String, (String, Span)>,
 }
 
@@ -193,7 +192,7 @@ impl File {
         let named = section.required_string("name", errors);
         let settings = bridge_settings(section, errors);
         let sections = section.sections("port", errors);
-        // A bridge without a name is an error already; its ports are read for theirs.
+        // A bridge without a name was reported already; its ports are still checked.
         let (name, span) = named.unwrap_or_default();
         check_device_name(&name, &span, errors);
         let mut bridge = Bridge { settings, ports: BTreeMap::new() };
@@ -213,7 +212,7 @@ impl File {
         all.bridges.insert(name, bridge);
     }
 
-    /// Both ends of a patch have to name each other.
+    /// Checks that both ends of a patch name each other.
     fn check_patches(&self, desired: &Desired, errors: &mut Errors<'_>) {
         let peer_of = |port: &str| {
             let (bridge, _) = self.ports.get(port)?;
@@ -224,7 +223,7 @@ impl File {
         };
         for (name, (_, span)) in &self.ports {
             let Some(peer) = peer_of(name) else { continue };
-            // An empty one was complained about where it was read.
+            // An empty name was reported where it was read.
             if !peer.is_empty() && peer_of(peer) != Some(name) {
                 let words = format!(
                     "patch \"{name}\" has no other end; add a port \"{peer}\" with \

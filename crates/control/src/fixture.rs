@@ -1,4 +1,4 @@
-//! Replicas for tests: rows as JSON, given to a real [`Session`] by a server of few words.
+//! Replicas for tests: rows as JSON, sent to a real [`Session`] by a minimal server.
 
 use base::Instant;
 use ovsdb::{Event, Replica, Session, SessionConfig};
@@ -48,7 +48,7 @@ const SCHEMA: &[(&str, &str)] = &[
     ("SSL", "bootstrap_ca_cert=b ca_cert=s certificate=s private_key=s"),
 ];
 
-/// A value of a setting, which is "column" or "column:key", that says more than its default.
+/// Returns a value of a setting ("column" or "column:key") that differs from its default.
 pub(crate) fn value_of(table: &str, setting: &str) -> (String, Value) {
     let (column, key) = match setting.split_once(':') {
         Some((column, key)) => (column, Some(key)),
@@ -67,13 +67,13 @@ pub(crate) fn value_of(table: &str, setting: &str) -> (String, Value) {
     (column.to_owned(), value)
 }
 
-/// The UUID of row `n`, as JSON.
+/// Returns the UUID of row `n`, as JSON.
 pub(crate) fn uuid(n: u32) -> Value {
     json!(["uuid", format!("00000000-0000-4000-8000-{n:012}")])
 }
 
-/// A replica of these rows, by table and by their numbers; columns left out have their defaults.
-/// It has whatever [`crate::monitored`] asks for and no more.
+/// Returns a replica of these rows, by table and number. Omitted columns have their defaults. It contains
+/// exactly what [`crate::monitored`] requests.
 pub(crate) fn replica(rows: &[(&str, u32, Value)]) -> Replica {
     let mut session = Session::new(SessionConfig::new("Open_vSwitch", crate::monitored()));
     session.connected(Instant::ZERO);

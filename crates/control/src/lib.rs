@@ -1,4 +1,4 @@
-//! What the switch is to be, how that differs from what it is, and what it reports back.
+//! The desired state of the switch, its difference to the current state, and the status that it reports.
 //!
 //! ```text
 //! OVSDB rows ──┐                                                  ┌── Status (what runs)
@@ -6,8 +6,8 @@
 //! TOML file  ──┘                                                  └─> report ─> Transaction
 //! ```
 //!
-//! Nothing here opens a socket, reads a file or a clock: rows come as an [`ovsdb::Replica`],
-//! files as text, and the [`Change`]s are applied by the caller.
+//! This crate opens no socket and reads no file or clock: rows come from an [`ovsdb::Replica`], files as
+//! text, and the caller applies the [`Change`]s.
 
 #![forbid(unsafe_code)]
 

@@ -10,58 +10,55 @@ use std::path::PathBuf;
 /// (ovs: `vswitchd/vswitch.xml`, table Open_vSwitch).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SwitchOptions {
-    /// The cores that workers run on (`pmd-cpu-mask`); None leaves the choice to the switch.
+    /// The cores of workers (`pmd-cpu-mask`); `None` lets the switch choose.
     pub worker_cores: Option<CoreSet>,
-    /// Which worker polls what, and how (`pmd-rxq-assign` and its like).
+    /// The assignment of receive queues to workers (`pmd-rxq-assign` and related keys).
     pub queues: QueueOptions,
-    /// The most megaflows in the datapath (`flow-limit`).
+    /// Maximum number of megaflows (`flow-limit`).
     pub flow_limit: u32,
-    /// A megaflow without packets for this long goes (`max-idle`), in milliseconds.
+    /// Idle time after which a megaflow is removed (`max-idle`), in milliseconds.
     pub max_idle_ms: u32,
-    /// How many VLAN headers are parsed; 0 is as many as are supported (`vlan-limit`).
+    /// Maximum number of VLAN headers that are parsed; 0 for as many as are supported (`vlan-limit`).
     pub vlan_limit: u32,
-    /// What flows have carried is looked at, at least this often (`max-revalidator`), in
-    /// milliseconds.
+    /// Longest interval between revalidations of flows (`max-revalidator`), in milliseconds.
     pub max_revalidator_ms: u32,
-    /// How often workers are asked what their flows have carried (`tidegate-stats-interval`), in
-    /// milliseconds; 0 is never. None: as often as [`SwitchOptions::max_revalidator_ms`] says.
+    /// Interval at which workers report their flows' statistics (`tidegate-stats-interval`), in milliseconds;
+    /// 0 disables reports. `None` uses [`SwitchOptions::max_revalidator_ms`].
     pub flow_stats_interval_ms: Option<u32>,
-    /// Threads that answer misses (`n-handler-threads`); 0: each worker answers its own. None: as many as
-    /// the processors allow, or with fewer than three the control thread.
+    /// Threads that answer misses (`n-handler-threads`); 0 lets each worker answer its own. `None` depends on
+    /// the number of processors; with fewer than three the control thread answers.
     pub handler_threads: Option<u16>,
-    /// Threads that revalidate flows (`n-revalidator-threads`); 0: the control thread does. None: as with
-    /// [`SwitchOptions::handler_threads`].
+    /// Threads that revalidate flows (`n-revalidator-threads`); 0 leaves it to the control thread. `None` is
+    /// as for [`SwitchOptions::handler_threads`].
     pub revalidator_threads: Option<u16>,
-    /// Whether flows without packets leave the datapath (`tidegate-flow-expiry`).
+    /// Whether idle flows are removed from the datapath (`tidegate-flow-expiry`).
     pub flow_expiry: bool,
-    /// One in this many packets that miss the exact-match cache is put into it; 0 never
+    /// One in this many packets that miss the exact-match cache is inserted; 0 disables it
     /// (`emc-insert-inv-prob`).
     pub emc_insert_inv_prob: u32,
-    /// How many entries each worker's unified flow cache may grow to; 0 turns it off. Open vSwitch
-    /// has no such cache (`unified-cache-entries`).
+    /// Maximum number of entries of each worker's unified flow cache; 0 disables it. Open vSwitch has no such
+    /// cache (`unified-cache-entries`).
     pub unified_cache_entries: u32,
-    /// Whether connections are offloaded to a device that forwards by itself (`hw-offload`).
+    /// Whether connections are offloaded to a device that forwards packets itself (`hw-offload`).
     pub hw_offload: bool,
-    /// Whether polling workers keep histograms and a history of their turns (`pmd-perf-metrics`).
+    /// Whether polling workers keep histograms and a history of their iterations (`pmd-perf-metrics`).
     pub perf_metrics: bool,
-    /// How often `Interface.statistics` is written (`stats-update-interval`), in milliseconds.
+    /// Interval at which `Interface.statistics` is written (`stats-update-interval`), in milliseconds.
     pub stats_update_interval_ms: u32,
-    /// An OpenFlow bundle without messages for this long is dropped (`bundle-idle-timeout`),
-    /// in seconds.
+    /// Idle time after which an OpenFlow bundle is discarded (`bundle-idle-timeout`), in seconds.
     pub bundle_idle_timeout_s: u32,
     /// Whether `Open_vSwitch.statistics` is written (`enable-statistics`).
     pub enable_statistics: bool,
-    /// Whether flows are being restored, so that controllers and misses wait
-    /// (`flow-restore-wait`).
+    /// Whether flows are being restored; controllers and misses wait meanwhile (`flow-restore-wait`).
     pub flow_restore_wait: bool,
-    /// Whether DPDK is started, and with what (`dpdk-init` and its like).
+    /// Whether DPDK is started, and its options (`dpdk-init` and related keys).
     pub dpdk: DpdkOptions,
-    /// The most tracked connections; only a file can say it here, since Open vSwitch has
+    /// Maximum number of tracked connections. Only a file can set it here; Open vSwitch has the command
     /// `dpctl/ct-set-maxconns` for it.
     pub max_connections: Option<u32>,
-    /// Where the sockets `NAME.mgmt` of bridges go; only a file can say it.
+    /// Directory of the bridges' sockets `NAME.mgmt`; only a file can set it.
     pub run_dir: Option<PathBuf>,
-    /// The socket that `ovs-appctl` talks to; only a file can say it.
+    /// Path of the control socket of `ovs-appctl`; only a file can set it.
     pub unixctl: Option<PathBuf>,
 }
 
@@ -70,13 +67,13 @@ pub struct SwitchOptions {
 pub struct CoreSet(BTreeSet<u16>);
 
 impl SwitchOptions {
-    /// The default and least [`SwitchOptions::stats_update_interval_ms`].
+    /// Default and minimum of [`SwitchOptions::stats_update_interval_ms`].
     pub const MIN_STATS_UPDATE_INTERVAL_MS: u32 = 5000;
-    /// The most [`SwitchOptions::unified_cache_entries`]: 8 GiB a worker.
+    /// Maximum of [`SwitchOptions::unified_cache_entries`]: 8 GiB per worker.
     pub const MAX_UNIFIED_CACHE_ENTRIES: u32 = 1 << 26;
-    /// The most [`SwitchOptions::handler_threads`] and [`SwitchOptions::revalidator_threads`].
+    /// Maximum of [`SwitchOptions::handler_threads`] and [`SwitchOptions::revalidator_threads`].
     pub const MAX_SLOW_THREADS: u32 = 64;
-    /// The least [`SwitchOptions::max_revalidator_ms`] (ovs: `vswitchd/vswitch.xml`).
+    /// Minimum of [`SwitchOptions::max_revalidator_ms`] (ovs: `vswitchd/vswitch.xml`).
     pub const MIN_MAX_REVALIDATOR_MS: u32 = 100;
 }
 
@@ -110,9 +107,8 @@ impl Default for SwitchOptions {
 }
 
 impl CoreSet {
-    /// Reads a hexadecimal bit mask, with or without "0x": "6" and "0x6" are cores 1 and 2.
-    /// None where a character is no hexadecimal digit, where there is none, or where a core
-    /// above 65,535 is named.
+    /// Parses a hexadecimal bit mask, with or without "0x": "6" and "0x6" are cores 1 and 2. Returns `None`
+    /// if it is empty, contains another character, or names a core above 65,535.
     pub fn from_hex_mask(text: &str) -> Option<Self> {
         let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
         let mut cores = BTreeSet::new();
@@ -128,17 +124,17 @@ impl CoreSet {
         Some(CoreSet(cores))
     }
 
-    /// The cores in ascending order.
+    /// Returns the cores in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u16> {
         self.0.iter().copied()
     }
 
-    /// How many there are.
+    /// Returns the number of cores.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -151,7 +147,7 @@ impl FromIterator<u16> for CoreSet {
 }
 
 impl fmt::Display for CoreSet {
-    /// The numbers with commas between.
+    /// Writes the numbers, separated by commas.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, core) in self.0.iter().enumerate() {
             let comma = if index == 0 { "" } else { "," };

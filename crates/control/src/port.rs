@@ -1,4 +1,4 @@
-//! What a port of a bridge is to be: its interface, and the VLANs it carries.
+//! The desired configuration of a port: its interface, and the VLANs that it carries.
 
 use base::{MacAddr, OfPort};
 use flow::TunnelKind;
@@ -11,80 +11,80 @@ use tunnel::TunnelConfig;
 pub struct Port {
     /// Its name, unique in the switch.
     pub name: String,
-    /// What packets come and go through. Always one, unless a database asks for a bond: then
-    /// all of them are [`InterfaceKind::Refused`].
+    /// Its interfaces. There is exactly one, unless the database requests a bond: then all of them are
+    /// [`InterfaceKind::Refused`].
     pub interfaces: Vec<Interface>,
-    /// Which VLANs it carries, and how.
+    /// Its VLAN configuration.
     pub vlan: VlanMode,
-    /// Whether packets that leave without a VLAN get a tag for their priority.
+    /// Whether packets sent without a VLAN get a priority tag.
     pub priority_tags: PriorityTags,
-    /// Protected ports do not forward to one another.
+    /// Protected ports do not forward packets to each other.
     pub protected: bool,
 }
 
-/// What the packets of a port come and go through.
+/// An interface of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
-    /// Its name, which is the device's where there is one.
+    /// Its name, which is also the device's, if there is one.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: InterfaceKind,
-    /// The OpenFlow port number that is asked for.
+    /// The requested OpenFlow port number.
     pub ofport_request: Option<OfPort>,
-    /// The OpenFlow port number that it had last, which it keeps where that is free.
+    /// Its previous OpenFlow port number, which it keeps if possible.
     pub ofport_hint: Hint<OfPort>,
-    /// The Ethernet address to give to an internal interface.
+    /// The Ethernet address to set on an internal interface.
     pub mac: Option<MacAddr>,
     /// The MTU to set on an internal interface, in bytes.
     pub mtu_request: Option<u32>,
-    /// What else was said, such as "n_rxq".
+    /// Further options, such as "n_rxq".
     pub options: BTreeMap<String, String>,
-    /// Receive queues that belong to a core (`other_config:pmd-rxq-affinity`), by number.
+    /// Pinned receive queues and their cores (`other_config:pmd-rxq-affinity`), by queue number.
     pub rxq_affinity: BTreeMap<u16, u16>,
 }
 
-/// What an interface is.
+/// The kind of an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InterfaceKind {
     /// A network device of the system, such as one end of a veth pair.
     System,
-    /// A device that the switch makes and the system uses.
+    /// A device that the switch creates and the system uses.
     Internal,
-    /// A TAP device that the switch makes and another program uses.
+    /// A TAP device that the switch creates and another program uses.
     Tap,
-    /// A device of the system, through AF_XDP.
+    /// A network device of the system, through AF_XDP.
     Afxdp,
-    /// Files of packets: one that is played, one that is recorded. There is no device.
+    /// Pcap files, one to play and one to record, without a device.
     Pcap,
-    /// A device of DPDK's.
+    /// A DPDK device.
     Dpdk,
-    /// A guest, by a vhost-user socket of its own.
+    /// A guest, through a vhost-user socket that the guest's side creates.
     DpdkVhostUserClient,
-    /// A guest, by a vhost-user socket of the switch's.
+    /// A guest, through a vhost-user socket that the switch creates.
     DpdkVhostUser,
-    /// No device: frames are put in by command, for tests (`dummy`).
+    /// No device: commands inject frames, for tests (`dummy`).
     Dummy,
-    /// The same, polled (`dummy-pmd`).
+    /// As `Dummy`, but polled (`dummy-pmd`).
     DummyPmd,
     /// One end of a patch between two bridges.
     Patch {
-        /// The interface at the other end.
+        /// The other end's interface.
         peer: String,
     },
     /// A tunnel.
     Tunnel(Box<TunnelConfig>),
-    /// It is not to be opened.
+    /// It is not opened.
     Refused {
-        /// Why, for the column `error`.
+        /// The reason, for the column `error`.
         error: String,
     },
 }
 
-/// A value that is worth knowing but makes no difference: all hints are equal.
+/// A value that comparisons ignore: all hints are equal.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Hint<T>(pub Option<T>);
 
-/// The interface types of Open vSwitch that this switch has not, with what they are.
+/// Interface types of Open vSwitch that this switch does not support, with descriptions.
 const UNSUPPORTED_TYPES: [(&str, &str); 5] = [
     ("dpdkr", "DPDK ring ports"),
     ("lisp", "LISP tunnels"),
@@ -105,7 +105,7 @@ impl Port {
         }
     }
 
-    /// The interface that is to be opened; None where it is refused.
+    /// Returns the interface to open; `None` if it is refused.
     pub fn interface(&self) -> Option<&Interface> {
         match self.interfaces.as_slice() {
             [Interface { kind: InterfaceKind::Refused { .. }, .. }] => None,
@@ -114,7 +114,7 @@ impl Port {
         }
     }
 
-    /// Whether `other` can become of this port without another interface being opened.
+    /// Returns whether `other` can replace this port without opening an interface.
     pub(crate) fn has_same_interfaces(&self, other: &Port) -> bool {
         self.interfaces.len() == other.interfaces.len()
             && self
@@ -126,7 +126,7 @@ impl Port {
 }
 
 impl Interface {
-    /// An interface about which nothing else is said.
+    /// An interface with default settings.
     pub fn new(name: &str, kind: InterfaceKind) -> Self {
         Interface {
             name: name.to_owned(),
@@ -140,10 +140,9 @@ impl Interface {
         }
     }
 
-    /// Whether `old` can go on as this one. Options of a port that is opened by them make it
-    /// another. A request for a number that is no longer made does
-    /// not take the number away (ovs: `vswitchd/bridge.c`,
-    /// `bridge_delete_or_reconfigure_ports`).
+    /// Returns whether `old` can continue as this interface. A changed option of a port that is opened by its
+    /// options requires a new one. Withdrawing the request for a number does not change the number (ovs:
+    /// `vswitchd/bridge.c`, `bridge_delete_or_reconfigure_ports`).
     fn is_same_device(&self, old: &Interface) -> bool {
         let number_stays =
             self.ofport_request.is_none() || self.ofport_request == old.ofport_request;
@@ -159,7 +158,7 @@ impl Interface {
                     | InterfaceKind::Dummy
                     | InterfaceKind::DummyPmd
             );
-        // The MTU decides what buffers a DPDK port receives into.
+        // The MTU determines the size of a DPDK port's receive buffers.
         let options_stay = (!is_made_by_options || self.options == old.options)
             && (!is_of_dpdk || self.mtu_request == old.mtu_request);
         self.name == old.name && self.kind == old.kind && number_stays && options_stay
@@ -167,8 +166,8 @@ impl Interface {
 }
 
 impl InterfaceKind {
-    /// What a type of Open vSwitch means, with the options that patches and tunnels have. Types that
-    /// are not supported are refused in words; `warn` is told of options that are not understood.
+    /// Returns the kind for a type of Open vSwitch, with the options of patches and tunnels. Unsupported
+    /// types are [`InterfaceKind::Refused`]; `warn` is called with each unknown option.
     pub fn from_type(
         type_name: &str,
         name: &str,
@@ -189,7 +188,7 @@ impl InterfaceKind {
             "" | "system" => InterfaceKind::System,
             "internal" => InterfaceKind::Internal,
             "tap" => InterfaceKind::Tap,
-            // Open vSwitch polls the second from its main thread; here any worker may sleep.
+            // Open vSwitch polls the second kind in its main thread; here any worker may sleep.
             "afxdp" | "afxdp-nonpmd" => InterfaceKind::Afxdp,
             "pcap" => InterfaceKind::Pcap,
             "dummy" | "dummy-internal" => InterfaceKind::Dummy,

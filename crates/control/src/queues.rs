@@ -1,83 +1,81 @@
-//! How receive queues are given to workers, and how long workers rest between looking at them
-//! (`pmd-*` keys of `Open_vSwitch.other_config`, `Interface.other_config:pmd-rxq-affinity`).
+//! Assignment of receive queues to workers, and PMD sleep (`pmd-*` keys of `Open_vSwitch.other_config`,
+//! `Interface.other_config:pmd-rxq-affinity`).
 
 use std::collections::BTreeMap;
 
-/// Settings about workers and the receive queues that they poll. The defaults are Open vSwitch's
-/// (ovs: `lib/dpif-netdev.c`, `dpif_netdev_set_config`).
+/// Settings of workers and their receive queues. The defaults are Open vSwitch's (ovs: `lib/dpif-netdev.c`,
+/// `dpif_netdev_set_config`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueueOptions {
-    /// How queues are assigned to workers (`pmd-rxq-assign`).
+    /// The assignment algorithm (`pmd-rxq-assign`).
     pub assign: RxqAssign,
-    /// Whether a worker with a pinned queue shares its core with no other queue than pinned ones
-    /// (`pmd-rxq-isolate`).
+    /// Whether a worker with a pinned queue polls only pinned queues (`pmd-rxq-isolate`).
     pub isolation: Isolation,
-    /// When queues are given out anew without being asked for.
+    /// Automatic reassignment.
     pub auto_balance: AutoBalance,
-    /// How long polling workers may sleep when little comes (`pmd-sleep-max`).
+    /// How long polling workers may sleep under low load (`pmd-sleep-max`).
     pub sleep_max: SleepMax,
 }
 
-/// How queues that are not pinned are given to workers (`pmd-rxq-assign`).
+/// The algorithm that assigns queues without a pinned core (`pmd-rxq-assign`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RxqAssign {
-    /// The busiest first, up and down the list of workers.
+    /// The busiest queue first, back and forth through the list of workers.
     #[default]
     Cycles,
-    /// The busiest first, each to the worker with the least to do.
+    /// The busiest queue first, each to the least loaded worker.
     Group,
-    /// In order, round the list of workers.
+    /// In order of queues, round-robin over the workers.
     RoundRobin,
 }
 
-/// What a pinned queue means for its worker (`pmd-rxq-isolate`).
+/// Whether a worker with a pinned queue also gets others (`pmd-rxq-isolate`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Isolation {
-    /// It gets pinned queues only.
+    /// It gets only pinned queues.
     #[default]
     Isolated,
-    /// It gets others too; [`RxqAssign::Group`] alone can weigh that.
+    /// It gets others too; only [`RxqAssign::Group`] can weigh them.
     Shared,
 }
 
-/// When queues are given out anew by themselves.
+/// Automatic reassignment of queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AutoBalance {
-    /// Whether they are at all (`pmd-auto-lb`).
+    /// Whether it is enabled (`pmd-auto-lb`).
     pub enabled: bool,
     /// Minutes between two attempts (`pmd-auto-lb-rebal-interval`).
     pub interval_min: u32,
-    /// A worker as busy as this for a minute makes an attempt worth while, in percent
+    /// Load of a worker, over a minute and in percent, from which an attempt is made
     /// (`pmd-auto-lb-load-threshold`).
     pub load_percent: u8,
-    /// How much evener the load has to become, in percent of its variance
-    /// (`pmd-auto-lb-improvement-threshold`).
+    /// Required reduction of the load's variance, in percent (`pmd-auto-lb-improvement-threshold`).
     pub improvement_percent: u8,
 }
 
-/// How long polling workers may sleep, in microseconds; 0 not at all.
+/// Maximum sleep of polling workers, in microseconds; 0 disables sleep.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SleepMax {
-    /// Workers on cores that are not named.
+    /// Maximum for workers on other cores.
     pub default_us: u32,
-    /// Workers on these cores.
+    /// Maximum for workers on these cores.
     pub cores: BTreeMap<u16, u32>,
 }
 
 impl RxqAssign {
-    /// The names, as `pmd-rxq-assign` has them.
+    /// The names in `pmd-rxq-assign`.
     pub const NAMES: [(&str, RxqAssign); 3] = [
         ("cycles", RxqAssign::Cycles),
         ("group", RxqAssign::Group),
         ("roundrobin", RxqAssign::RoundRobin),
     ];
 
-    /// The way of this name.
+    /// Parses a name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, way)| *way)
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             RxqAssign::Cycles => "cycles",
@@ -94,16 +92,16 @@ impl Default for AutoBalance {
 }
 
 impl AutoBalance {
-    /// The longest [`Self::interval_min`].
+    /// Maximum of [`Self::interval_min`].
     pub const INTERVAL_MIN_MAX: u32 = 20_000;
 }
 
 impl SleepMax {
-    /// The longest sleep, in microseconds: the control side may have to wait for a worker.
+    /// Longest sleep, in microseconds, because the control thread may have to wait for a worker.
     pub const LONGEST_US: u32 = 10_000;
 
-    /// Reads `50`, or `50,8:100,9:0`: all workers, and those on cores 8 and 9. Longer sleeps are
-    /// cut to [`Self::LONGEST_US`], as in Open vSwitch. None where it is something else.
+    /// Parses `50`, or `50,8:100,9:0`: a default, and values for the workers on cores 8 and 9. As in Open
+    /// vSwitch, longer sleeps are cut to [`Self::LONGEST_US`]. Returns `None` for other texts.
     pub fn from_text(text: &str) -> Option<Self> {
         let mut sleeps = SleepMax::default();
         let us = |text: &str| text.trim().parse::<u32>().ok().map(|us| us.min(Self::LONGEST_US));
@@ -118,14 +116,13 @@ impl SleepMax {
         Some(sleeps)
     }
 
-    /// How long the worker on this core may sleep, in microseconds.
+    /// Returns the maximum sleep of the worker on this core, in microseconds.
     pub fn of_core(&self, core: u16) -> u32 {
         self.cores.get(&core).copied().unwrap_or(self.default_us)
     }
 }
 
-/// Reads `0:3,1:7`: queue 0 belongs to core 3, queue 1 to core 7. None where it is something
-/// else.
+/// Parses `0:3,1:7`: queue 0 is pinned to core 3, queue 1 to core 7. Returns `None` for other texts.
 pub(crate) fn affinity_from_text(text: &str) -> Option<BTreeMap<u16, u16>> {
     let pairs = text.split([',', ' ']).filter(|part| !part.is_empty());
     pairs

@@ -1,9 +1,8 @@
-//! OVSDB rows to [`Desired`].
+//! Converts OVSDB rows to [`Desired`].
 //!
-//! What a database says is taken as far as it makes sense: unknown keys of `other_config` are
-//! other programs' business, wrong values become the default and a [`Warning`], and an
-//! interface that cannot be opened is [`InterfaceKind::Refused`], which ends in its column
-//! `error`.
+//! Invalid parts of a database do not stop the rest: unknown keys of `other_config` belong to other programs,
+//! wrong values are replaced by the default with a [`Warning`], and an interface that cannot be opened is
+//! [`InterfaceKind::Refused`], whose reason is written to its column `error`.
 
 mod mirrors;
 mod monitored;
@@ -32,28 +31,28 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use uuid::Uuid;
 
-/// A value in the database that is not taken as it stands.
+/// A value in the database that is not used as it is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Warning {
     /// The table.
     pub table: &'static str,
-    /// What the row calls itself: its name, target or zone.
+    /// The row's name, target or zone.
     pub row: String,
-    /// The column, with the key where it is a map.
+    /// The column, with the key if it is a map.
     pub column: String,
-    /// What is wrong, and what is done instead.
+    /// The error, and what is used instead.
     pub message: String,
 }
 
-/// The number of the configuration that the rows stand for (`Open_vSwitch.next_cfg`), which is
-/// to be reported as [`crate::Status::cur_cfg`] once it runs.
+/// Returns the number of the configuration in the rows (`Open_vSwitch.next_cfg`), which is reported as
+/// [`crate::Status::cur_cfg`] once it is applied.
 pub fn next_cfg(replica: &Replica) -> Option<i64> {
     replica.only_row("Open_vSwitch")?.1.opt_i64("next_cfg")
 }
 
 impl Desired {
-    /// What the database asks for, and what in it is not taken as it stands. A database without
-    /// its one row of `Open_vSwitch` asks for nothing.
+    /// Returns the desired configuration and warnings. A database without its row of `Open_vSwitch` yields an
+    /// empty configuration.
     pub fn from_rows(replica: &Replica) -> (Desired, Vec<Warning>) {
         let mut reader = Reader { replica, warnings: Vec::new(), devices: BTreeSet::new() };
         let mut desired = Desired::default();
@@ -64,7 +63,7 @@ impl Desired {
             let rows = root.uuids("bridges");
             let mut rows: Vec<_> =
                 rows.iter().filter_map(|row| reader.row("Bridge", *row)).collect();
-            // In the order of names, so that a contested port always goes to the same bridge.
+            // Sorted by name, so that a port named in two bridges always belongs to the same one.
             rows.sort_by_key(|row| row.str("name"));
             for row in rows {
                 if let Some(name) = row.str("name") {
@@ -92,11 +91,11 @@ impl fmt::Display for Warning {
 struct Reader<'a> {
     replica: &'a Replica,
     warnings: Vec<Warning>,
-    /// The rows of interfaces that a port has already.
+    /// Interface rows that belong to a port already.
     devices: BTreeSet<Uuid>,
 }
 
-/// A row, with what it takes to warn about it.
+/// A row and its context for warnings.
 struct Place<'a> {
     table: &'static str,
     name: &'a str,
@@ -117,14 +116,14 @@ impl<'a> Reader<'a> {
         });
     }
 
-    /// Names the settings of a row that are set and have no effect here.
+    /// Warns of each setting of a row that is set but has no effect.
     fn warn_of_ignored(&mut self, place: &Place<'_>) {
         for (setting, reason) in compatibility::ignored_in(place.table, place.row) {
             self.warn(place, setting, format!("{reason}; ignored"));
         }
     }
 
-    /// A value of `other_config` within a range; None where it is unset, or wrong and warned of.
+    /// Returns a number of `other_config`; `None` if it is unset, or out of range, which is a warning.
     fn config<T>(&mut self, place: &Place<'_>, key: &str, range: RangeInclusive<T>) -> Option<T>
     where
         T: FromStr + PartialOrd + fmt::Display,
@@ -139,7 +138,7 @@ impl<'a> Reader<'a> {
         value
     }
 
-    /// A truth value of `other_config`; like Open vSwitch's, it is "true" or it is not.
+    /// Returns a boolean of `other_config`: as in Open vSwitch, only "true" is true.
     fn flag(&mut self, place: &Place<'_>, key: &str) -> bool {
         match place.row.map_str("other_config", key) {
             None => false,
@@ -153,7 +152,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A value of `other_config` that `read` accepts; `expected` says what that is.
+    /// Returns a value of `other_config` as parsed by `read`; `expected` describes the valid ones.
     fn parsed<T>(
         &mut self,
         place: &Place<'_>,
@@ -289,8 +288,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Both types are this switch's one datapath, since OVN asks for "system" where it was not told
-    /// otherwise.
+    /// Both types select this switch's only datapath, because OVN requests "system" by default.
     fn check_datapath_type(&mut self, place: &Place<'_>) {
         let name = place.row.str("datapath_type").unwrap_or_default();
         if !matches!(name, "" | "netdev" | "system" | "dummy") {
@@ -314,7 +312,7 @@ impl<'a> Reader<'a> {
         versions
     }
 
-    /// The controllers in the order of their targets; of those with the same, the first.
+    /// Returns the controllers sorted by target; of two with the same target, the first.
     fn controllers(&mut self, bridge: &Row) -> Vec<Controller> {
         let mut controllers = BTreeMap::new();
         for uuid in bridge.uuids("controller") {
@@ -341,8 +339,7 @@ fn controller(target: &str, row: &Row) -> Controller {
             Some("service") => ControllerKind::Service,
             _ => default.kind,
         },
-        // Whole seconds, of which there is at least one (ovs: vswitchd/bridge.c,
-        // bridge_configure_remotes).
+        // At least one second (ovs: vswitchd/bridge.c, bridge_configure_remotes).
         probe_ms: match number("inactivity_probe") {
             None => default.probe_ms,
             Some(0) => 0,
@@ -357,12 +354,12 @@ fn controller(target: &str, row: &Row) -> Controller {
     }
 }
 
-/// An Ethernet address that an interface can have.
+/// Parses an Ethernet address that is valid for an interface.
 pub(crate) fn mac_of_an_interface(text: &str) -> Option<base::MacAddr> {
     text.parse().ok().filter(|mac: &base::MacAddr| !mac.is_multicast() && mac.to_u64() != 0)
 }
 
-/// The number, or the nearest one that fits.
+/// Returns the nearest number in range.
 fn to_u32(number: i64) -> u32 {
     u32::try_from(number.max(0)).unwrap_or(u32::MAX)
 }

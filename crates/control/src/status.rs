@@ -1,4 +1,4 @@
-//! What the switch reports into the database.
+//! The status that the switch reports to the database.
 
 use crate::InterfaceKind;
 use base::{DatapathId, MacAddr, OfPort};
@@ -9,32 +9,32 @@ use std::collections::BTreeMap;
 pub const INTERFACE_TYPES: [&str; 7] =
     ["afxdp", "afxdp-nonpmd", "internal", "patch", "pcap", "system", "tap"];
 
-/// Those that can be opened besides while DPDK runs.
+/// Further types while DPDK runs.
 pub const DPDK_INTERFACE_TYPES: [&str; 3] = ["dpdk", "dpdkvhostuser", "dpdkvhostuserclient"];
 
-/// What the running switch is, as far as its database wants to know.
+/// The state of the running switch for its database.
 ///
-/// What is not in here stays in the database as it is: bridges and interfaces that are not
-/// named, and the columns of what is None.
+/// The database keeps the rows of bridges and interfaces that are not listed, and the columns of values that
+/// are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Status {
-    /// The number of the configuration that runs ([`crate::next_cfg`] of its rows). `ovs-vsctl`
-    /// waits for it, then reads ports' numbers and errors: set it together with them.
+    /// The number of the applied configuration ([`crate::next_cfg`] of its rows). `ovs-vsctl` waits for it
+    /// and then reads port numbers and errors, so they must be reported together.
     pub cur_cfg: Option<i64>,
-    /// The version to report; None leaves it to `ovs-ctl`, which usually writes it.
+    /// The version to report; `None` leaves it to `ovs-ctl`, which usually writes it.
     pub ovs_version: Option<String>,
-    /// Datapath types, such as "netdev" and "system"; None until they are known.
+    /// Datapath types, such as "netdev" and "system"; `None` before they are known.
     pub datapath_types: Option<Vec<String>>,
-    /// Interface types, such as [`INTERFACE_TYPES`]; None until they are known.
+    /// Interface types, such as [`INTERFACE_TYPES`]; `None` before they are known.
     pub iface_types: Option<Vec<String>>,
-    /// What the datapath can do, such as [`userspace_capabilities`]; it goes into all rows of
-    /// `Datapath`, which others make. None until it is known.
+    /// Capabilities of the datapath, such as [`userspace_capabilities`], for all rows of `Datapath`, which
+    /// other programs create. `None` before they are known.
     pub capabilities: Option<BTreeMap<String, String>>,
-    /// What the system says of itself; None leaves what was written last.
+    /// System statistics; `None` keeps those written last.
     pub statistics: Option<BTreeMap<String, String>>,
     /// Whether DPDK runs.
     pub dpdk_runs: bool,
-    /// The version of DPDK that is built in; None where none is.
+    /// The version of DPDK in this build; `None` without DPDK.
     pub dpdk_version: Option<String>,
     /// Bridges by name.
     pub bridges: BTreeMap<String, BridgeStatus>,
@@ -44,41 +44,41 @@ pub struct Status {
     pub controllers: BTreeMap<(String, String), ControllerStatus>,
 }
 
-/// What a bridge is.
+/// The state of a bridge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BridgeStatus {
     /// Its OpenFlow datapath id.
     pub datapath_id: DatapathId,
 }
 
-/// What became of an interface.
+/// The state of an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InterfaceStatus {
     /// It was not opened.
     Failed {
-        /// Why.
+        /// The reason.
         error: String,
     },
-    /// It is a port.
+    /// It is open.
     Running(Box<LinkStatus>),
 }
 
-/// What an interface is. None is reported as an empty set.
+/// The state of an open interface. `None` is reported as an empty set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LinkStatus {
     /// Its OpenFlow port number.
     pub ofport: OfPort,
-    /// What is wrong with it although it is a port, such as a queue that no worker polls.
+    /// A problem of the open interface, such as a queue that no worker polls.
     pub error: Option<String>,
     /// Its Ethernet address.
     pub mac: Option<MacAddr>,
-    /// Its number in the system; 0 where it has none.
+    /// Its interface index; 0 without one.
     pub ifindex: u32,
     /// Whether it is administratively up.
     pub admin_up: Option<bool>,
     /// Whether its link is up.
     pub link_up: bool,
-    /// How often the link went up or down.
+    /// Number of link state changes.
     pub link_resets: i64,
     /// Its speed, in bits per second.
     pub link_speed_bps: Option<i64>,
@@ -86,19 +86,19 @@ pub struct LinkStatus {
     pub full_duplex: Option<bool>,
     /// Its MTU, in bytes.
     pub mtu: Option<i64>,
-    /// What the driver says: "driver_name", "driver_version", "firmware_version", "peer_ifindex".
+    /// Information from the driver: "driver_name", "driver_version", "firmware_version", "peer_ifindex".
     pub status: BTreeMap<String, String>,
-    /// Counters by their names, such as "rx_packets"; None leaves those in the database, which
-    /// are refreshed less often ([`crate::SwitchOptions::stats_update_interval_ms`]).
+    /// Counters by name, such as "rx_packets"; `None` keeps those in the database, which are updated less
+    /// often ([`crate::SwitchOptions::stats_update_interval_ms`]).
     pub statistics: Option<BTreeMap<String, i64>>,
 }
 
-/// What the connection to a controller is.
+/// The state of a connection to a controller.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ControllerStatus {
     /// Whether it is connected.
     pub is_connected: bool,
-    /// Its role; None where it never connected, or connects to us.
+    /// Its role; `None` if it never connected, or is a passive connection.
     pub role: Option<ControllerRole>,
     /// "state", "last_error", "sec_since_connect" and "sec_since_disconnect".
     pub status: BTreeMap<String, String>,
@@ -107,16 +107,16 @@ pub struct ControllerStatus {
 /// The role of a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ControllerRole {
-    /// It did not ask for one.
+    /// Neither primary nor secondary.
     Other,
-    /// It alone may change flows.
+    /// Only it may change flows.
     Primary,
-    /// It only reads.
+    /// It may only read.
     Secondary,
 }
 
-/// What Open vSwitch's userspace datapath says it can do, value for value as version 3.1
-/// writes it; a switch that cannot do one of these changes that value.
+/// Returns the capabilities of Open vSwitch's userspace datapath, value for value as version 3.1 writes them.
+/// A switch without one of these changes that value.
 pub fn userspace_capabilities() -> BTreeMap<String, String> {
     const YES: [&str; 24] = [
         "add_mpls",
@@ -150,10 +150,10 @@ pub fn userspace_capabilities() -> BTreeMap<String, String> {
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// The transaction that makes the database say what `status` says: only the columns that
-/// differ, and all of them at once. None where nothing differs.
+/// Returns the transaction that updates all columns that differ from `status`; `None` if none do.
 ///
-/// The replica follows only when the transaction is done, so send the next one after that.
+/// The replica changes only when the transaction is done, so the caller waits for that before the next
+/// report.
 #[must_use]
 pub fn report(replica: &Replica, status: &Status) -> Option<Transaction> {
     let mut writer = Writer { replica, transaction: Transaction::new() };
@@ -164,7 +164,7 @@ pub fn report(replica: &Replica, status: &Status) -> Option<Transaction> {
 }
 
 impl InterfaceStatus {
-    /// The status of an interface that is refused as it is configured.
+    /// Returns the status of an interface whose configuration is refused.
     pub fn of_refused(kind: &InterfaceKind) -> Option<Self> {
         match kind {
             InterfaceKind::Refused { error } => Some(Self::Failed { error: error.clone() }),
@@ -172,7 +172,7 @@ impl InterfaceStatus {
         }
     }
 
-    /// The columns of `Interface` that it means.
+    /// Returns its values for the columns of `Interface`.
     fn columns(&self) -> Vec<(&'static str, Datum)> {
         match self {
             InterfaceStatus::Failed { error } => vec![
@@ -221,7 +221,7 @@ impl LinkStatus {
 }
 
 impl ControllerRole {
-    /// The word of the schema, which kept the old ones.
+    /// Returns the schema's word, which still uses the older terms.
     const fn name(self) -> &'static str {
         match self {
             ControllerRole::Other => "other",
@@ -231,11 +231,11 @@ impl ControllerRole {
     }
 }
 
-/// `Interface.ofport` of an interface that is no port.
+/// `Interface.ofport` of an interface that is not open.
 const NO_OFPORT: i32 = -1;
-/// `Bridge.datapath_version` of a datapath that is not the kernel's.
+/// `Bridge.datapath_version` of a userspace datapath.
 const DATAPATH_VERSION: &str = "<built-in>";
-/// `Open_vSwitch.dpdk_version` of a switch that was built without it.
+/// `Open_vSwitch.dpdk_version` of a build without DPDK.
 const NO_DPDK: &str = "none";
 
 struct Writer<'a> {
@@ -244,7 +244,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Writes the columns that differ. Columns that this server has not are left out.
+    /// Writes the columns that differ. Columns that the server does not have are omitted.
     fn update(
         &mut self,
         table: &str,
@@ -285,7 +285,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Bridges and their controllers.
+    /// Writes bridges and their controllers.
     fn bridges(&mut self, status: &Status) {
         for (uuid, row) in self.replica.rows("Bridge") {
             let Some(name) = row.str("name") else { continue };

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 
-/// A temporary directory that goes with the test.
+/// A temporary directory that is removed with the test.
 struct Directory(PathBuf);
 
 impl Drop for Directory {
@@ -35,7 +35,7 @@ impl Drop for Running {
     }
 }
 
-/// A session with a socket and a clock.
+/// A session with its socket and clock.
 struct Client {
     session: Session,
     stream: UnixStream,
@@ -85,7 +85,7 @@ impl Client {
         }
     }
 
-    /// Reports, and waits until the database has it.
+    /// Reports, and waits until the database has the status.
     fn report(&mut self, status: &Status) {
         let transaction = report(self.session.replica(), status).expect("something differs");
         let id = self.session.transact(transaction).expect("connected, with the lock");
@@ -100,7 +100,7 @@ impl Client {
     }
 }
 
-/// The path of a program, or None after saying why the test is skipped.
+/// Returns the path of a program, or `None` after printing why the test is skipped.
 fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default();
     let directories = ["/usr/sbin", "/usr/bin"].into_iter().chain(path.split(':'));
@@ -111,7 +111,7 @@ fn find(program: &str) -> Option<PathBuf> {
     found
 }
 
-/// Runs a program to its end; what it prints.
+/// Runs a program to its end and returns its output.
 fn run(program: &Path, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().expect("the program starts");
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -160,7 +160,7 @@ fn check_desired(desired: &Desired) {
     assert_eq!(desired.options.max_idle_ms, 20_000);
 }
 
-/// A status in which all that is not refused runs, with numbers in order.
+/// A status in which every interface that is not refused runs, with consecutive port numbers.
 fn running(desired: &Desired, cur_cfg: Option<i64>) -> Status {
     let mut status = Status { cur_cfg, ..Status::default() };
     status.capabilities = Some(userspace_capabilities());
@@ -216,7 +216,7 @@ fn ovs_vsctl_configures_and_reads_the_switch() {
     client.run_until("the contents", connected);
     let db = format!("--db=unix:{}", path("db.sock"));
 
-    // ovs-vsctl does not end before the switch has reported that it is done.
+    // ovs-vsctl waits until the switch has reported that the configuration is applied.
     let waiting = Command::new(&vsctl)
         .args([&db, "--timeout=30"])
         .args(COMMANDS.split_whitespace())
@@ -230,7 +230,7 @@ fn ovs_vsctl_configures_and_reads_the_switch() {
     assert!(waiting.0.try_wait().expect("a child").is_none(), "it waits");
     client.report(&running(&desired, Some(1)));
     assert!(waiting.0.wait().expect("a child").success());
-    // It saw the errors, so they came with the number of the configuration.
+    // ovs-vsctl saw the errors, so they were reported together with the configuration's number.
     let mut words = String::new();
     let errors = waiting.0.stderr.take().expect("piped");
     std::io::BufReader::new(errors).read_to_string(&mut words).expect("UTF-8");

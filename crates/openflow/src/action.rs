@@ -1,7 +1,7 @@
 //! Actions and instructions, the same for every version of OpenFlow.
 //!
-//! Instructions stand in the same list as actions, in the order in which OpenFlow 1.3 carries them
-//! out, as Open vSwitch keeps them (ovs: `include/openvswitch/ofp-actions.h`).
+//! Instructions are in the same list as actions, in OpenFlow 1.3's order of execution, as in Open vSwitch
+//! (ovs: `include/openvswitch/ofp-actions.h`).
 
 mod choice;
 mod learn;
@@ -15,14 +15,14 @@ use base::{MacAddr, OfPort, TableId};
 use flow::{Field, NatRange};
 use std::net::Ipv4Addr;
 
-/// Some of the bits of a field.
+/// A range of bits of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Subfield {
     /// The field.
     pub field: Field,
-    /// The lowest bit, counted from the field's least significant.
+    /// The lowest bit, from the field's least significant bit.
     pub offset: u32,
-    /// How many bits.
+    /// Number of bits.
     pub bits: u32,
 }
 
@@ -32,13 +32,13 @@ impl Subfield {
         Subfield { field, offset: 0, bits: field.bits() }
     }
 
-    /// The field's bits that are meant.
+    /// Returns the mask of these bits in the field.
     pub fn mask(&self) -> u128 {
         (u128::MAX >> (128 - self.bits.clamp(1, 128))) << self.offset
     }
 }
 
-/// How a field assignment was written, and is written back.
+/// The syntax of a field assignment, which is kept when it is written back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SetForm {
     /// `set_field:VALUE[/MASK]->FIELD`
@@ -50,22 +50,22 @@ pub enum SetForm {
 /// Sends the packet to a controller (`controller(...)`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ToController {
-    /// At most so many bytes of the packet.
+    /// Most bytes of the packet to send.
     pub max_len: u16,
-    /// To controllers of this id.
+    /// Only to controllers with this id.
     pub controller_id: u16,
     /// OpenFlow 1.3's reason number; 1 is "action".
     pub reason: u8,
-    /// Bytes that the controller gets back.
+    /// Data that the controller receives and returns.
     pub userdata: Vec<u8>,
-    /// Freeze the packet until the controller resumes it.
+    /// Pause the packet until the controller resumes it.
     pub pause: bool,
 }
 
-/// Where `ct` takes its zone from.
+/// The source of `ct`'s zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ZoneSource {
-    /// The number itself.
+    /// A constant.
     Immediate(u16),
     /// Sixteen bits of a field.
     Field(Subfield),
@@ -74,56 +74,56 @@ pub enum ZoneSource {
 /// `ct(...)`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ct {
-    /// Remember the connection.
+    /// Commit the connection.
     pub commit: bool,
-    /// Begin anew where the connection runs the other way.
+    /// Delete a committed connection whose original direction is the opposite one.
     pub force: bool,
     /// The zone.
     pub zone: ZoneSource,
-    /// Resubmit what was tracked to this table; the packet before `ct` goes on by itself.
+    /// Recirculate the tracked packet to this table; the packet itself continues without the result.
     pub table: Option<TableId>,
-    /// The port number of the application-layer helper (21 FTP, 69 TFTP), or 0.
+    /// The port number of the ALG (21 FTP, 69 TFTP), or 0.
     pub alg: u16,
-    /// `nat` and what `exec(...)` sets.
+    /// The actions in `exec(...)`, and `nat`.
     pub exec: Vec<Action>,
 }
 
-/// `conjunction(...)`: packets that match a flow of each clause match `conj_id=ID`.
+/// `conjunction(...)`: a packet that matches a flow of each clause matches `conj_id=ID`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Conjunction {
-    /// The conjunctive match.
+    /// The id of the conjunctive match.
     pub id: u32,
-    /// Which clause of it the flow is part of, from 0.
+    /// The flow's clause, from 0.
     pub clause: u8,
-    /// How many clauses there are, 2 to 64.
+    /// The number of clauses, 2 to 64.
     pub clauses: u8,
 }
 
 /// One action or instruction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Output to a port, real or reserved; `max_len` counts only for CONTROLLER.
+    /// Output to a port; `max_len` applies only to CONTROLLER.
     Output {
         /// The port.
         port: OfPort,
-        /// Bytes for a controller.
+        /// Most bytes for a controller.
         max_len: u16,
     },
-    /// Output to the port whose number a field holds.
+    /// Output to the port in a field.
     OutputReg {
-        /// The number.
+        /// The field with the port number.
         source: Subfield,
-        /// Bytes for a controller.
+        /// Most bytes for a controller.
         max_len: u16,
     },
-    /// Output what comes first of the packet (`output(port=,max_len=)`).
+    /// Output the beginning of the packet (`output(port=,max_len=)`).
     OutputTrunc {
-        /// The port, no reserved one but LOCAL and IN_PORT.
+        /// The port; of the reserved ports only LOCAL and IN_PORT.
         port: OfPort,
-        /// At most so many bytes, at least an Ethernet header.
+        /// Most bytes, at least an Ethernet header.
         max_len: u32,
     },
-    /// Send to a controller, with more said than `Output` can.
+    /// Send to a controller, with more options than `Output`.
     Controller(ToController),
     /// Assign bits of a field.
     Set {
@@ -131,27 +131,27 @@ pub enum Action {
         field: Field,
         /// New bits, in place.
         value: u128,
-        /// Which bits are assigned.
+        /// The bits that are assigned.
         mask: u128,
-        /// How it is written.
+        /// The syntax.
         form: SetForm,
     },
     /// Copy bits from field to field (`move`).
     Move {
-        /// From here.
+        /// Source bits.
         source: Subfield,
-        /// To here, as many bits.
+        /// Target bits, as many as the source's.
         target: Subfield,
     },
     /// Push bits onto the stack.
     StackPush(Subfield),
     /// Pop bits off the stack.
     StackPop(Subfield),
-    /// OpenFlow 1.0's `mod_vlan_vid`; adds a tag where none is.
+    /// OpenFlow 1.0's `mod_vlan_vid`; adds a tag if there is none.
     SetVlanVid(u16),
-    /// OpenFlow 1.0's `mod_vlan_pcp`; adds a tag where none is.
+    /// OpenFlow 1.0's `mod_vlan_pcp`; adds a tag if there is none.
     SetVlanPcp(u8),
-    /// Take the outer tag away, if there is one (`strip_vlan`, `pop_vlan`).
+    /// Remove the outer tag, if there is one (`strip_vlan`, `pop_vlan`).
     StripVlan,
     /// Add a tag of this Ethernet type.
     PushVlan(u16),
@@ -173,73 +173,73 @@ pub enum Action {
     SetTpSrc(u16),
     /// `mod_tp_dst`
     SetTpDst(u16),
-    /// Decrement the TTL; a packet whose TTL would be 0 goes to these controllers instead.
+    /// Decrement the TTL; a packet whose TTL would become 0 is sent to these controllers instead.
     DecTtl(Vec<u16>),
-    /// Look the packet up once more, as from another port or in another table.
+    /// Look the packet up again, with another input port or in another table.
     Resubmit {
-        /// As from this port; `None` keeps it.
+        /// The input port; `None` keeps it.
         in_port: Option<OfPort>,
-        /// In this table; `None` is the current one.
+        /// The table; `None` is the current one.
         table: Option<TableId>,
         /// Look up with the connection's original tuple (`resubmit(,N,ct)`).
         with_ct_orig: bool,
     },
     /// Track the packet.
     Ct(Ct),
-    /// Forget what `ct` said.
+    /// Clear the connection tracking state.
     CtClear,
-    /// Within `ct(...)`: translate; `None` restores what was set up.
+    /// NAT within `ct(...)`; `None` applies the connection's existing NAT.
     Nat(Option<NatRange>),
-    /// Say whether the packet has more bytes (`check_pkt_larger`).
+    /// Test whether the packet is larger (`check_pkt_larger`).
     CheckPktLarger {
-        /// More than so many.
+        /// Than this many bytes.
         bytes: u16,
-        /// The bit that says so.
+        /// The bit that receives the result.
         target: Subfield,
     },
-    /// Take a tunnel's option away (`delete_field`).
+    /// Remove a tunnel option (`delete_field`).
     DeleteField(Field),
-    /// For tests: look the packet up once more before going on (`debug_recirc`).
+    /// For tests: recirculate the packet (`debug_recirc`).
     DebugRecirc,
-    /// For tests: no megaflow stands for the packet (`debug_slow`).
+    /// For tests: process the packet in the slow path (`debug_slow`).
     DebugSlow,
-    /// Carry these out on a copy.
+    /// Execute actions on a copy.
     Clone(Vec<Action>),
     /// Send to a group.
     Group(u32),
-    /// Go on only as fast as a meter allows (an instruction before OpenFlow 1.5).
+    /// Apply a meter (an instruction before OpenFlow 1.5).
     Meter(u32),
-    /// Does nothing; carries bytes.
+    /// No effect; contains arbitrary bytes.
     Note(Vec<u8>),
     /// Add a flow.
     Learn(Box<Learn>),
     /// The flow is part of a conjunctive match.
     Conjunction(Conjunction),
-    /// Send to one of some ports, or tell which.
+    /// Select one of several ports and output to it, or store it in a field.
     Bundle(Box<Bundle>),
-    /// Choose a link.
+    /// Select a link.
     Multipath(Multipath),
-    /// Choose the queue of later outputs.
+    /// Set the queue of later outputs.
     SetQueue(u32),
-    /// Choose the queue that packets have at first.
+    /// Restore the packet's original queue.
     PopQueue,
-    /// OpenFlow 1.0's output to a port through one of its queues.
+    /// OpenFlow 1.0's output to a queue of a port.
     Enqueue {
         /// The port.
         port: OfPort,
         /// Its queue.
         queue: u32,
     },
-    /// Give the flow shorter timeouts when a packet has FIN or RST; 0 leaves one as it is.
+    /// Reduce the flow's timeouts when a packet has FIN or RST; 0 keeps a timeout.
     FinTimeout {
         /// The idle timeout then, in seconds.
         idle_s: u16,
         /// The hard timeout then, in seconds.
         hard_s: u16,
     },
-    /// Stop looking at this flow's further actions.
+    /// Skip the flow's further actions.
     Exit,
-    /// Instruction: empty the action set.
+    /// Instruction: clear the action set.
     ClearActions,
     /// Instruction: merge into the action set.
     WriteActions(Vec<Action>),
@@ -247,9 +247,9 @@ pub enum Action {
     WriteMetadata {
         /// New bits.
         value: u64,
-        /// Which.
+        /// The bits that are assigned.
         mask: u64,
     },
-    /// Instruction: go on in a later table.
+    /// Instruction: continue in a later table.
     GotoTable(TableId),
 }

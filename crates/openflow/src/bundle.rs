@@ -1,4 +1,4 @@
-//! Bundles: OpenFlow 1.4's, and the ONF's extension that brings them to 1.3.
+//! Bundles: OpenFlow 1.4's messages, and the ONF's extension for 1.3.
 
 use crate::bytes::{Input, Output};
 use crate::codec::{DecodeOptions, EncodeOptions, Header, decode, encode};
@@ -13,12 +13,12 @@ pub(crate) const ONF_ADD: u32 = 2301;
 /// Reads a bundle-control message.
 pub(crate) fn take_control(input: &mut Input<'_>) -> Result<Message, OfError> {
     let (bundle, control, flags) = (input.u32()?, input.u16()?, input.u16()?);
-    // Properties: none are known.
+    // No properties are defined.
     input.take(input.len())?;
     Ok(Message::BundleControl { bundle, control, flags })
 }
 
-/// Reads a bundle-add message and the message within.
+/// Reads a bundle-add message and the message in it.
 pub(crate) fn take_add(
     input: &mut Input<'_>,
     version: Version,
@@ -37,7 +37,7 @@ pub(crate) fn take_add(
     }
     let len = usize::from(u16::from_be_bytes([len[0], len[1]]));
     let bytes = input.take(len)?;
-    // Properties: none are known.
+    // No properties are defined.
     input.take(input.len())?;
     if is_bundle(bytes, version) {
         let reason = "a bundle within a bundle";
@@ -47,7 +47,7 @@ pub(crate) fn take_add(
     Ok(Message::BundleAdd { bundle, flags, xid, message: Box::new(message), bytes: bytes.to_vec() })
 }
 
-/// Looked at before decoding, so that bundles can't nest and exhaust the stack.
+/// Checked before decoding, so that nested bundles cannot exhaust the stack.
 fn is_bundle(bytes: &[u8], version: Version) -> bool {
     match bytes.get(1) {
         Some(33 | 34) => version >= Version::V14,
@@ -56,7 +56,7 @@ fn is_bundle(bytes: &[u8], version: Version) -> bool {
     }
 }
 
-/// The type of the message, after the extension's numbers where it is one.
+/// Returns the message type, after writing the extension's numbers if it is an extension message.
 fn start(out: &mut Vec<u8>, version: Version, subtype: u32, standard: u8) -> u8 {
     if version >= Version::V14 {
         return standard;
@@ -81,8 +81,7 @@ pub(crate) fn put_control(
     message_type
 }
 
-/// Writes a bundle-add message. The message within is written from its type; its bytes are not
-/// looked at.
+/// Writes a bundle-add message. The inner message is encoded from its type; its original bytes are ignored.
 pub(crate) fn put_add(
     out: &mut Vec<u8>,
     version: Version,

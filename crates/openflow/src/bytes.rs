@@ -1,9 +1,8 @@
-//! Reading and writing big-endian numbers, with an OpenFlow error where bytes are missing.
+//! Reading and writing big-endian numbers; missing bytes are an OpenFlow error.
 
 use crate::error::{ErrorCode, OfError};
 
-/// Bytes that are read from the front. Running out of them is an error with the code given at the
-/// start.
+/// A reader of bytes. Reading past the end is an error with the code given at construction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input<'a> {
     bytes: &'a [u8],
@@ -12,27 +11,27 @@ pub(crate) struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// Reads `bytes`, which hold `what`; too few of them are `code`.
+    /// A reader of `bytes`, which contain `what`; `code` is the error for missing bytes.
     pub fn new(bytes: &'a [u8], code: ErrorCode, what: &'static str) -> Self {
         Input { bytes, code, what }
     }
 
-    /// What is left.
+    /// Returns the remaining bytes.
     pub fn rest(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// How much is left.
+    /// Returns the number of remaining bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether nothing is left.
+    /// Returns whether no bytes remain.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The next `n` bytes.
+    /// Returns the next `n` bytes.
     pub fn take(&mut self, n: usize) -> Result<&'a [u8], OfError> {
         if n > self.bytes.len() {
             return Err(self.short(n));
@@ -50,17 +49,17 @@ impl<'a> Input<'a> {
         )
     }
 
-    /// Passes over `n` bytes.
+    /// Skips `n` bytes.
     pub fn skip(&mut self, n: usize) -> Result<(), OfError> {
         self.take(n).map(|_| ())
     }
 
-    /// A part of `n` bytes, read by itself.
+    /// Returns a reader of the next `n` bytes.
     pub fn part(&mut self, n: usize) -> Result<Input<'a>, OfError> {
         Ok(Input { bytes: self.take(n)?, ..*self })
     }
 
-    /// The next `n` bytes as an array.
+    /// Returns the next `N` bytes as an array.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], OfError> {
         let bytes = self.take(N)?;
         <[u8; N]>::try_from(bytes).map_err(|_| self.short(N))
@@ -86,19 +85,19 @@ impl<'a> Input<'a> {
         Ok(u64::from_be_bytes(self.array()?))
     }
 
-    /// `n` bytes, at most 16, as one number.
+    /// Returns `n` bytes, at most 16, as one number.
     pub fn uint(&mut self, n: usize) -> Result<u128, OfError> {
         Ok(self.take(n)?.iter().fold(0, |value, &byte| (value << 8) | u128::from(byte)))
     }
 
-    /// A text in `n` bytes, ended by a zero byte or the last of them.
+    /// Returns a text in `n` bytes, terminated by a zero byte or by their end.
     pub fn text(&mut self, n: usize) -> Result<String, OfError> {
         let bytes = self.take(n)?;
         let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(n);
         Ok(String::from_utf8_lossy(&bytes[..end]).into_owned())
     }
 
-    /// An error unless everything was read.
+    /// Returns an error unless all bytes were read.
     pub fn done(&self) -> Result<(), OfError> {
         if self.bytes.is_empty() {
             return Ok(());
@@ -123,21 +122,21 @@ pub(crate) trait Output {
     fn put_u64(&mut self, value: u64) {
         self.put(&value.to_be_bytes());
     }
-    /// The low `n` bytes of a number.
+    /// Appends the low `n` bytes of a number.
     fn put_uint(&mut self, value: u128, n: usize) {
         self.put(&value.to_be_bytes()[16 - n.min(16)..]);
     }
-    /// `n` zero bytes.
+    /// Appends `n` zero bytes.
     fn put_zeros(&mut self, n: usize);
-    /// A text in `n` bytes, of which the last is zero.
+    /// Appends a text in `n` bytes, the last of which is zero.
     fn put_text(&mut self, text: &str, n: usize) {
         let kept = &text.as_bytes()[..text.len().min(n.saturating_sub(1))];
         self.put(kept);
         self.put_zeros(n - kept.len());
     }
-    /// Zero bytes up to a multiple of 8 since `start`.
+    /// Pads with zeros to a multiple of 8 since `start`.
     fn pad8(&mut self, start: usize);
-    /// Overwrites two bytes at `at`.
+    /// Overwrites the two bytes at `at`.
     fn set_u16(&mut self, at: usize, value: usize);
 }
 

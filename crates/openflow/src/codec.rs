@@ -1,4 +1,4 @@
-//! Whole messages: bytes to types and back.
+//! Encoding and decoding of whole messages.
 
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
@@ -9,30 +9,29 @@ use crate::{
     packet_out, port, queue, request_forward, stats, table_mod,
 };
 
-/// A transaction id: a reply carries that of its request.
+/// A transaction id; a reply has that of its request.
 pub type Xid = u32;
 
-/// What the bytes mean depends on what the peer set up before.
+/// Settings of the connection on which decoding depends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DecodeOptions {
-    /// NXT_FLOW_MOD_TABLE_ID is on: OpenFlow 1.0 flow-mods carry a table in the command's upper
-    /// byte.
+    /// NXT_FLOW_MOD_TABLE_ID is enabled: OpenFlow 1.0 flow-mods have a table in the command's upper byte.
     pub flow_mod_table_id: bool,
 }
 
-/// How to write where there is a choice.
+/// Choices of the encoding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EncodeOptions {
-    /// As in [`DecodeOptions`]; without it the table of an OpenFlow 1.0 flow-mod is not written.
+    /// As in [`DecodeOptions`]; if disabled, the table of an OpenFlow 1.0 flow-mod is omitted.
     pub flow_mod_table_id: bool,
-    /// The form of packet-ins.
+    /// The format of packet-ins.
     pub packet_in_format: PacketInFormat,
 }
 
 /// The header of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// The version, as its number on the wire.
+    /// The version's number on the wire.
     pub version: u8,
     /// OFPT_*
     pub message_type: u8,
@@ -41,14 +40,14 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads the header of a message, which may be cut off behind it.
+    /// Reads the header of a message, which may be truncated after it.
     pub fn read(bytes: &[u8]) -> Option<Header> {
         let &[version, message_type, _, _, a, b, c, d, ..] = bytes else { return None };
         Some(Header { version, message_type, xid: u32::from_be_bytes([a, b, c, d]) })
     }
 }
 
-/// OFPT_* that mean the same in all versions.
+/// OFPT_* with the same meaning in all versions.
 mod kind {
     pub const HELLO: u8 = 0;
     pub const ERROR: u8 = 1;
@@ -67,11 +66,10 @@ mod kind {
     pub const FLOW_MOD: u8 = 14;
 }
 
-/// Reads one whole message, as [`crate::Framer`] hands it out.
+/// Decodes one complete message, as returned by [`crate::Framer`].
 ///
 /// # Errors
-/// What is wrong, with the code to answer with. The transaction id to answer to is in
-/// [`Header::read`].
+/// The error with the code of the reply. [`Header::read`] returns the transaction id for it.
 pub fn decode(
     version: Version,
     bytes: &[u8],
@@ -189,10 +187,10 @@ fn decode11(
     })
 }
 
-/// Writes a message as one or, where a statistics reply would be longer than 64 KB, several.
+/// Encodes a message. A statistics reply longer than 64 KB becomes several.
 ///
-/// What a version can't say is left out: ports of features replies after 1.0, actions without a
-/// form in OpenFlow 1.0, and so on.
+/// Parts that a version cannot express are omitted: ports of features replies after 1.0, actions without an
+/// encoding in OpenFlow 1.0, and so on.
 pub fn encode(
     version: Version,
     xid: Xid,
@@ -209,19 +207,19 @@ pub fn encode(
     vec![out]
 }
 
-/// Fills in type and length of a message that is complete.
+/// Sets type and length of a complete message.
 pub(crate) fn finish(message: &mut Vec<u8>, message_type: u8) {
     if let Some(place) = message.get_mut(1) {
         *place = message_type;
     }
-    // What is too long for the length field is cut off, so that the stream stays readable. Only
-    // packets and echoes can be that long, and they come from messages of at most that length.
+    // A message that exceeds the length field is truncated, so that the stream stays readable. Only packets
+    // and echoes can be that long, and they come from messages of at most that length.
     message.truncate(usize::from(u16::MAX));
     let len = message.len().max(HEADER_LEN);
     message.set_u16(2, len);
 }
 
-/// Writes what follows the header, and returns the type.
+/// Writes the part after the header. Returns the type.
 fn encode_body(
     out: &mut Vec<u8>,
     version: Version,
@@ -271,7 +269,7 @@ fn encode_body(
     }
 }
 
-/// Messages that keep the connection and say little else.
+/// Messages that manage the connection, with few or no fields.
 fn encode_plain(out: &mut Vec<u8>, version: Version, message: &Message) -> u8 {
     let v10 = version == Version::V10;
     match message {

@@ -1,5 +1,5 @@
-//! Continuations: what is left to do with a packet that waits for its controller. Controllers hand
-//! them back in NXT_RESUME as they got them in NXT_PACKET_IN2 (ovs: `lib/ofp-packet.c`,
+//! Continuations: the remaining processing of a packet that a controller has paused. Controllers return them
+//! in NXT_RESUME as they received them in NXT_PACKET_IN2 (ovs: `lib/ofp-packet.c`,
 //! `ofputil_put_packet_in_private`).
 
 use crate::actions::{ActionForm, put_actions, take_actions};
@@ -20,7 +20,7 @@ const ACTIONS: u16 = 0x8006;
 const ACTION_SET: u16 = 0x8007;
 const ODP_PORT: u16 = 0x8008;
 
-/// Writes what stands in the property of a packet-in or of NXT_RESUME.
+/// Writes the property of a packet-in or of NXT_RESUME.
 pub(crate) fn put(out: &mut Vec<u8>, version: Version, continuation: &Continuation) {
     property(out, BRIDGE, |out| out.put_uint(continuation.bridge, 16));
     for &value in continuation.stack.iter().rev() {
@@ -33,7 +33,7 @@ pub(crate) fn put(out: &mut Vec<u8>, version: Version, continuation: &Continuati
     if continuation.conntracked {
         property(out, CONNTRACKED, |_| {});
     }
-    // Both begin at 0, and are said where they change.
+    // Both start at 0 and are written when they change.
     let (mut table, mut cookie) = (TableId(0), 0);
     for part in &continuation.rest {
         if part.table != table {
@@ -74,7 +74,7 @@ fn put_list(out: &mut Vec<u8>, kind: u16, version: Version, actions: &[crate::Ac
     }
 }
 
-/// Reads what [`put`] writes.
+/// Reads a continuation that [`put`] wrote.
 pub(crate) fn take(input: &mut Input<'_>, version: Version) -> Result<Continuation, OfError> {
     let mut out = Continuation::default();
     let (mut table, mut cookie) = (TableId(0), 0);

@@ -1,4 +1,4 @@
-//! Messages by which a controller sets up its connection, and vendors' messages.
+//! Messages that configure a controller's connection, and vendor messages.
 
 use crate::bundle::{self, ONF_ADD, ONF_CONTROL};
 use crate::bytes::{Input, Output};
@@ -117,7 +117,7 @@ fn take_nicira(
     })
 }
 
-/// 16 bits behind six bytes that must be zero.
+/// Reads 16 bits after six bytes that must be zero.
 fn take_padded_id(input: &mut Input<'_>) -> Result<u16, OfError> {
     if input.take(6)?.iter().any(|&byte| byte != 0) {
         return Err(bad(ErrorCode::MustBeZero, "padding that is not zero"));
@@ -139,12 +139,12 @@ pub(crate) fn take_role(input: &mut Input<'_>, reply: bool) -> Result<Message, O
     input.skip(4)?;
     let generation = input.u64()?;
     let elected = matches!(role, Role::Primary | Role::Secondary);
-    // A reply says "no generation yet" with all ones.
+    // All ones in a reply mean that no generation is set.
     let known = elected && !(reply && generation == u64::MAX);
     Ok(role_message(role, known.then_some(generation), reply))
 }
 
-/// Reads OFPT_ROLE_STATUS, whose properties are not defined yet.
+/// Reads OFPT_ROLE_STATUS, for which no properties are defined.
 pub(crate) fn take_role_status(input: &mut Input<'_>) -> Result<Message, OfError> {
     let role = role(input.u32()?)?;
     let reason = input.u8()?;
@@ -154,7 +154,7 @@ pub(crate) fn take_role_status(input: &mut Input<'_>) -> Result<Message, OfError
     Ok(Message::RoleStatus { role, reason, generation })
 }
 
-/// Writes OFPT_ROLE_STATUS, or the ONF's message that stands for it in OpenFlow 1.3.
+/// Writes OFPT_ROLE_STATUS, or the ONF's message for it in OpenFlow 1.3.
 fn put_role_status(
     out: &mut Vec<u8>,
     version: Version,
@@ -204,7 +204,7 @@ pub(crate) fn take_async(input: &mut Input<'_>) -> Result<Message, OfError> {
     }))
 }
 
-/// Reads OFPT_GET_ASYNC_REPLY, which is written as OFPT_SET_ASYNC.
+/// Reads OFPT_GET_ASYNC_REPLY, which has the format of OFPT_SET_ASYNC.
 pub(crate) fn take_async_reply(
     input: &mut Input<'_>,
     version: Version,
@@ -216,8 +216,8 @@ pub(crate) fn take_async_reply(
     }
 }
 
-/// Reads the properties of OFPT_SET_ASYNC from OpenFlow 1.4 on: for each kind of message the bits
-/// for a secondary, then for a primary. What is not said stays as it is.
+/// Reads the properties of OFPT_SET_ASYNC from OpenFlow 1.4 on: for each type of message the mask for a
+/// secondary, then for a primary. Omitted masks stay unchanged.
 pub(crate) fn take_async14(input: &mut Input<'_>) -> Result<Message, OfError> {
     let mut masks = [None; 12];
     while !input.is_empty() {
@@ -235,7 +235,7 @@ pub(crate) fn take_async14(input: &mut Input<'_>) -> Result<Message, OfError> {
             }
         }
     }
-    // Role messages are sent in any case.
+    // Role messages are always sent.
     let [p1, p0, s1, s0, f1, f0, _, _, t1, t0, r1, r0] = masks;
     Ok(Message::SetAsync(AsyncMasks {
         packet_in: [p0, p1],
@@ -265,7 +265,7 @@ fn put_tlv_table(out: &mut Vec<u8>, message: &Message) {
     }
 }
 
-/// Writes what this file reads, and returns the type.
+/// Writes the messages of this file. Returns the type.
 pub(crate) fn put(out: &mut Vec<u8>, version: Version, message: &Message) -> u8 {
     match message {
         Message::RoleRequest { role, generation } => {
@@ -359,7 +359,7 @@ fn put_async(out: &mut Vec<u8>, version: Version, masks: &AsyncMasks) -> u8 {
     let new = [masks.table_status, masks.request_forward];
     let says_all = old.iter().flatten().all(Option::is_some) && new == [[None; 2]; 2];
     if version >= Version::V14 || !says_all {
-        // The form without properties can't leave anything unsaid, Nicira's with them can.
+        // The format without properties cannot omit a mask, Nicira's format with properties can.
         if version < Version::V14 {
             start(out, NXT_SET_ASYNC_CONFIG2);
         }

@@ -1,4 +1,4 @@
-//! NXT_CT_FLUSH: which tracked connections a controller wants forgotten (ovs: `lib/ofp-ct.c`).
+//! NXT_CT_FLUSH: deletes tracked connections (ovs: `lib/ofp-ct.c`).
 
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
@@ -26,8 +26,8 @@ const ICMP_CODE: u16 = 6;
 /// Bytes before a property's value.
 const PROPERTY_HEADER: usize = 4;
 
-/// Reads the message behind its subtype. A property that is not known is refused: without what it
-/// asks for, more would be forgotten than was meant.
+/// Reads the message after its subtype. An unknown property is an error: ignoring it would delete more
+/// connections than requested.
 pub(crate) fn take(input: &mut Input<'_>) -> Result<CtFlush, OfError> {
     let protocol = input.u8()?;
     if input.take(7)?.iter().any(|&byte| byte != 0) {
@@ -53,7 +53,7 @@ pub(crate) fn take(input: &mut Input<'_>) -> Result<CtFlush, OfError> {
     Ok(flush)
 }
 
-/// What came of a value and of its mask.
+/// A value and its mask, each if present.
 #[derive(Default)]
 struct Bits<N> {
     value: Option<N>,
@@ -61,7 +61,7 @@ struct Bits<N> {
 }
 
 impl<N: Copy + Default + PartialEq> Bits<N> {
-    /// A value without a mask is looked at whole; a mask without a value asks for zeros.
+    /// A value without a mask is compared completely; a mask without a value compares with zero.
     fn masked(self, whole: N) -> Option<Masked<N>> {
         let mask = self.mask.or(self.value.map(|_| whole))?;
         let value = self.value.unwrap_or_default();
@@ -69,7 +69,7 @@ impl<N: Copy + Default + PartialEq> Bits<N> {
     }
 }
 
-/// A value that must have the property for itself.
+/// Reads a value that must fill its property.
 fn take_whole<const BYTES: usize>(value: &mut Input<'_>) -> Result<[u8; BYTES], OfError> {
     let whole = value.array()?;
     if value.is_empty() {
@@ -83,12 +83,12 @@ fn unknown(what: &str, kind: u16) -> OfError {
     OfError::new(ErrorCode::PropertyBadType, format!("ct-flush: a {what} of unknown type {kind}"))
 }
 
-/// Zero stands for what is not looked at.
+/// Returns `None` for zero, which means "any".
 fn number<N: Default + PartialEq>(value: N) -> Option<N> {
     (value != N::default()).then_some(value)
 }
 
-/// A property's type and value; properties are padded to 8 bytes.
+/// Returns a property's type and value; properties are padded to 8 bytes.
 fn take_property<'a>(input: &mut Input<'a>) -> Result<(u16, Input<'a>), OfError> {
     let short = |error: OfError| OfError { code: ErrorCode::PropertyBadLen, ..error };
     let header: [u8; PROPERTY_HEADER] = input.array().map_err(short)?;
@@ -109,7 +109,7 @@ fn take_tuple(
     tuple: &mut TupleMatch,
     family: &mut Option<bool>,
 ) -> Result<(), OfError> {
-    // Properties within begin at a multiple of 8.
+    // Nested properties begin at a multiple of 8.
     input.skip(PROPERTY_HEADER)?;
     while !input.is_empty() {
         let (kind, mut value) = take_property(input)?;
@@ -118,7 +118,7 @@ fn take_tuple(
             DST => tuple.dst = take_address(&mut value, family)?,
             SRC_PORT => tuple.src_port = number(value.u16()?),
             DST_PORT => tuple.dst_port = number(value.u16()?),
-            // Of ICMP, zero is a value like others.
+            // For ICMP, zero is an ordinary value.
             ICMP_ID => tuple.icmp_id = Some(value.u16()?),
             ICMP_TYPE => tuple.icmp_type = Some(value.u8()?),
             ICMP_CODE => tuple.icmp_code = Some(value.u8()?),
@@ -128,7 +128,7 @@ fn take_tuple(
     Ok(())
 }
 
-/// An IPv6 address, or an IPv4 one mapped into one. All must be of one family.
+/// Reads an IPv6 address, or a mapped IPv4 address. All must be of one family.
 fn take_address(
     value: &mut Input<'_>,
     family: &mut Option<bool>,
@@ -146,9 +146,9 @@ fn take_address(
     Ok(Some(address))
 }
 
-/// `ovs-ofctl` writes the reply's ICMP numbers as zeros where only the original direction was
-/// given. A whole original direction is enough then; numbers of a reply that nothing else is
-/// said of do not count (ovs: `lib/ct-dpif.c`, `ct_dpif_flush_tuple`).
+/// `ovs-ofctl` writes zeros as the reply's ICMP fields if only the original direction was given. A complete
+/// original direction is sufficient; ICMP fields of a reply without other fields are ignored (ovs:
+/// `lib/ct-dpif.c`, `ct_dpif_flush_tuple`).
 fn settle_icmp(flush: &mut CtFlush) {
     let is_whole = flush.original.src.is_some() && flush.original.dst.is_some();
     if is_whole && flush.reply.src.is_none() && flush.reply.dst.is_none() {
@@ -157,7 +157,7 @@ fn settle_icmp(flush: &mut CtFlush) {
     }
 }
 
-/// Writes the message behind its subtype.
+/// Writes the message after its subtype.
 pub(crate) fn put(out: &mut Vec<u8>, flush: &CtFlush) {
     out.put_u8(flush.protocol.unwrap_or(0));
     out.put_zeros(7);
@@ -181,7 +181,7 @@ pub(crate) fn put(out: &mut Vec<u8>, flush: &CtFlush) {
 }
 
 fn put_tuple(out: &mut Vec<u8>, kind: u16, tuple: &TupleMatch) {
-    // Padding up to where the first property within begins.
+    // Padding up to the first nested property.
     let mut inner = vec![0; PROPERTY_HEADER];
     let address = |address: IpAddr| match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
@@ -204,7 +204,7 @@ fn put_tuple(out: &mut Vec<u8>, kind: u16, tuple: &TupleMatch) {
     }
 }
 
-/// 16 bits are written with padding that counts as part of the value, as OpenFlow has it.
+/// A 16-bit value has padding that counts as part of the value.
 fn padded(value: u16) -> [u8; 4] {
     let [high, low] = value.to_be_bytes();
     [high, low, 0, 0]
@@ -226,7 +226,7 @@ mod tests {
         take(&mut Input::new(bytes, ErrorCode::BadLen, "ct-flush")).map_err(|error| error.code)
     }
 
-    /// A property, padded.
+    /// Returns a padded property.
     fn property(kind: u8, value: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         put_property(&mut out, kind.into(), value);

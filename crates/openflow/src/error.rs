@@ -1,11 +1,11 @@
-//! OpenFlow errors: what is refused, and the numbers that say so in each version.
+//! OpenFlow errors, and their numbers in each version.
 
 use std::fmt;
 
-/// An error as OpenFlow names it, by what is wrong; each version has its own numbers.
+/// An OpenFlow error by meaning; its numbers depend on the version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ErrorCode {
-    /// Numbers as they came from or go onto the wire, for codes that have no name here.
+    /// Numbers on the wire, for errors without a name here.
     Raw {
         /// `type`
         error_type: u16,
@@ -26,7 +26,7 @@ pub enum ErrorCode {
     BadSubtype,
     /// OFPBRC_EPERM
     RequestEperm,
-    /// OFPBRC_IS_SECONDARY: a secondary controller may not do that.
+    /// OFPBRC_IS_SECONDARY: not permitted for a secondary controller.
     IsSecondary,
     /// OFPBRC_BAD_LEN
     BadLen,
@@ -162,7 +162,7 @@ pub enum ErrorCode {
     GroupBucketExists,
     /// OFPMMFC_UNKNOWN_METER
     MeterUnknown,
-    /// OFPMMFC_INVALID_METER: a flow names a meter that is not there.
+    /// OFPMMFC_INVALID_METER: a flow uses a meter that does not exist.
     MeterInvalid,
     /// OFPMMFC_BAD_COMMAND
     MeterBadCommand,
@@ -178,15 +178,15 @@ pub enum ErrorCode {
     MeterOutOfMeters,
     /// OFPMMFC_OUT_OF_BANDS
     MeterOutOfBands,
-    /// NXTTMFC_BAD_COMMAND: a command of no TLV table-mod.
+    /// NXTTMFC_BAD_COMMAND: an unknown command of a TLV table-mod.
     TlvBadCommand,
-    /// NXTTMFC_BAD_OPT_LEN: an option's value of a length that is not supported.
+    /// NXTTMFC_BAD_OPT_LEN: an unsupported length of an option's value.
     TlvBadLen,
-    /// NXTTMFC_BAD_FIELD_IDX: there is no such field.
+    /// NXTTMFC_BAD_FIELD_IDX: the field does not exist.
     TlvBadIndex,
-    /// NXTTMFC_ALREADY_MAPPED: the field stands for an option already.
+    /// NXTTMFC_ALREADY_MAPPED: the field is already mapped to an option.
     TlvMapped,
-    /// NXTTMFC_DUP_ENTRY: another field stands for the option.
+    /// NXTTMFC_DUP_ENTRY: the option is already mapped to another field.
     TlvDuplicate,
     /// NXTTMFC_INVALID_TLV_DEL: a flow matches on the field.
     TlvInUse,
@@ -240,23 +240,23 @@ pub enum ErrorCode {
     ActionMustBeZero,
     /// NXBAC_BAD_CONJUNCTION
     BadConjunction,
-    /// NXR_STALE: a continuation of another run of the switch, or of a bridge that is gone.
+    /// NXR_STALE: a continuation of an earlier run of the switch, or of a bridge that was removed.
     ContinuationStale,
-    /// NXBRC_NXM_INVALID: a cookie to match by where a flow is added.
+    /// NXBRC_NXM_INVALID: a cookie mask in a request to add a flow.
     NxmInvalid,
 }
 
-/// Why bytes could not be understood or a request could not be done, with a sentence for people.
+/// Why a message is invalid or a request failed, with a description.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OfError {
-    /// The error that OpenFlow knows.
+    /// The OpenFlow error.
     pub code: ErrorCode,
     /// What was wrong, and where.
     pub reason: String,
 }
 
 impl OfError {
-    /// An error with its sentence.
+    /// An error with its description.
     pub fn new(code: ErrorCode, reason: impl Into<String>) -> Self {
         OfError { code, reason: reason.into() }
     }

@@ -1,7 +1,7 @@
 //! The numbers of [`ErrorCode`] in each version (ovs: `include/openvswitch/ofp-errors.h`).
 //!
-//! Where a version has no number of its own, Open vSwitch's (Nicira's) or the ONF's extension
-//! number stands in, and the error carries the vendor.
+//! If a version has no number of its own, the extension number of Open vSwitch (Nicira) or the ONF is used,
+//! and the error contains the vendor.
 
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
@@ -11,29 +11,29 @@ use ErrorCode as E;
 
 /// OFPET_EXPERIMENTER of OpenFlow 1.2 and later.
 const EXPERIMENTER: u16 = 0xffff;
-/// NXET_VENDOR and NXVC_VENDOR_ERROR, by which OpenFlow 1.0 and 1.1 carry a vendor's error.
+/// NXET_VENDOR and NXVC_VENDOR_ERROR, which carry a vendor's error in OpenFlow 1.0 and 1.1.
 const NX_VENDOR: u16 = 0xb0c2;
 const NX_VENDOR_ERROR: u16 = 0;
 
-/// How one version writes an error.
+/// The encoding of an error in one version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Number {
     /// Type and code of the standard.
     Of(u16, u16),
-    /// Nicira's type and code (the code only before OpenFlow 1.2).
+    /// Nicira's type and code (before OpenFlow 1.2 only the code).
     Nx(u16, u16),
     /// The ONF's type, from OpenFlow 1.2 on.
     Onf(u16),
 }
 use Number::{Nx, Of, Onf};
 
-/// An error, and its number from a version on until the next one listed. Versions before the first
+/// An error and its numbers, each from a version on until the next entry. Versions before the first entry
 /// have no number for it.
 type Row = (ErrorCode, &'static [(Version, Number)]);
 
 use Version::{V10, V11, V12, V13, V14, V15};
 
-/// The order matters where two errors share a number: the first is the one that is read.
+/// If two errors share a number, the first one is decoded.
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
     (E::HelloIncompatible, &[(V10, Of(0, 0))]),
@@ -158,15 +158,14 @@ fn number(row: &Row, version: Version) -> Option<Number> {
     row.1.iter().rev().find(|(since, _)| *since <= version).map(|(_, number)| *number)
 }
 
-/// Whether a vendor's error carries its numbers in OpenFlow 1.0's way, before there were
-/// experimenters' errors.
+/// Returns whether the version encodes a vendor's error as in OpenFlow 1.0, before experimenter errors.
 fn is_old(version: Version) -> bool {
     version < V12
 }
 
 /// Writes the body of an error message, without the offending bytes.
 pub(crate) fn put_error(out: &mut Vec<u8>, version: Version, code: ErrorCode) {
-    // NXBRC_UNENCODABLE_ERROR says that there is an error that this version can't name.
+    // NXBRC_UNENCODABLE_ERROR reports an error that this version cannot express.
     let unencodable = if is_old(version) { Nx(1, 521) } else { Nx(10, 0) };
     let number = match code {
         E::Raw { error_type, code } => Of(error_type, code),
@@ -197,8 +196,8 @@ pub(crate) fn put_error(out: &mut Vec<u8>, version: Version, code: ErrorCode) {
     }
 }
 
-/// Reads the body of an error message up to the offending bytes. Of a vendor's error that is not
-/// known, the vendor (and in OpenFlow 1.0 its numbers) stays in front of those.
+/// Reads the body of an error message up to the data. For an unknown vendor error, the vendor (and in
+/// OpenFlow 1.0 its numbers) remains at the front of the data.
 pub(crate) fn take_error(input: &mut Input<'_>, version: Version) -> Result<ErrorCode, OfError> {
     let (error_type, code) = (input.u16()?, input.u16()?);
     let behind = *input;
@@ -250,7 +249,7 @@ mod tests {
             }
         }
     }
-    /// What stands between the numbers of a vendor's error and the offending bytes.
+    /// Returns the number of bytes between the numbers of a vendor's error and the data.
     fn vendor_len(version: Version) -> usize {
         if is_old(version) { 8 } else { 4 }
     }

@@ -1,5 +1,4 @@
-//! Flow-mods in their three forms: OpenFlow 1.0's, Nicira's, and OpenFlow 1.1's
-//! (ovs: `lib/ofp-flow.c`).
+//! Flow-mods in their three formats: OpenFlow 1.0's, Nicira's, and OpenFlow 1.1's (ovs: `lib/ofp-flow.c`).
 
 use crate::actions::{ActionForm, put_flow_actions, take_flow_actions};
 use crate::bytes::{Input, Output};
@@ -46,13 +45,13 @@ fn command_number(command: FlowModCommand) -> u8 {
 }
 
 impl FlowModCommand {
-    /// Whether flows are deleted.
+    /// Returns whether the command deletes flows.
     pub fn is_delete(self) -> bool {
         matches!(self, FlowModCommand::Delete | FlowModCommand::DeleteStrict)
     }
 }
 
-/// The flags that a version has.
+/// Returns the flags that a version has.
 fn known_flags(version: Version) -> FlowFlags {
     match version {
         Version::V10 | Version::V11 => FlowFlags::SEND_FLOW_REM | FlowFlags::CHECK_OVERLAP,
@@ -70,7 +69,7 @@ fn flags(raw: u16, command: FlowModCommand, version: Version) -> Result<FlowFlag
         return Err(bad(ErrorCode::BadFlags, format!("flow-mod flags {raw:#x}")));
     };
     if command == FlowModCommand::Add && version < Version::V12 {
-        // Before OpenFlow 1.2 a flow that is added again starts counting from zero.
+        // Before OpenFlow 1.2, adding a flow again resets its counters.
         return Ok(flags | FlowFlags::RESET_COUNTS);
     }
     Ok(flags)
@@ -84,7 +83,7 @@ fn buffer(raw: u32) -> Option<u32> {
     (raw != u32::MAX).then_some(raw)
 }
 
-/// Connection addresses must be of the packets' own family.
+/// Connection addresses must be of the same family as the packet's.
 fn check_ct_addresses(matching: &Match) -> Result<(), OfError> {
     if Proto::of(matching).fits_ct_addresses(matching) {
         return Ok(());
@@ -102,7 +101,7 @@ pub(crate) fn take(
     if version == Version::V10 { take10(input, options) } else { take11(input, version) }
 }
 
-/// Command and table out of OpenFlow 1.0's 16 bits.
+/// Splits OpenFlow 1.0's 16 bits into command and table.
 fn command_and_table(
     raw: u16,
     options: &DecodeOptions,
@@ -118,7 +117,7 @@ fn command_and_table(
     Ok((command(low)?, None))
 }
 
-/// What both forms of OpenFlow 1.0 hold between the match and the actions.
+/// Reads the part between match and actions in both formats of OpenFlow 1.0.
 fn take_tail(
     input: &mut Input<'_>,
     matching: Match,
@@ -150,7 +149,7 @@ fn take10(input: &mut Input<'_>, options: &DecodeOptions) -> Result<FlowMod, OfE
     let cookie = input.u64()?;
     let mut out = take_tail(input, read.matching, cookie, options)?;
     if read.exact {
-        // OpenFlow 1.0, section 3.4: a flow without wildcards goes before all others.
+        // OpenFlow 1.0, section 3.4: an exact-match flow has the highest priority.
         out.priority = u16::MAX;
     }
     out.actions = take_flow_actions(input.take(input.len())?, Version::V10)?;
@@ -178,7 +177,7 @@ pub(crate) fn take_nicira(
     Ok(out)
 }
 
-/// In OpenFlow 1.1 alone a modification that selects by no cookie adds the flow where there is none.
+/// Only in OpenFlow 1.1 does a modification without a cookie mask add a missing flow.
 fn adds_what_is_missing(version: Version, command: FlowModCommand, cookie_mask: u64) -> bool {
     let modifies = matches!(command, FlowModCommand::Modify | FlowModCommand::ModifyStrict);
     version == Version::V11 && modifies && cookie_mask == 0
@@ -218,14 +217,14 @@ fn take11(input: &mut Input<'_>, version: Version) -> Result<FlowMod, OfError> {
         importance: if add && version >= Version::V14 { importance } else { 0 },
         buffer_id,
         out_port,
-        // Only deleting looks at it.
+        // Only deletion uses it.
         out_group: (command.is_delete() && out_group != ANY_GROUP).then_some(out_group),
         flags,
         actions,
     })
 }
 
-/// Writes a flow-mod, in OpenFlow 1.0's own form where that says all, and returns the type.
+/// Writes a flow-mod, in OpenFlow 1.0's own format if that can express it. Returns the type.
 pub(crate) fn put(
     out: &mut Vec<u8>,
     version: Version,

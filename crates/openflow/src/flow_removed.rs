@@ -1,4 +1,4 @@
-//! Flow-removed messages in their four forms.
+//! Flow-removed messages in their four formats.
 
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
@@ -39,7 +39,7 @@ pub(crate) fn reason_number(reason: RemovedReason) -> u8 {
     }
 }
 
-/// Seconds and nanoseconds.
+/// Reads seconds and nanoseconds. Returns nanoseconds.
 pub(crate) fn take_duration(input: &mut Input<'_>) -> Result<u64, OfError> {
     let (s, ns) = (u64::from(input.u32()?), u64::from(input.u32()?));
     Ok(s * 1_000_000_000 + ns)
@@ -50,7 +50,7 @@ pub(crate) fn put_duration(out: &mut Vec<u8>, ns: u64) {
     out.put_u32((ns % 1_000_000_000) as u32);
 }
 
-/// A flow of which nothing is known yet.
+/// Returns a flow with default values.
 pub(crate) fn blank_flow() -> FlowStatsEntry {
     FlowStatsEntry {
         table: TableId(0),
@@ -70,7 +70,7 @@ pub(crate) fn blank_flow() -> FlowStatsEntry {
     }
 }
 
-/// Reads OFPT_FLOW_REMOVED. OpenFlow 1.0's does not say the table; it reads as 0.
+/// Reads OFPT_FLOW_REMOVED. OpenFlow 1.0's has no table; it is set to 0.
 pub(crate) fn take(input: &mut Input<'_>, version: Version) -> Result<Message, OfError> {
     let mut flow = blank_flow();
     let why;
@@ -113,7 +113,7 @@ pub(crate) fn take_nicira(input: &mut Input<'_>) -> Result<Message, OfError> {
     let mut flow = blank_flow();
     (flow.cookie, flow.priority) = (input.u64()?, input.u16()?);
     let why = reason(input.u8()?)?;
-    // The table's number plus one; 0 is said by switches that don't say.
+    // The table's number plus one; 0 means unknown.
     flow.table = TableId(input.u8()?.saturating_sub(1));
     flow.duration_ns = take_duration(input)?;
     flow.idle_timeout_s = input.u16()?;
@@ -123,7 +123,7 @@ pub(crate) fn take_nicira(input: &mut Input<'_>) -> Result<Message, OfError> {
     Ok(Message::FlowRemoved { flow, reason: why, nicira: true })
 }
 
-/// Writes a flow-removed message and returns the type.
+/// Writes a flow-removed message. Returns the type.
 pub(crate) fn put(
     out: &mut Vec<u8>,
     version: Version,

@@ -1,11 +1,11 @@
-//! Cuts a byte stream into OpenFlow messages by the length in each header.
+//! Splits a byte stream into OpenFlow messages by the length in each header.
 
 use crate::error::{ErrorCode, OfError};
 
 /// Bytes in the header of every message: version, type, length (16 bits), transaction id (32 bits).
 pub const HEADER_LEN: usize = 8;
 
-/// Collects bytes of a connection and hands out whole messages.
+/// Collects received bytes and returns complete messages.
 #[derive(Debug, Default)]
 pub struct Framer {
     buffer: Vec<u8>,
@@ -13,7 +13,7 @@ pub struct Framer {
 }
 
 impl Framer {
-    /// An empty one.
+    /// An empty framer.
     pub fn new() -> Self {
         Framer::default()
     }
@@ -27,11 +27,11 @@ impl Framer {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole message, header included, or `None` until more bytes come.
+    /// Returns the next complete message with its header, or `None` until more bytes arrive.
     ///
     /// # Errors
-    /// The peer does not speak OpenFlow (version 0 or above 0x06) or lies about the length (less
-    /// than a header). The stream can't be followed after that: close the connection.
+    /// The peer does not speak OpenFlow (version 0 or above 0x06), or a length is less than a header. The
+    /// stream is then unusable: close the connection.
     pub fn next_message(&mut self) -> Result<Option<Vec<u8>>, OfError> {
         let bytes = &self.buffer[self.start..];
         let &[version, _, high, low, ..] = bytes else {
@@ -52,7 +52,7 @@ impl Framer {
         Ok(Some(message))
     }
 
-    /// Bytes that wait for the rest of their message.
+    /// Returns the number of bytes of an incomplete message.
     pub fn pending(&self) -> usize {
         self.buffer.len() - self.start
     }

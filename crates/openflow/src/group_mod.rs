@@ -1,4 +1,4 @@
-//! Group-mods, and the buckets in them and in descriptions (ovs: `lib/ofp-group.c`).
+//! Group-mods, and the buckets in them and in group descriptions (ovs: `lib/ofp-group.c`).
 
 use crate::actions::{ActionForm, put_actions, take_actions};
 use crate::bytes::{Input, Output};
@@ -12,7 +12,7 @@ use crate::port::{put_port, take_port};
 use crate::vendor::{NETRONOME, NETRONOME_OLD, NICIRA};
 use base::OfPort;
 
-/// In OpenFlow 1.0; later versions have a type for it.
+/// For OpenFlow 1.0; later versions have a message type for it.
 pub(crate) const NXT_GROUP_MOD: u32 = 31;
 /// OFPG_ANY
 const ANY: u32 = 0xffff_ffff;
@@ -23,7 +23,7 @@ const ALL: u32 = 0xffff_ffff;
 /// OFPGPT_EXPERIMENTER, and NTRT_SELECTION_METHOD.
 const EXPERIMENTER: u16 = 0xffff;
 const SELECTION_METHOD: u32 = 1;
-/// Bytes of the method's name, a zero at the end.
+/// Bytes of the method's name, including a terminating zero.
 const METHOD_LEN: usize = 16;
 /// OFPGBPT_WEIGHT, OFPGBPT_WATCH_PORT, OFPGBPT_WATCH_GROUP.
 const WEIGHT: u16 = 0;
@@ -34,8 +34,8 @@ fn bad(code: ErrorCode, reason: impl Into<String>) -> OfError {
     OfError::new(code, reason)
 }
 
-/// Whether groups have the form of OpenFlow 1.5: buckets have numbers and properties. Nicira's
-/// extension of 1.0 has it, too.
+/// Returns whether groups have the format of OpenFlow 1.5: buckets have numbers and properties. Nicira's
+/// extension of 1.0 has it too.
 pub(crate) fn is_new(version: Version) -> bool {
     matches!(version, Version::V10 | Version::V15)
 }
@@ -79,7 +79,7 @@ pub(crate) fn take(input: &mut Input<'_>, version: Version) -> Result<Message, O
     Ok(Message::GroupMod(Box::new(group_mod)))
 }
 
-/// A place that the command can't have.
+/// Rejects a bucket position that the command does not permit.
 fn check_place(command: u16, place: u32) -> Result<(), OfError> {
     let is_one = place <= BUCKET_MAX || matches!(place, FIRST | LAST);
     let fits = match command {
@@ -103,7 +103,7 @@ pub(crate) fn type_number(kind: GroupType) -> u8 {
     GroupType::ALL.iter().position(|known| *known == kind).unwrap_or(0) as u8
 }
 
-/// What no group can be (ovs: `ofputil_check_group_mod`).
+/// Rejects invalid groups (ovs: `ofputil_check_group_mod`).
 fn check(group_mod: &GroupMod, version: Version) -> Result<(), OfError> {
     let invalid = |reason: &str| bad(ErrorCode::GroupInvalid, format!("group-mod: {reason}"));
     let (command, kind) = (group_mod.command, group_mod.kind);
@@ -137,7 +137,7 @@ fn check(group_mod: &GroupMod, version: Version) -> Result<(), OfError> {
     Ok(())
 }
 
-/// Reads buckets as OpenFlow 1.1 to 1.4 have them.
+/// Reads buckets in the format of OpenFlow 1.1 to 1.4.
 pub(crate) fn take_old_buckets(
     input: &mut Input<'_>,
     version: Version,
@@ -166,7 +166,7 @@ fn bad_bucket() -> OfError {
     bad(ErrorCode::GroupBadBucket, "a bucket's length is not that of its bytes")
 }
 
-/// Reads buckets as OpenFlow 1.5 has them.
+/// Reads buckets in the format of OpenFlow 1.5.
 pub(crate) fn take_new_buckets(
     mut input: Input<'_>,
     version: Version,
@@ -191,7 +191,7 @@ pub(crate) fn take_new_buckets(
         while let Some((property, mut value)) = take_property(&mut body)? {
             match property {
                 WEIGHT => bucket.weight = value.u16()?,
-                // The port has 32 bits also in Nicira's form.
+                // The port also has 32 bits in Nicira's format.
                 WATCH_PORT => {
                     bucket.watch_port = OfPort::from_wire32(value.u32()?).ok_or_else(|| {
                         bad(ErrorCode::GroupBadWatch, format!("bucket {id:#x}: no port to watch"))
@@ -211,7 +211,7 @@ pub(crate) fn take_new_buckets(
     Ok(buckets)
 }
 
-/// The next property: its type, and what stands behind type and length.
+/// Returns the next property: its type, and its contents after the header.
 fn take_property<'a>(input: &mut Input<'a>) -> Result<Option<(u16, Input<'a>)>, OfError> {
     if input.is_empty() {
         return Ok(None);
@@ -226,7 +226,7 @@ fn take_property<'a>(input: &mut Input<'a>) -> Result<Option<(u16, Input<'a>)>, 
     Ok(Some((kind, value)))
 }
 
-/// Reads a group's properties, of which there is one: how it chooses. `command` is that of a
+/// Reads a group's properties, of which only the selection method is defined. `command` is that of a
 /// group-mod.
 pub(crate) fn take_selection(
     input: &mut Input<'_>,
@@ -264,7 +264,7 @@ pub(crate) fn take_selection(
     Ok(selection)
 }
 
-/// Fields whose values are masks.
+/// Reads fields, whose values are masks.
 fn take_fields(input: &mut Input<'_>) -> Result<Vec<HashField>, OfError> {
     let mut fields: Vec<HashField> = Vec::new();
     while !input.is_empty() {
@@ -284,7 +284,7 @@ fn take_fields(input: &mut Input<'_>) -> Result<Vec<HashField>, OfError> {
     Ok(fields)
 }
 
-/// Writes a group-mod and returns the type.
+/// Writes a group-mod. Returns the type.
 pub(crate) fn put(out: &mut Vec<u8>, version: Version, group_mod: &GroupMod) -> u8 {
     if version == Version::V10 {
         out.put_u32(NICIRA);
@@ -372,7 +372,7 @@ fn put_bucket_properties(out: &mut Vec<u8>, kind: GroupType, bucket: &Bucket) {
     }
 }
 
-/// Writes how a group chooses, where that was told.
+/// Writes a group's selection method, if it was set.
 pub(crate) fn put_selection(out: &mut Vec<u8>, version: Version, selection: Option<&Selection>) {
     let Some(selection) = selection else { return };
     let start = out.len();
@@ -410,12 +410,12 @@ mod tests {
     #[test]
     fn what_makes_no_group_is_refused() {
         let old: [(&[u8], ErrorCode); 6] = [
-            // Indirect without a bucket; type 9; command 9; a bucket of 8 bytes.
+            // Indirect without a bucket; type 9; command 9; a bucket length of 8 bytes.
             (&[0, 0, 2, 0, 0, 0, 0, 1], ErrorCode::GroupInvalid),
             (&[0, 0, 9, 0, 0, 0, 0, 1], ErrorCode::GroupBadType),
             (&[0, 9, 0, 0, 0, 0, 0, 1], ErrorCode::GroupBadCommand),
             (&[0, 0, 0, 0, 0, 0, 0, 1, 0, 8, 0, 0, 0, 0, 0, 0], ErrorCode::GroupBadBucket),
-            // A weight in a group of type all, and one of fast failover that watches nothing.
+            // A weight in a group of type all, and a fast failover bucket without a watch.
             (
                 &[
                     0, 0, 0, 0, 0, 0, 0, 1, 0, 16, 0, 1, 255, 255, 255, 255, 255, 255, 255, 255, 0,
@@ -435,7 +435,7 @@ mod tests {
             assert_eq!(read(Version::V13, body), Some(code), "{body:?}");
         }
         let new: [(&[u8], ErrorCode); 3] = [
-            // Buckets put at all places; an addition with a place; an unknown property.
+            // Buckets inserted at "all"; an addition with a position; an unknown property.
             (&[0, 3, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 255, 255, 255, 255], ErrorCode::GroupBadBucket),
             (&[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1], ErrorCode::GroupBadBucket),
             (

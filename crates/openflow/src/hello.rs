@@ -8,24 +8,24 @@ use base::DatapathId;
 
 /// OFPHET_VERSIONBITMAP
 const VERSION_BITMAP: u16 = 1;
-/// What every switch of ours can do: OFPC_FLOW_STATS, TABLE_STATS, PORT_STATS, QUEUE_STATS (the
-/// bits of all versions), in 1.0 ARP_MATCH_IP and later GROUP_STATS.
+/// Capabilities of every bridge: OFPC_FLOW_STATS, TABLE_STATS, PORT_STATS, QUEUE_STATS (the same bits in all
+/// versions), and ARP_MATCH_IP in 1.0 or GROUP_STATS later.
 const CAPABILITIES: u32 = 0x4f;
 const CAPABILITIES_10: u32 = 0xc7;
 /// OFPC_BUNDLES, from OpenFlow 1.4 on.
 const BUNDLES: u32 = 1 << 9;
-/// OpenFlow 1.0's actions, output to `enqueue`.
+/// OpenFlow 1.0's actions from output to `enqueue`.
 const ACTIONS_10: u32 = 0xfff;
 
-/// Reads a hello. The header's version is the highest spoken where no bitmap says more
-/// (OpenFlow 1.3.1, section 6.3.1).
+/// Reads a hello. Without a bitmap, the header's version is the highest supported one (OpenFlow 1.3.1,
+/// section 6.3.1).
 pub(crate) fn take(input: &mut Input<'_>, wire_version: u8) -> Result<Message, OfError> {
     // All versions up to the header's.
     let mut versions = 2u32.checked_shl(wire_version.min(30).into()).map_or(0, |bit| bit - 1) & !1;
     while input.len() >= 4 {
         let (kind, len) = (input.u16()?, usize::from(input.u16()?));
         let Some(body) = len.checked_sub(4) else { break };
-        // A hello is forgiven what follows the elements that are known.
+        // Malformed data after the known elements of a hello is ignored.
         let Ok(mut element) = input.part(body) else { break };
         let _ = input.skip((len.next_multiple_of(8) - len).min(input.len()));
         if kind == VERSION_BITMAP && element.len() >= 4 {
@@ -35,7 +35,7 @@ pub(crate) fn take(input: &mut Input<'_>, wire_version: u8) -> Result<Message, O
     Ok(Message::Hello { versions })
 }
 
-/// Writes a hello, with a bitmap where the header's version does not say it all.
+/// Writes a hello, with a bitmap if the header's version is not sufficient.
 pub(crate) fn put(out: &mut Vec<u8>, version: Version, versions: u32) -> u8 {
     let up_to_this = ((2u32 << version as u8) - 1) & !1;
     if versions != up_to_this {
@@ -46,7 +46,7 @@ pub(crate) fn put(out: &mut Vec<u8>, version: Version, versions: u32) -> u8 {
     0
 }
 
-/// Reads what a switch is.
+/// Reads a features reply.
 pub(crate) fn take_features(input: &mut Input<'_>, version: Version) -> Result<Message, OfError> {
     let datapath_id = DatapathId(input.u64()?);
     let (buffers, tables, auxiliary_id) = (input.u32()?, input.u8()?, input.u8()?);
@@ -61,7 +61,7 @@ pub(crate) fn take_features(input: &mut Input<'_>, version: Version) -> Result<M
     Ok(Message::FeaturesReply { datapath_id, buffers, tables, auxiliary_id, ports })
 }
 
-/// Writes what a switch is.
+/// Writes a features reply.
 pub(crate) fn put_features(out: &mut Vec<u8>, version: Version, message: &Message) -> u8 {
     let Message::FeaturesReply { datapath_id, buffers, tables, auxiliary_id, ports } = message
     else {

@@ -1,7 +1,7 @@
-//! OpenFlow 1.0 to 1.5 with the Nicira extensions: bytes to types and back, and the flow
-//! syntax of `ovs-ofctl` to types and back.
+//! OpenFlow 1.0 to 1.5 with the Nicira extensions: encoding and decoding of messages, and parsing and
+//! formatting of the flow syntax of `ovs-ofctl`.
 //!
-//! The types are the same for all versions; [`Version`] says how they are written. No sockets.
+//! The types are the same for all versions; [`Version`] selects the encoding. No sockets.
 
 #![forbid(unsafe_code)]
 

@@ -40,24 +40,24 @@ use crate::error::ErrorCode;
 use base::{DatapathId, MacAddr, OfPort};
 use flow::Match;
 
-/// The state of the rest of a packet that a controller gets or gives, besides its bytes: registers,
-/// metadata, port and connection fields, as a match with everything known exact.
+/// The fields of a packet-in or packet-out besides its bytes: registers, metadata, port and connection
+/// fields, as a match that is exact in every known field.
 pub type PacketMetadata = Match;
 
-/// A packet from a controller.
+/// A packet-out message.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PacketOut {
-    /// A buffered packet, in place of `data`.
+    /// The id of a buffered packet, instead of `data`.
     pub buffer_id: Option<u32>,
-    /// Port and pipeline fields that the packet starts with.
+    /// Input port and pipeline fields.
     pub metadata: PacketMetadata,
-    /// What to do with it.
+    /// The actions to execute.
     pub actions: Vec<Action>,
-    /// The bytes.
+    /// The packet.
     pub data: Vec<u8>,
 }
 
-/// Why a flow went.
+/// Why a flow was removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RemovedReason {
     /// No packets for its idle timeout.
@@ -77,7 +77,7 @@ pub enum RemovedReason {
 /// A controller's role.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// Only asks which role it has.
+    /// No change: requests the current role.
     NoChange,
     /// One of equals.
     Equal,
@@ -87,125 +87,125 @@ pub enum Role {
     Secondary,
 }
 
-/// Which asynchronous messages a controller wants: bits of their reasons, where it is primary or equal and
-/// where it is secondary.
+/// The asynchronous messages that a controller receives: masks of reasons, first as primary or equal, then as
+/// secondary.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AsyncMasks {
-    /// Bits of packet-in reasons.
+    /// Mask of packet-in reasons.
     pub packet_in: [Option<u32>; 2],
-    /// Bits of port-status reasons.
+    /// Mask of port-status reasons.
     pub port_status: [Option<u32>; 2],
-    /// Bits of flow-removed reasons.
+    /// Mask of flow-removed reasons.
     pub flow_removed: [Option<u32>; 2],
-    /// Bits of table-status reasons, from OpenFlow 1.4 on.
+    /// Mask of table-status reasons, from OpenFlow 1.4 on.
     pub table_status: [Option<u32>; 2],
-    /// Bits of the reasons of forwarded requests, from OpenFlow 1.4 on.
+    /// Mask of requestforward reasons, from OpenFlow 1.4 on.
     pub request_forward: [Option<u32>; 2],
 }
 
-/// One message, either way.
+/// A message, in either direction.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Message {
-    /// Opens a connection; the versions that the sender speaks, bit `n` for wire version `n`.
+    /// Opens a connection.
     Hello {
-        /// The versions.
+        /// The supported versions: bit `n` for wire version `n`.
         versions: u32,
     },
-    /// Refuses a message.
+    /// Reports an error.
     Error {
-        /// Why.
+        /// The error.
         code: ErrorCode,
-        /// The start of the message that is refused; in front of it, what a vendor's error that is
-        /// not known has besides its numbers.
+        /// The beginning of the rejected message; for an unknown vendor error, preceded by that error's
+        /// additional fields.
         data: Vec<u8>,
     },
-    /// Asks for an echo.
+    /// An echo request with its data.
     EchoRequest(Vec<u8>),
-    /// The echo.
+    /// An echo reply with its data.
     EchoReply(Vec<u8>),
-    /// Asks what the switch is.
+    /// Requests the switch's features.
     FeaturesRequest,
-    /// What the switch is.
+    /// The switch's features.
     FeaturesReply {
-        /// Its number.
+        /// Its datapath id.
         datapath_id: DatapathId,
-        /// Packets it can buffer: none.
+        /// Number of packets it can buffer: 0.
         buffers: u32,
-        /// How many tables it has.
+        /// Its number of tables.
         tables: u8,
-        /// The connection's number among those of the switch (0 for the main one).
+        /// The connection's auxiliary id (0 for the main connection).
         auxiliary_id: u8,
         /// Its ports; written in OpenFlow 1.0 only.
         ports: Vec<PortDesc>,
     },
-    /// Asks for the configuration.
+    /// Requests the configuration.
     GetConfigRequest,
     /// The configuration.
     GetConfigReply {
-        /// Fragment handling, and whether invalid TTLs go to the controller.
+        /// Fragment handling, and whether packets with an invalid TTL go to the controller.
         flags: u16,
-        /// Bytes of a missed packet that go to the controller.
+        /// Most bytes of a missed packet sent to the controller.
         miss_send_len: u16,
     },
     /// Sets the configuration.
     SetConfig {
-        /// As above.
+        /// As in `GetConfigReply`.
         flags: u16,
-        /// As above.
+        /// As in `GetConfigReply`.
         miss_send_len: u16,
     },
-    /// A packet for the controller.
+    /// A packet sent to the controller.
     PacketIn(PacketIn),
-    /// A packet from the controller.
+    /// A packet sent by the controller.
     PacketOut(PacketOut),
-    /// NXT_RESUME: goes on with a packet that was paused.
+    /// NXT_RESUME: resumes a paused packet.
     Resume(Box<PacketIn>),
-    /// Changes flows.
+    /// Modifies flows.
     FlowMod(FlowMod),
-    /// A flow went.
+    /// A flow was removed.
     FlowRemoved {
-        /// The flow as it was.
+        /// The flow before its removal.
         flow: FlowStatsEntry,
-        /// Why.
+        /// The reason.
         reason: RemovedReason,
-        /// Nicira's form (NXT_FLOW_REMOVED), in OpenFlow 1.0.
+        /// NXT_FLOW_REMOVED, in OpenFlow 1.0.
         nicira: bool,
     },
-    /// Changes a port.
+    /// Modifies a port.
     PortMod {
-        /// Which.
+        /// The port.
         port: OfPort,
-        /// Its address, as a check.
+        /// Its Ethernet address, which must be correct.
         mac: MacAddr,
         /// New bits.
         config: PortConfig,
-        /// Which.
+        /// The bits to change.
         mask: PortConfig,
     },
-    /// A port came, changed or went.
+    /// A port was added, modified or removed.
     PortStatus {
-        /// Which of them.
+        /// Which of these.
         reason: PortReason,
         /// The port.
         port: PortDesc,
     },
-    /// Changes groups.
+    /// Modifies groups.
     GroupMod(Box<GroupMod>),
-    /// Changes meters (from OpenFlow 1.3 on).
+    /// Modifies meters (from OpenFlow 1.3 on).
     MeterMod(MeterMod),
-    /// A controller tells what another one changed (from 1.4 on, or ONF's extension in 1.3 and Nicira's
+    /// Reports another controller's modification (from 1.4 on, or the ONF's extension in 1.3 and Nicira's
     /// before).
     RequestForward {
-        /// The transaction id of the other's message.
+        /// The transaction id of the other controller's message.
         xid: u32,
         /// The message: a group-mod or a meter-mod.
         request: Box<Message>,
     },
-    /// Changes how tables behave.
+    /// Modifies tables.
     TableMod(TableMod),
-    /// A table tells how much room it has (from OpenFlow 1.4 on).
+    /// A table's vacancy crossed a threshold (from OpenFlow 1.4 on).
     TableStatus {
-        /// Whether little is left.
+        /// The threshold that was crossed.
         reason: TableReason,
         /// The table.
         desc: TableDesc,
@@ -214,50 +214,49 @@ pub enum Message {
     StatsRequest(StatsRequest),
     /// Statistics.
     StatsReply(StatsReply),
-    /// Ends the flow monitor of this id.
+    /// Cancels the flow monitor with this id.
     FlowMonitorCancel(u32),
-    /// Asks to be told when all before is done.
+    /// Requests a reply after all earlier messages are processed.
     BarrierRequest,
-    /// All before is done.
+    /// All earlier messages are processed.
     BarrierReply,
     /// Asks for a role (OFPT_ROLE_REQUEST or NXT_ROLE_REQUEST).
     RoleRequest {
         /// The role.
         role: Role,
-        /// Number of the election.
+        /// The generation id.
         generation: Option<u64>,
     },
-    /// The role.
+    /// The controller's role.
     RoleReply {
         /// The role.
         role: Role,
-        /// Number of the election.
+        /// The generation id.
         generation: Option<u64>,
     },
-    /// A controller has another role now (OFPT_ROLE_STATUS, or ONF's extension in 1.3).
+    /// The controller's role changed (OFPT_ROLE_STATUS, or the ONF's extension in 1.3).
     RoleStatus {
         /// The role.
         role: Role,
         /// OpenFlow's reason: 0 another controller became primary, 1 the configuration changed.
         reason: u8,
-        /// Number of the election.
+        /// The generation id.
         generation: Option<u64>,
     },
-    /// Opens, closes, commits or discards a bundle (1.4, or ONF's extension in 1.3); `reply`
-    /// tells requests from answers.
+    /// Opens, closes, commits or discards a bundle, or replies to that (1.4, or the ONF's extension in 1.3).
     BundleControl {
         /// The bundle.
         bundle: u32,
-        /// OpenFlow's control type: 0 open request, 1 open reply, and so on to 7.
+        /// OpenFlow's control type: 0 is an open request, 1 an open reply, and so on to 7.
         control: u16,
-        /// 1 atomic, 2 ordered.
+        /// Flags: 1 atomic, 2 ordered.
         flags: u16,
     },
-    /// Puts a message into a bundle.
+    /// Adds a message to a bundle.
     BundleAdd {
         /// The bundle.
         bundle: u32,
-        /// As in control.
+        /// Flags as in `BundleControl`.
         flags: u16,
         /// The message's transaction id.
         xid: u32,
@@ -266,24 +265,24 @@ pub enum Message {
         /// Its bytes, for errors.
         bytes: Vec<u8>,
     },
-    /// NXT_SET_FLOW_FORMAT: accepted; all formats are always understood.
+    /// NXT_SET_FLOW_FORMAT: accepted without effect, because all formats are understood.
     SetFlowFormat(u32),
-    /// NXT_FLOW_MOD_TABLE_ID: whether OpenFlow 1.0 flow-mods carry a table.
+    /// NXT_FLOW_MOD_TABLE_ID: whether OpenFlow 1.0 flow-mods contain a table.
     FlowModTableId(bool),
     /// NXT_SET_PACKET_IN_FORMAT
     SetPacketInFormat(PacketInFormat),
     /// NXT_SET_CONTROLLER_ID
     SetControllerId(u16),
-    /// NXT_SET_ASYNC_CONFIG or OFPT_SET_ASYNC: which asynchronous messages are wanted. From 1.4 on what
-    /// is `None` stays as it is.
+    /// NXT_SET_ASYNC_CONFIG or OFPT_SET_ASYNC: sets the asynchronous messages to receive. From 1.4 on `None`
+    /// leaves a mask unchanged.
     SetAsync(AsyncMasks),
     /// OFPT_GET_ASYNC_REQUEST (from OpenFlow 1.3 on)
     GetAsyncRequest,
-    /// OFPT_GET_ASYNC_REPLY: which asynchronous messages are wanted, as [`Message::SetAsync`] sets them.
+    /// OFPT_GET_ASYNC_REPLY: the masks that [`Message::SetAsync`] sets.
     GetAsyncReply(AsyncMasks),
     /// OFPT_QUEUE_GET_CONFIG_REQUEST, before OpenFlow 1.4.
     QueueConfigRequest {
-        /// The port; `NONE` is all.
+        /// The port; `NONE` means all.
         port: OfPort,
     },
     /// OFPT_QUEUE_GET_CONFIG_REPLY
@@ -299,20 +298,20 @@ pub enum Message {
     CtFlush(Box<CtFlush>),
     /// NXT_TLV_TABLE_MOD
     TlvTableMod {
-        /// What to do.
+        /// The command.
         command: TlvCommand,
-        /// With which mappings.
+        /// The mappings.
         maps: Vec<TlvMap>,
     },
     /// NXT_TLV_TABLE_REQUEST
     TlvTableRequest,
     /// NXT_TLV_TABLE_REPLY
     TlvTableReply {
-        /// Room for options, in bytes.
+        /// Space for options, in bytes.
         space: u32,
-        /// How many fields there are.
+        /// The number of fields.
         fields: u16,
-        /// The mappings, by field.
+        /// The mappings, sorted by field.
         maps: Vec<TlvMap>,
     },
 }

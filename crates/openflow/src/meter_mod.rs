@@ -21,7 +21,7 @@ fn bad(code: ErrorCode, reason: impl Into<String>) -> OfError {
     OfError::new(code, reason)
 }
 
-/// Reads the body of a meter-mod. What a deletion says besides the number is passed over.
+/// Reads the body of a meter-mod. For a deletion, everything but the number is ignored.
 pub(crate) fn take(input: &mut Input<'_>) -> Result<Message, OfError> {
     let (command, flags, meter) = (input.u16()?, input.u16()?, input.u32()?);
     let command = match command {
@@ -80,7 +80,7 @@ fn take_bands(input: &mut Input<'_>) -> Result<Vec<MeterBand>, OfError> {
     Ok(bands)
 }
 
-/// Writes the body of a meter-mod, and gives the message's type.
+/// Writes the body of a meter-mod. Returns the type.
 pub(crate) fn put(out: &mut Vec<u8>, meter_mod: &MeterMod) -> u8 {
     out.put_u16(match meter_mod.command {
         MeterCommand::Add => 0,
@@ -151,7 +151,7 @@ pub(crate) fn put_stats(out: &mut Vec<u8>, stats: &MeterStats) {
     out.set_u16(start + 4, len);
 }
 
-/// Writes what meters can be: bands of type drop, and no colours.
+/// Writes the features of meters: bands of type drop, and no colours.
 pub(crate) fn put_features(out: &mut Vec<u8>) {
     out.put_u32(METERS_MAX);
     out.put_u32(1 << DROP);

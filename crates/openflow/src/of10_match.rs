@@ -13,7 +13,7 @@ const DL_TYPE: u32 = 1 << 4;
 const NW_PROTO: u32 = 1 << 5;
 const TP_SRC: u32 = 1 << 6;
 const TP_DST: u32 = 1 << 7;
-/// Where the numbers of ignored address bits begin.
+/// The shift of the numbers of wildcarded address bits.
 const NW_SRC_SHIFT: u32 = 8;
 const NW_DST_SHIFT: u32 = 14;
 const DL_VLAN_PCP: u32 = 1 << 20;
@@ -23,7 +23,7 @@ pub(crate) const ALL: u32 = (1 << 22) - 1;
 /// `dl_vlan` of packets without a tag.
 const VLAN_NONE: u16 = 0xffff;
 
-/// A match that was read, and whether it was exact in every field.
+/// A decoded match, and whether it was exact in every field.
 pub(crate) struct Of10Match {
     pub matching: Match,
     pub exact: bool,
@@ -83,7 +83,7 @@ fn take_vlan(matching: &mut Match, wildcards: u32, vid: u16, pcp: u8) {
     }
 }
 
-/// Forgets fields whose prerequisites the match lacks, as OpenFlow 1.0 ignores them.
+/// Wildcards fields whose prerequisites the match lacks, because OpenFlow 1.0 ignores them.
 pub(crate) fn normalize(matching: &mut Match) {
     let key = matching.key();
     let (eth_type, proto) = (key.eth_type(), key.get(Field::NwProto));
@@ -116,7 +116,7 @@ pub(crate) fn normalize(matching: &mut Match) {
     // Without the protocol Open vSwitch neither sends nor prints the ports.
     forget(&[Field::CtTpSrc, Field::CtTpDst], has_ct_proto);
     if !v6 {
-        // The IPv4 addresses lie within the place of the IPv6 ones.
+        // IPv4 addresses are stored in the bits of the IPv6 ones.
         for (wide, narrow) in [(Field::Ipv6Src, Field::Ipv4Src), (Field::Ipv6Dst, Field::Ipv4Dst)] {
             let (value, mask) = (matching.key().get(narrow), matching.mask().get(narrow));
             matching.wildcard(wide);
@@ -127,7 +127,7 @@ pub(crate) fn normalize(matching: &mut Match) {
     }
 }
 
-/// Writes 40 bytes, leaving out what this form can't say.
+/// Writes 40 bytes, omitting what this format cannot express.
 pub(crate) fn put(out: &mut Vec<u8>, matching: &Match) {
     let (key, mask) = (matching.key(), matching.mask());
     let v6 = key.eth_type() == 0x86dd;
@@ -180,8 +180,8 @@ pub(crate) fn put(out: &mut Vec<u8>, matching: &Match) {
     out.put_u16(key.tp_dst());
 }
 
-/// Whether 40 bytes can say all that the match does, for a flow of this priority: one that is exact
-/// in all fields would be given the highest.
+/// Returns whether 40 bytes can express the match for a flow of this priority: a match that is exact in all
+/// fields implies the highest priority.
 pub(crate) fn can_say(matching: &Match, priority: u16) -> bool {
     let mut out = Vec::with_capacity(40);
     put(&mut out, matching);

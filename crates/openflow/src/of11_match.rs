@@ -1,5 +1,5 @@
-//! The matches of OpenFlow 1.1 and later: 1.1's fixed one of 88 bytes, and OXM from 1.2 on
-//! (ovs: `lib/ofp-match.c`).
+//! The matches of OpenFlow 1.1 and later: 1.1's fixed format of 88 bytes, and OXM from 1.2 on (ovs:
+//! `lib/ofp-match.c`).
 
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
@@ -27,7 +27,7 @@ const LEN: u16 = 88;
 const VLAN_ANY: u16 = 0xfffe;
 const VLAN_NONE: u16 = 0xffff;
 
-/// Reads a match, whichever of the two forms it has.
+/// Reads a match in either format.
 pub(crate) fn take(input: &mut Input<'_>) -> Result<Match, OfError> {
     if input.rest().starts_with(&STANDARD.to_be_bytes()) {
         return take_standard(input);
@@ -35,7 +35,7 @@ pub(crate) fn take(input: &mut Input<'_>) -> Result<Match, OfError> {
     take_oxm_match(input)
 }
 
-/// Writes a match in the form of the version. OpenFlow 1.1's leaves out what it can't say.
+/// Writes a match in the version's format. OpenFlow 1.1's omits what it cannot express.
 pub(crate) fn put(out: &mut Vec<u8>, matching: &Match, version: Version) {
     match version {
         Version::V11 => put_standard(out, matching),
@@ -125,8 +125,7 @@ fn take_vlan(matching: &mut Match, wildcards: u32, vid: u16, pcp: u8) -> Result<
     Ok(())
 }
 
-/// Reads ports, or the type and code of ICMP. Other protocols' are ignored (OpenFlow 1.1, section
-/// A.2.3).
+/// Reads ports, or ICMP type and code. For other protocols they are ignored (OpenFlow 1.1, section A.2.3).
 fn take_ports(matching: &mut Match, wildcards: u32, ports: (u16, u16)) -> Result<(), OfError> {
     if matching.key().eth_type() != 0x0800 {
         return Ok(());

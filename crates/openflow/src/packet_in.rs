@@ -1,4 +1,4 @@
-//! Packet-ins: each version's own, and Nicira's two.
+//! Packet-ins: each version's format, and Nicira's two.
 
 use crate::bytes::{Input, Output};
 use crate::continuation;
@@ -13,16 +13,16 @@ use flow::{Field, Match};
 /// NXT_PACKET_IN and NXT_PACKET_IN2
 pub(crate) const NXT_PACKET_IN: u32 = 17;
 pub(crate) const NXT_PACKET_IN2: u32 = 30;
-/// NXT_RESUME, which has the form of NXT_PACKET_IN2.
+/// NXT_RESUME, which has the format of NXT_PACKET_IN2.
 pub(crate) const NXT_RESUME: u32 = 28;
-/// Says that the switch keeps no copy of the packet.
+/// The packet is not buffered.
 const NO_BUFFER: u32 = u32::MAX;
 /// OFPT_PACKET_IN
 const PACKET_IN: u8 = 10;
 
 /// Reasons of packet-ins (`OFPR_*`).
 pub mod reason {
-    /// No flow matched, or a flow for misses.
+    /// No flow matched, or a table-miss flow.
     pub const NO_MATCH: u8 = 0;
     /// An action of a flow.
     pub const ACTION: u8 = 1;
@@ -34,9 +34,9 @@ pub mod reason {
     pub const GROUP: u8 = 4;
     /// An action of a packet-out.
     pub const PACKET_OUT: u8 = 5;
-    /// A flow for misses; Open vSwitch's own, which no message has.
+    /// A table-miss flow; internal to Open vSwitch, never in a message.
     pub const EXPLICIT_MISS: u8 = 6;
-    /// No flow matched; Open vSwitch's own, which no message has.
+    /// No flow matched; internal to Open vSwitch, never in a message.
     pub const IMPLICIT_MISS: u8 = 7;
 }
 
@@ -145,7 +145,7 @@ pub(crate) fn take_nicira2(input: &mut Input<'_>, version: Version) -> Result<Pa
                 value.skip(4)?;
                 packet.continuation = Some(Box::new(continuation::take(&mut value, version)?));
             }
-            // Others say what can be done without.
+            // Other properties are optional.
             _ => {}
         }
     }
@@ -153,7 +153,7 @@ pub(crate) fn take_nicira2(input: &mut Input<'_>, version: Version) -> Result<Pa
     Ok(packet)
 }
 
-/// Writes a packet-in and returns the type.
+/// Writes a packet-in. Returns the type.
 pub(crate) fn put(
     out: &mut Vec<u8>,
     version: Version,
@@ -176,8 +176,8 @@ pub(crate) fn put(
     }
 }
 
-/// A reason's number in this version: before OpenFlow 1.3 a flow for misses is a flow like others, and
-/// before 1.4 all actions are one reason (ovs: `lib/ofp-packet.c`, `encode_packet_in_reason`).
+/// Returns a reason's number in this version: before OpenFlow 1.3 a table-miss flow is an ordinary flow, and
+/// before 1.4 all actions have one reason (ovs: `lib/ofp-packet.c`, `encode_packet_in_reason`).
 fn reason_in(version: Version, reason: u8) -> u8 {
     match reason {
         reason::EXPLICIT_MISS if version < Version::V13 => reason::ACTION,

@@ -42,7 +42,7 @@ fn in_port(port: OfPort) -> Match {
     Match::any().with(Field::InPort, port.0.into())
 }
 
-/// Writes a packet-out; of the metadata, versions before 1.5 have only `in_port`.
+/// Writes a packet-out. Versions before 1.5 contain only `in_port` of the metadata.
 pub(crate) fn put(out: &mut Vec<u8>, version: Version, packet: &PacketOut) {
     out.put_u32(packet.buffer_id.unwrap_or(u32::MAX));
     let metadata = &packet.metadata;

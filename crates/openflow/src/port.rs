@@ -1,4 +1,4 @@
-//! Ports: descriptions, changes asked for, changes reported.
+//! Ports: descriptions, modifications, status messages.
 
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
@@ -7,17 +7,17 @@ use base::{MacAddr, OfPort};
 
 /// OFPPS_LINK_DOWN
 const LINK_DOWN: u32 = 1;
-/// OFPPS_LIVE of OpenFlow 1.1 and later: the port can be failed over to.
+/// OFPPS_LIVE of OpenFlow 1.1 and later: the port can be used for fast failover.
 const LIVE: u32 = 4;
 /// Configuration bits that OpenFlow 1.1 and later kept.
 const CONFIG_13: PortConfig = PortConfig::PORT_DOWN
     .union(PortConfig::NO_RECV)
     .union(PortConfig::NO_FWD)
     .union(PortConfig::NO_PACKET_IN);
-/// Bytes of a name, the last of which is zero.
+/// Bytes of a name, including a terminating zero.
 const NAME_LEN: usize = 16;
 
-/// The port of a 16-bit or 32-bit number.
+/// Reads a port number of 16 or 32 bits.
 pub(crate) fn take_port(input: &mut Input<'_>, version: Version) -> Result<OfPort, OfError> {
     if version == Version::V10 {
         return Ok(OfPort(input.u16()?));
@@ -37,7 +37,7 @@ pub(crate) fn put_port(out: &mut Vec<u8>, version: Version, port: OfPort) {
     }
 }
 
-/// OpenFlow 1.0 numbers copper and what follows lower, as it lacks the speeds above 10 Gb/s.
+/// OpenFlow 1.0 has lower bits for copper and later features, as it lacks the speeds above 10 Gb/s.
 fn features_10(features: u32) -> u32 {
     features & 0x7f | (features & 0xf800) >> 4
 }
@@ -46,7 +46,7 @@ fn features_from_10(features: u32) -> u32 {
     features & 0x7f | (features & 0xf80) << 4
 }
 
-/// The highest speed among feature bits, in kilobits a second.
+/// Returns the highest speed in feature bits, in kilobits per second.
 fn speed_kbps(features: u32) -> u32 {
     const SPEEDS: [(u32, u32); 7] = [
         (0x200, 1_000_000_000),
@@ -202,9 +202,9 @@ pub(crate) fn take_mod(input: &mut Input<'_>, version: Version) -> Result<Messag
         input.skip(2)?;
     }
     let config = PortConfig::from_bits_truncate(input.u32()?);
-    // Later versions have fewer bits; the others mean nothing there.
+    // Later versions have fewer bits; others are ignored.
     let mask = PortConfig::from_bits_truncate(input.u32()?) & known_config(version);
-    // What to advertise, which no virtual port does: a fixed field, later properties.
+    // The advertised features, which no virtual port has: a fixed field, or properties in later versions.
     if version >= Version::V14 {
         input.take(input.len())?;
     } else {

@@ -1,4 +1,4 @@
-//! Queues of ports on the wire: statistics and configuration. No queue has rates here.
+//! Encoding of queues: statistics and configuration. No queue has rates here.
 
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
@@ -10,7 +10,7 @@ use base::OfPort;
 const ALL: u32 = 0xffff_ffff;
 const NANOSECONDS: u64 = 1_000_000_000;
 
-/// Reads which queues are asked for.
+/// Reads the queues of a request.
 pub(crate) fn take_request(
     input: &mut Input<'_>,
     version: Version,
@@ -24,7 +24,7 @@ pub(crate) fn take_request(
     Ok(QueueRequest { port: if is_all { OfPort::NONE } else { port }, queue })
 }
 
-/// Writes it.
+/// Writes the queues of a request.
 pub(crate) fn put_request(out: &mut Vec<u8>, version: Version, request: &QueueRequest) {
     let v10 = version == Version::V10;
     let is_all = v10 && request.port == OfPort::NONE;
@@ -67,7 +67,7 @@ pub(crate) fn take_stats(input: &mut Input<'_>, version: Version) -> Result<Queu
 /// Writes one queue's statistics.
 pub(crate) fn put_stats(out: &mut Vec<u8>, version: Version, stats: &QueueStats) {
     if version >= Version::V14 {
-        // The length of all of it.
+        // The length of the whole entry.
         out.put_u16(48);
         out.put_zeros(6);
     }
@@ -88,7 +88,7 @@ pub(crate) fn put_stats(out: &mut Vec<u8>, version: Version, stats: &QueueStats)
     }
 }
 
-/// Reads one queue's description of OpenFlow 1.4, and passes over its rates.
+/// Reads one queue's description of OpenFlow 1.4, and ignores its rates.
 pub(crate) fn take_desc(input: &mut Input<'_>, version: Version) -> Result<QueueId, OfError> {
     let id = QueueId { port: take_port(input, version)?, queue: input.u32()? };
     let rest = usize::from(input.u16()?).checked_sub(10);
@@ -97,7 +97,7 @@ pub(crate) fn take_desc(input: &mut Input<'_>, version: Version) -> Result<Queue
     Ok(id)
 }
 
-/// Writes it.
+/// Writes one queue's description.
 pub(crate) fn put_desc(out: &mut Vec<u8>, version: Version, id: QueueId) {
     put_port(out, version, id.port);
     out.put_u32(id.queue);
@@ -115,7 +115,7 @@ pub(crate) fn take_config_request(
     Ok(Message::QueueConfigRequest { port })
 }
 
-/// Reads the answer.
+/// Reads the reply.
 pub(crate) fn take_config_reply(
     input: &mut Input<'_>,
     version: Version,
@@ -134,7 +134,7 @@ pub(crate) fn take_config_reply(
     Ok(Message::QueueConfigReply { port, queues })
 }
 
-/// Writes the request or the answer, and returns the type.
+/// Writes the request or reply. Returns the type.
 pub(crate) fn put_config(out: &mut Vec<u8>, version: Version, message: &Message) -> u8 {
     let v10 = version == Version::V10;
     match message {

@@ -1,5 +1,5 @@
-//! OFPT_REQUESTFORWARD, or the vendors' messages that stand for it before OpenFlow 1.4: a message of one
-//! controller, shown to others (ovs: `lib/ofp-monitor.c`, `ofputil_encode_requestforward`).
+//! OFPT_REQUESTFORWARD, or the vendor messages for it before OpenFlow 1.4: a controller's request, forwarded
+//! to others (ovs: `lib/ofp-monitor.c`, `ofputil_encode_requestforward`).
 
 use crate::bytes::{Input, Output};
 use crate::codec::{DecodeOptions, EncodeOptions, Header, decode, encode};
@@ -16,7 +16,7 @@ pub(crate) const REQUEST_FORWARD: u8 = 32;
 /// OFPT_VENDOR
 const VENDOR: u8 = 4;
 
-/// Reads the message within.
+/// Reads the forwarded message.
 pub(crate) fn take(input: &mut Input<'_>, version: Version) -> Result<Message, OfError> {
     let bytes = input.take(input.len())?;
     let bad = |reason: &str| OfError::new(ErrorCode::BadLen, format!("requestforward: {reason}"));
@@ -31,7 +31,7 @@ pub(crate) fn take(input: &mut Input<'_>, version: Version) -> Result<Message, O
     Ok(Message::RequestForward { xid, request: Box::new(request) })
 }
 
-/// Writes it, and gives the message's type.
+/// Writes the message. Returns the type.
 pub(crate) fn put(
     out: &mut Vec<u8>,
     version: Version,

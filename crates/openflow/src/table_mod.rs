@@ -1,5 +1,4 @@
-//! Table-mods, descriptions of tables, and tables that tell how much room they have
-//! (ovs: `lib/ofp-table.c`).
+//! Table-mods, table descriptions, and vacancy events (ovs: `lib/ofp-table.c`).
 
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
@@ -18,7 +17,7 @@ const VACANCY_EVENTS: u32 = 1 << 3;
 const EVICTION_PROPERTY: u16 = 2;
 /// OFPTMPT14_VACANCY
 const VACANCY_PROPERTY: u16 = 3;
-/// How flows are chosen to give way: OFPTMPEF14_OTHER, IMPORTANCE and LIFETIME.
+/// Criteria of eviction: OFPTMPEF14_OTHER, IMPORTANCE and LIFETIME.
 pub const EVICTION_FLAGS: u32 = 7;
 
 fn bad(code: ErrorCode, reason: impl Into<String>) -> OfError {
@@ -34,7 +33,7 @@ pub(crate) fn miss_number(miss: TableMiss) -> u32 {
     }
 }
 
-/// Reads the number that [`miss_number`] gives.
+/// Parses the number that [`miss_number`] returns.
 pub(crate) fn miss(config: u32) -> TableMiss {
     match config & 3 {
         1 => TableMiss::Continue,
@@ -43,7 +42,7 @@ pub(crate) fn miss(config: u32) -> TableMiss {
     }
 }
 
-/// The properties of a table: what flows are chosen by, and the vacancy's thresholds and value.
+/// The properties of a table: criteria of eviction, and the thresholds and value of the vacancy.
 #[derive(Default)]
 struct Properties {
     eviction_flags: Option<u32>,

@@ -1,10 +1,10 @@
-//! NXT_TLV_TABLE_MOD and its kin: which tunnel options the fields `tun_metadata0` to
-//! `tun_metadata63` stand for (ovs: `lib/ofp-match.c`, `ofputil_decode_tlv_table_mod`).
+//! NXT_TLV_TABLE_MOD and related messages: the mapping of tunnel options to the fields `tun_metadata0` to
+//! `tun_metadata63` (ovs: `lib/ofp-match.c`, `ofputil_decode_tlv_table_mod`).
 
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
 
-/// An option and its field.
+/// The mapping of an option to a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TlvMap {
     /// The option's class.
@@ -17,10 +17,10 @@ pub struct TlvMap {
     pub index: u16,
 }
 
-/// What a table-mod does.
+/// The command of a table-mod.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TlvCommand {
-    /// Adds mappings; options and fields that have one already are refused.
+    /// Adds mappings; options and fields that are mapped already are errors.
     Add,
     /// Removes the mappings of fields.
     Delete,
@@ -28,7 +28,7 @@ pub enum TlvCommand {
     Clear,
 }
 
-/// Reads the table-mod behind its subtype.
+/// Reads the table-mod after its subtype.
 pub(crate) fn take_mod(input: &mut Input<'_>) -> Result<(TlvCommand, Vec<TlvMap>), OfError> {
     let command = match input.u16()? {
         0 => TlvCommand::Add,
@@ -43,7 +43,8 @@ pub(crate) fn take_mod(input: &mut Input<'_>) -> Result<(TlvCommand, Vec<TlvMap>
     Ok((command, take_maps(input)?))
 }
 
-/// Reads the reply behind its subtype: room for options in bytes, fields, mappings.
+/// Reads the reply after its subtype. Returns the space for options in bytes, the number of fields, and the
+/// mappings.
 pub(crate) fn take_reply(input: &mut Input<'_>) -> Result<(u32, u16, Vec<TlvMap>), OfError> {
     let (space, fields) = (input.u32()?, input.u16()?);
     input.skip(10)?;
@@ -61,14 +62,14 @@ fn take_maps(input: &mut Input<'_>) -> Result<Vec<TlvMap>, OfError> {
     Ok(maps)
 }
 
-/// Writes the table-mod behind its subtype.
+/// Writes the table-mod after its subtype.
 pub(crate) fn put_mod(out: &mut Vec<u8>, command: TlvCommand, maps: &[TlvMap]) {
     out.put_u16(command as u16);
     out.put_zeros(6);
     put_maps(out, maps);
 }
 
-/// Writes the reply behind its subtype.
+/// Writes the reply after its subtype.
 pub(crate) fn put_reply(out: &mut Vec<u8>, space: u32, fields: u16, maps: &[TlvMap]) {
     out.put_u32(space);
     out.put_u16(fields);

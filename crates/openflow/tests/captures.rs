@@ -1,5 +1,5 @@
-//! Conversations between Open vSwitch 3.1's `ovs-ofctl` and `ovs-vswitchd`, as they went over the
-//! socket (`testdata/openflow/*.txt`): each message is read, and written again to the same bytes.
+//! Recorded conversations between Open vSwitch 3.1's `ovs-ofctl` and `ovs-vswitchd`
+//! (`testdata/openflow/*.txt`): each message is decoded, and encoded again to the same bytes.
 
 use openflow::message::{PacketInFormat, StatsReply};
 use openflow::{
@@ -85,7 +85,7 @@ fn captured_messages_are_read_and_written_back() {
         };
         let written = encode(line.version, xid, &message, &options);
         let back = written.first().cloned().unwrap_or_default();
-        // In OpenFlow 1.0 ovs-ofctl writes all flows of a file in Nicira's form if one needs it.
+        // In OpenFlow 1.0 ovs-ofctl writes all flows of a file in Nicira's format if one of them needs it.
         let is_flow_mod = line.version == Version::V10 && matches!(message, Message::FlowMod(_));
         let decoded = DecodeOptions { flow_mod_table_id: line.table_id };
         let same_flow =
@@ -106,7 +106,7 @@ fn captured_messages_are_read_and_written_back() {
     }
     println!("{same} of {} are the same, {refused} are refused", lines.len());
     assert!(wrong.is_empty());
-    // So that the exceptions below can't grow unseen.
+    // Bounds the number of exceptions below.
     assert!(same * 100 > lines.len() * 95 && refused * 100 < lines.len() * 3);
 }
 
@@ -119,7 +119,7 @@ fn is_refused_on_purpose(error: &OfError) -> bool {
     }
 }
 
-/// Replies in which this switch says less than Open vSwitch: groups take fewer actions, there are no
+/// Replies in which this switch reports less than Open vSwitch: groups support fewer actions, there are no
 /// meters and queues, and no port statistics by packet size.
 fn is_answered_differently(message: &Message) -> bool {
     match message {

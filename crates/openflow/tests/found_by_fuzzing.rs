@@ -1,11 +1,11 @@
-//! Messages and texts that broke a law under a fuzz target (`openflow`, `flow_syntax`).
+//! Messages and texts with which a fuzz target failed (`openflow`, `flow_syntax`).
 
 use flow::Match;
 use openflow::message::{FlowModCommand, PortConfig};
 use openflow::text::{format_actions, format_match, parse_actions, parse_flow, parse_match};
 use openflow::{DecodeOptions, EncodeOptions, Message, Version, decode, encode};
 
-/// A port-mod of one version that sets all bits.
+/// Returns a port-mod of one version that sets all bits.
 fn port_mod_of_all_bits(version: Version) -> Vec<u8> {
     let (port, later): (&[u8], usize) =
         if version == Version::V10 { (&[0, 1], 0) } else { (&[0, 0, 0, 1, 0, 0, 0, 0], 2) };
@@ -22,7 +22,7 @@ fn port_mod_of_all_bits(version: Version) -> Vec<u8> {
     bytes
 }
 
-/// NO_FLOOD of OpenFlow 1.0 was set by a bit that means nothing in later versions.
+/// A bit that is undefined in later versions set OpenFlow 1.0's NO_FLOOD.
 #[test]
 fn a_port_mod_sets_the_bits_of_its_version_alone() {
     for version in Version::ALL {
@@ -45,7 +45,7 @@ fn a_port_mod_sets_the_bits_of_its_version_alone() {
     }
 }
 
-/// TCP flags were taken without TCP, and not printed.
+/// TCP flags were accepted without TCP, and not printed.
 #[test]
 fn a_match_on_tcp_flags_needs_tcp() {
     let no_names = |_: &str| None;
@@ -59,7 +59,7 @@ fn a_match_on_tcp_flags_needs_tcp() {
     }
 }
 
-/// A port of the original direction was taken without its protocol, and not printed.
+/// A port of the original direction was accepted without its protocol, and not printed.
 #[test]
 fn a_match_on_ct_ports_needs_their_protocol() {
     let no_names = |_: &str| None;
@@ -71,7 +71,7 @@ fn a_match_on_ct_ports_needs_their_protocol() {
     assert_eq!(format_match(&parse_match(text, &no_names).unwrap(), None), text);
 }
 
-/// Addresses of connections were taken without any connection, and IPv6 ones printed as IPv4's.
+/// Connection addresses were accepted without a connection, and IPv6 ones printed as IPv4.
 #[test]
 fn a_match_on_a_connections_tuple_needs_a_connection_of_its_family() {
     let no_names = |_: &str| None;
@@ -96,7 +96,7 @@ fn a_match_on_a_connections_tuple_needs_a_connection_of_its_family() {
     }
 }
 
-/// Parts of an ICMP code were matched under the name that OpenFlow 1.0 gives it, and not printed.
+/// Parts of an ICMP code were matched under its OpenFlow 1.0 name, and not printed.
 #[test]
 fn icmp_types_and_codes_are_whole_bytes_under_every_name() {
     let no_names = |_: &str| None;
@@ -108,7 +108,7 @@ fn icmp_types_and_codes_are_whole_bytes_under_every_name() {
     assert_eq!(format_match(&found, None), "icmp,icmp_type=8,icmp_code=0");
 }
 
-/// Nothing within `clone` was printed as nothing, which was refused when it was read again.
+/// An empty `clone` was printed as an empty text, which could not be parsed.
 #[test]
 fn a_clone_that_does_nothing_drops() {
     let no_names = |_: &str| None;
@@ -118,7 +118,7 @@ fn a_clone_that_does_nothing_drops() {
     }
 }
 
-/// A load into the bits of `nw_tos` that are ECN's, which it can't set, was printed as nothing.
+/// A load into the ECN bits of `nw_tos`, which it cannot set, was printed as an empty text.
 #[test]
 fn a_load_sets_something() {
     let no_names = |_: &str| None;
@@ -128,7 +128,7 @@ fn a_load_sets_something() {
     }
 }
 
-/// An empty list was taken, and printed as what was refused when it was read again.
+/// An empty list was accepted, and printed as a text that could not be parsed.
 #[test]
 fn dec_ttl_tells_a_controller() {
     let no_names = |_: &str| None;
@@ -142,7 +142,7 @@ fn dec_ttl_tells_a_controller() {
     }
 }
 
-/// A resubmit without parentheses could go round to where it was.
+/// A resubmit without parentheses could loop to the same table.
 #[test]
 fn a_resubmit_goes_somewhere_else() {
     let no_names = |_: &str| None;
@@ -152,10 +152,10 @@ fn a_resubmit_goes_somewhere_else() {
     }
 }
 
-/// A set-async that says nothing of some kinds of messages came out as one that wants none of them.
+/// A set-async without some message types was encoded as one that disables them.
 #[test]
 fn a_set_async_leaves_unsaid_what_it_did() {
-    // NXT_SET_ASYNC_CONFIG2 with no property, and with one: packet-ins for a primary.
+    // NXT_SET_ASYNC_CONFIG2 without properties, and with one: packet-ins for a primary.
     let properties: [&[u8]; 2] = [&[], &[0, 1, 0, 8, 0, 0, 0, 7]];
     for version in [Version::V10, Version::V13] {
         for properties in properties {
@@ -171,11 +171,11 @@ fn a_set_async_leaves_unsaid_what_it_did() {
     }
 }
 
-/// The 32-bit port number was kept as bits of the 16-bit one, which it does not have.
+/// The 32-bit port number was stored as bits of the 16-bit one, which has fewer.
 #[test]
 fn a_wide_port_number_keeps_its_name() {
     let no_names = |_: &str| None;
-    // A load in OpenFlow 1.0 as in 1.3: from 1.5 on it is a set-field, which OpenFlow forbids for it.
+    // A load in OpenFlow 1.0 and 1.3: from 1.5 on it is a set-field, which OpenFlow does not permit for it.
     for (text, printed) in [
         ("push:OXM_OF_IN_PORT[]", "push:OXM_OF_IN_PORT[]"),
         ("load:0x10002->OXM_OF_IN_PORT[]", "load:0x10002->OXM_OF_IN_PORT[]"),

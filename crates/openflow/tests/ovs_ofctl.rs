@@ -1,5 +1,4 @@
-//! Messages of all kinds, as the real `ovs-ofctl` reads them. Without it the test says that it was
-//! skipped.
+//! Messages of all types, decoded by the real `ovs-ofctl`. Without it the test is skipped.
 
 mod generate;
 
@@ -8,7 +7,7 @@ use openflow::message::{PacketInFormat, StatsReply, TableDesc, TableStats, Vacan
 use openflow::{EncodeOptions, ErrorCode, Message, Place, Version, encode};
 use std::process::Command;
 
-/// What `ovs-ofctl` makes of a message; `None` where there is no `ovs-ofctl`.
+/// Returns `ovs-ofctl`'s output for a message; `None` if `ovs-ofctl` is not installed.
 fn ofp_print(bytes: &[u8]) -> Option<String> {
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let output = Command::new("ovs-ofctl").args(["ofp-print", &hex]).output().ok()?;
@@ -16,8 +15,8 @@ fn ofp_print(bytes: &[u8]) -> Option<String> {
     Some(format!("{}{errors}", String::from_utf8_lossy(&output.stdout)))
 }
 
-/// Whether `ovs-ofctl` is there; it must read the message, or refuse it for the reason for which
-/// [`openflow::check`] refuses the flow. It prints what it can't read as a hexadecimal dump.
+/// Returns whether `ovs-ofctl` is installed. It must decode the message, or reject it for the reason for
+/// which [`openflow::check`] rejects the flow. It prints undecodable messages as a hexadecimal dump.
 fn check(version: Version, message: &Message, options: &EncodeOptions) -> bool {
     for bytes in encode(version, 77, message, options) {
         let Some(text) = ofp_print(&bytes) else {
@@ -34,14 +33,14 @@ fn check(version: Version, message: &Message, options: &EncodeOptions) -> bool {
     true
 }
 
-/// The name of the error that a flow-mod, alone or in a bundle, is to be refused with.
+/// Returns the name of the error with which a flow-mod, alone or in a bundle, must be rejected.
 fn refused(version: Version, message: &Message) -> Option<&'static str> {
     let flow = match message {
         Message::FlowMod(flow) => flow,
         Message::BundleAdd { message, .. } => return refused(version, message),
         _ => return None,
     };
-    // The table goes with the flow-mod from 1.3 on only.
+    // Flow-mods contain the table only from 1.3 on.
     let table = flow.table.filter(|_| version != Version::V10);
     let place = Place { version, table, tables: 255 };
     let error = openflow::check(&flow.actions, &flow.matching, place).err()?;
@@ -57,7 +56,7 @@ fn ovs_ofctl_reads_messages_of_all_kinds() {
     for version in Version::ALL {
         for seed in 0..150 {
             let message = Generate::new(seed, version).message();
-            // A continuation is Open vSwitch's own, and these errors' data is no message.
+            // A continuation is internal to Open vSwitch, and the data of these errors is not a message.
             let opaque = match &message {
                 Message::PacketIn(packet) => packet.continuation.is_some(),
                 Message::Error { .. } => true,

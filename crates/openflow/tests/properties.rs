@@ -1,5 +1,5 @@
-//! Laws: what is written reads back the same; what is printed is read back the same; bytes from
-//! anywhere are an error or a message, never a panic.
+//! Properties: encoding and decoding, and formatting and parsing, are inverse; arbitrary bytes yield an error
+//! or a message, never a panic.
 
 mod generate;
 
@@ -59,7 +59,7 @@ proptest! {
     fn messages_read_back_as_they_were(version in versions(), seed: u64) {
         let mut generate = Generate::new(seed, version);
         let message = generate.message();
-        // The form that says all that a packet-in can hold.
+        // The format that can express every packet-in.
         round_trip(version, &message, PacketInFormat::Nxt2);
     }
 
@@ -106,7 +106,7 @@ proptest! {
         let _ = decode(version, &bytes, &DECODE);
         bytes.truncate(usize::from(cut) % bytes.len());
         prop_assert!(decode(version, &bytes, &DECODE).is_err());
-        // The same with a length that does not lie.
+        // The same with a correct length.
         if bytes.len() >= 8 {
             let len = (bytes.len() as u16).to_be_bytes();
             bytes[2..4].copy_from_slice(&len);
@@ -164,7 +164,7 @@ fn a_flow_that_fits_no_message_is_left_out_of_the_reply() {
     let mut generate = Generate::new(5, Version::V10);
     let (small, resubmit) = (generate.flow(), Action::CtClear);
     let of = |count| FlowStatsEntry { actions: vec![resubmit.clone(); count], ..small.clone() };
-    // What is left of 65,535 bytes beside the flow's other parts, in actions of 16 bytes.
+    // The room in 65,535 bytes besides the flow's other parts, in actions of 16 bytes.
     for (count, fits) in [(4000, true), (4090, false), (5000, false)] {
         for (version, nicira) in Version::ALL.map(|version| (version, version == Version::V10)) {
             let flows = vec![of(1), of(count), of(2)];
@@ -205,7 +205,7 @@ fn packet_ins_read_back_in_every_form() {
     for version in Version::ALL {
         for format in [PacketInFormat::Standard, PacketInFormat::Nxt, PacketInFormat::Nxt2] {
             round_trip(version, &Message::PacketIn(packet.clone()), format);
-            // Before 1.3 OpenFlow's own form has no cookie, and 1.0's and 1.1's no registers.
+            // Before 1.3 OpenFlow's own format has no cookie, and in 1.0 and 1.1 no registers.
             if version >= Version::V13 || format != PacketInFormat::Standard {
                 round_trip(version, &Message::PacketIn(more.clone()), format);
             }

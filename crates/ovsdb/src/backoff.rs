@@ -1,8 +1,8 @@
-//! How long to wait before connecting again.
+//! The wait before the next connection attempt.
 //!
-//! The rule is Open vSwitch's (ovs: lib/reconnect.c, `reconnect_disconnected`): the first
-//! attempt is made at once; each failure doubles the wait, from 1 s up to 8 s; a connection that
-//! carried data for longer than the last wait starts the sequence again.
+//! The rule is Open vSwitch's (ovs: lib/reconnect.c, `reconnect_disconnected`): the first attempt is
+//! immediate; each failure doubles the wait, from 1 s to 8 s; a connection that carried data for longer than
+//! the last wait resets it.
 
 use base::Instant;
 use std::time::Duration;
@@ -23,14 +23,14 @@ enum State {
 }
 
 impl Default for Backoff {
-    /// From 1 s to 8 s, as Open vSwitch does.
+    /// From 1 s to 8 s, as in Open vSwitch.
     fn default() -> Self {
         Backoff::new(Duration::from_secs(1), Duration::from_secs(8))
     }
 }
 
 impl Backoff {
-    /// A timer that waits at least `min` and at most `max`; the first attempt is due at once.
+    /// A timer that waits from `min` to `max`; the first attempt is immediate.
     pub fn new(min: Duration, max: Duration) -> Self {
         Backoff {
             min,
@@ -40,7 +40,7 @@ impl Backoff {
         }
     }
 
-    /// When to try next, or None while connected.
+    /// Returns the time of the next attempt; `None` while connected.
     pub fn next_attempt(&self) -> Option<Instant> {
         match self.state {
             State::Waiting { until } => Some(until),
@@ -48,19 +48,19 @@ impl Backoff {
         }
     }
 
-    /// The connection was made.
+    /// Records that the connection was established.
     pub fn connected(&mut self, now: Instant) {
         self.state = State::Connected { since: now, last_activity: now };
     }
 
-    /// Something arrived on the connection.
+    /// Records that data arrived.
     pub fn active(&mut self, now: Instant) {
         if let State::Connected { last_activity, .. } = &mut self.state {
             *last_activity = now;
         }
     }
 
-    /// The connection ended, or an attempt failed. Returns how long to wait.
+    /// Records that the connection ended or an attempt failed. Returns the wait.
     pub fn disconnected(&mut self, now: Instant) -> Duration {
         let lasted = match self.state {
             State::Connected { since, last_activity } => last_activity - since >= self.wait,

@@ -1,11 +1,10 @@
-//! What can be wrong with the bytes of a server.
+//! Errors in the data of a server.
 
 use uuid::Uuid;
 
-/// Why a message, a schema or a session cannot go on.
+/// An error that ends the processing of a message, a schema or a session.
 ///
-/// After an error from a [`crate::Session`] the connection is of no more use: close it and
-/// connect anew.
+/// After an error from a [`crate::Session`] the connection is unusable: close it and reconnect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,32 +14,32 @@ pub enum Error {
         /// The byte found instead.
         byte: u8,
     },
-    /// A message is longer than is read.
+    /// A message exceeds the length limit.
     #[error("a JSON message is longer than {limit_bytes} bytes, the most that is read")]
     MessageTooLong {
         /// The limit, in bytes.
         limit_bytes: usize,
     },
-    /// A message nests brackets deeper than is read.
+    /// A message nests brackets too deeply.
     #[error("a JSON message nests deeper than {limit} brackets, the most that is read")]
     MessageTooDeep {
         /// The limit, in brackets.
         limit: usize,
     },
-    /// The JSON parser refused a message.
+    /// A message is not valid JSON.
     #[error("malformed JSON: {0}")]
     Json(String),
-    /// A JSON value has not the shape that its place asks for.
+    /// A JSON value has the wrong type or structure.
     #[error("{place}: expected {expected}, found {found}")]
     Shape {
-        /// Where it stood, such as "Bridge.name" or "params of update3".
+        /// Its place, such as "Bridge.name" or "params of update3".
         place: String,
-        /// What should have been there.
+        /// What was expected.
         expected: String,
-        /// The beginning of what was there.
+        /// The beginning of the value.
         found: String,
     },
-    /// An update changes a row that the replica does not have.
+    /// An update modifies a row that the replica does not contain.
     #[error("table {table}: the server modified row {uuid}, which the replica does not have")]
     UnknownRow {
         /// The table.
@@ -48,27 +47,27 @@ pub enum Error {
         /// The row.
         uuid: Uuid,
     },
-    /// An update or monitor reply names a table or column that the schema has not.
+    /// An update or monitor reply names a table or column that is not in the schema.
     #[error("{place}: not in the schema that the server sent")]
     NotInSchema {
         /// "Table" or "Table.column".
         place: String,
     },
-    /// The server answered a request, without which the session cannot go on, with an error.
+    /// The server answered a request that the session needs with an error.
     #[error("the server refused \"{method}\": {error}")]
     Refused {
         /// The method of the request.
         method: &'static str,
-        /// The server's words.
+        /// The server's error.
         error: String,
     },
-    /// The server stopped sending updates (the database was removed or converted).
+    /// The server canceled the monitor (the database was removed or converted).
     #[error("the server cancelled the monitor of the database; connect again")]
     MonitorCanceled,
 }
 
 impl Error {
-    /// A [`Error::Shape`] that quotes the beginning of `found`.
+    /// Returns an [`Error::Shape`] that quotes the beginning of `found`.
     pub(crate) fn shape(
         place: impl Into<String>,
         expected: impl Into<String>,
@@ -77,7 +76,7 @@ impl Error {
         Error::Shape { place: place.into(), expected: expected.into(), found: quote(found) }
     }
 
-    /// The same error, where a shape gets `place` in front of its own.
+    /// Returns the same error, with `outer` before the place of a shape.
     pub(crate) fn within(self, outer: &str) -> Self {
         match self {
             Error::Shape { place, expected, found } if place.is_empty() => {
@@ -91,7 +90,7 @@ impl Error {
     }
 }
 
-/// The first 80 characters of a JSON value, so that a log line stays a line.
+/// Returns the first 80 characters of a JSON value, to keep log lines short.
 fn quote(value: &serde_json::Value) -> String {
     const QUOTED_CHARS: usize = 80;
     let text = value.to_string();

@@ -1,25 +1,25 @@
-//! Cuts a stream of bytes into single JSON messages.
+//! Splits a byte stream into JSON messages.
 //!
-//! RFC 7047 section 4 puts JSON-RPC 1.0 objects directly behind one another on the stream, with
-//! no length and no separator. The end of a message is thus where its brackets are balanced.
+//! RFC 7047 section 4 concatenates JSON-RPC 1.0 objects without length or separator, so a message ends where
+//! its brackets are balanced.
 
 use crate::Error;
 use base::limits::OVSDB_MESSAGE_BYTES;
 
-/// How deep brackets may nest. A real message nests about ten; serde_json gives up at 128, so
-/// stopping earlier gives the clearer error.
+/// Maximum nesting of brackets. Real messages nest about ten deep; serde_json stops at 128, and an earlier
+/// limit gives a clearer error.
 const MAX_DEPTH: usize = 100;
 
-/// An incremental splitter: push what arrived, take out whole messages.
+/// An incremental splitter: push received bytes, take whole messages.
 ///
-/// It looks at each byte once, however the stream was cut. After an error it stays in error,
-/// because the place where the next message begins is unknown.
+/// It looks at each byte once, however the stream is cut. Errors are permanent, because the start of the next
+/// message is unknown.
 #[derive(Debug)]
 pub struct Framer {
     buffer: Vec<u8>,
-    /// Where the first message that was not handed out begins.
+    /// Offset of the first message that was not returned yet.
     start: usize,
-    /// Where scanning goes on.
+    /// Offset at which scanning continues.
     scanned: usize,
     depth: usize,
     place: Place,
@@ -27,7 +27,7 @@ pub struct Framer {
     error: Option<Error>,
 }
 
-/// Where in the JSON grammar the scan stands.
+/// The scanner's position in the JSON grammar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Outside,
@@ -60,7 +60,7 @@ impl Framer {
         if self.error.is_some() {
             return;
         }
-        // Moving the remainder only once it is the smaller half keeps the cost linear.
+        // The remainder is moved only when it is less than half of the buffer, which keeps the cost linear.
         if self.start > self.buffer.len() / 2 {
             self.buffer.drain(..self.start);
             self.scanned -= self.start;
@@ -69,11 +69,11 @@ impl Framer {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole message, or None until more bytes come.
+    /// Returns the next whole message; `None` until more bytes arrive.
     ///
     /// # Errors
-    /// A message that does not begin with a bracket, is too long or nests too deep; every later
-    /// call gives the same error again.
+    /// A message does not begin with a bracket, is too long or nests too deeply. Every later call returns the
+    /// same error.
     pub fn next_message(&mut self) -> Result<Option<&[u8]>, Error> {
         if let Some(error) = &self.error {
             return Err(error.clone());
@@ -92,7 +92,7 @@ impl Framer {
         }
     }
 
-    /// Where the message that begins at `start` ends, if it is whole.
+    /// Returns the end of the message that begins at `start`, if it is complete.
     fn scan(&mut self) -> Result<Option<usize>, Error> {
         while let Some(&byte) = self.buffer.get(self.scanned) {
             let at = self.scanned;
@@ -128,7 +128,7 @@ impl Framer {
         Ok(None)
     }
 
-    /// Takes a byte between two messages: white space, or the beginning of the next.
+    /// Processes a byte between two messages: white space, or the beginning of the next.
     fn begin(&mut self, at: usize, byte: u8) -> Result<(), Error> {
         match byte {
             b'{' | b'[' => {

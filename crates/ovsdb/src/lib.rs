@@ -1,9 +1,8 @@
-//! OVSDB: bytes <-> types, and the client's half of the protocol.
+//! OVSDB: values and messages, and the client's side of the protocol.
 //!
-//! The protocol is RFC 7047 with the extensions of ovsdb-server(7). Nothing here opens a socket
-//! or reads a clock: a [`Session`] is handed what arrived and when, and gives back bytes to send
-//! and [`Event`]s. [`Replica`] is the copy of the database that it keeps, [`Transaction`] is how
-//! the database is changed.
+//! The protocol is RFC 7047 with the extensions of ovsdb-server(7). This crate opens no socket and reads no
+//! clock: a [`Session`] takes received bytes and the time, and returns bytes to send and [`Event`]s.
+//! [`Replica`] is its copy of the database; a [`Transaction`] changes the database.
 //!
 //! ```
 //! use base::Instant;

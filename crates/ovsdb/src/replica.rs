@@ -1,7 +1,7 @@
 //! The copy of the database in memory.
 //!
-//! A message of the server is applied whole or not at all: first every row of it is computed,
-//! then all are put in place. What changed comes back as [`Changes`].
+//! A message of the server is applied completely or not at all: all its rows are computed before the first is
+//! stored. The differences are returned as [`Changes`].
 
 use crate::schema::object;
 use crate::value::parse_uuid;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// The monitored tables of a database. Cloning is cheap enough for a snapshot: rows are shared.
+/// The monitored tables of a database. Clones share their rows, so a snapshot is cheap.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Replica {
     tables: BTreeMap<Arc<str>, Table>,
@@ -23,13 +23,13 @@ pub struct Table {
     rows: BTreeMap<Uuid, Arc<Row>>,
 }
 
-/// The monitored columns of a row. Columns that the server left out hold their default.
+/// The monitored columns of a row. Columns that the server omitted have their default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Row {
     columns: BTreeMap<Arc<str>, Datum>,
 }
 
-/// The rows that one message changed.
+/// The rows changed by one message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
     rows: Vec<Change>,
@@ -42,42 +42,42 @@ pub struct Change {
     pub table: Arc<str>,
     /// The row.
     pub uuid: Uuid,
-    /// What became of it.
+    /// The kind of change.
     pub kind: ChangeKind,
-    /// The row before; None where it was inserted.
+    /// The row before the change; `None` if it was inserted.
     pub old: Option<Arc<Row>>,
 }
 
-/// What became of a row.
+/// The kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It is new.
+    /// The row is new.
     Inserted,
-    /// It has other values.
+    /// Its values changed.
     Modified,
-    /// It is gone.
+    /// It was deleted.
     Deleted,
 }
 
-/// The two forms of updates: `<table-updates>` of RFC 7047 with whole rows, and
-/// `<table-updates2>` of ovsdb-server(7) with differences.
+/// The two formats of updates: `<table-updates>` of RFC 7047 with whole rows, and `<table-updates2>` of
+/// ovsdb-server(7) with differences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UpdateForm {
     WholeRows,
     Differences,
 }
 
-/// The columns that are monitored, table by table.
+/// The monitored columns of each table.
 pub(crate) type MonitoredColumns = BTreeMap<Arc<str>, Vec<Arc<str>>>;
 
-/// A row as it will be; None where it goes.
+/// A row's new contents; `None` deletes it.
 struct Put {
     table: Arc<str>,
     uuid: Uuid,
     row: Option<Arc<Row>>,
 }
 
-/// What the updates are read with.
+/// The context for parsing updates.
 pub(crate) struct UpdateReader<'a> {
     pub(crate) schema: &'a DatabaseSchema,
     pub(crate) monitored: &'a MonitoredColumns,
@@ -85,28 +85,28 @@ pub(crate) struct UpdateReader<'a> {
 }
 
 impl Replica {
-    /// A table, or None where no row of it was ever there.
+    /// Returns a table; `None` if it never had a row.
     pub fn table(&self, name: &str) -> Option<&Table> {
         self.tables.get(name)
     }
 
-    /// The rows of a table; none where the table is unknown.
+    /// Returns the rows of a table; empty for an unknown table.
     pub fn rows<'a>(&'a self, table: &str) -> impl Iterator<Item = (Uuid, &'a Arc<Row>)> + use<'a> {
         self.tables.get(table).into_iter().flat_map(Table::iter)
     }
 
-    /// One row.
+    /// Returns one row.
     pub fn row(&self, table: &str, uuid: Uuid) -> Option<&Arc<Row>> {
         self.tables.get(table)?.rows.get(&uuid)
     }
 
-    /// The only row of a table such as "Open_vSwitch"; None where there is none or several.
+    /// Returns the only row of a table such as "Open_vSwitch"; `None` if there are none or several.
     pub fn only_row(&self, table: &str) -> Option<(Uuid, &Arc<Row>)> {
         let mut rows = self.rows(table);
         rows.next().filter(|_| rows.next().is_none())
     }
 
-    /// Applies updates to what is here.
+    /// Applies updates.
     pub(crate) fn apply(
         &mut self,
         updates: &Value,
@@ -116,8 +116,7 @@ impl Replica {
         Ok(Changes { rows: puts.into_iter().filter_map(|put| self.put(put)).collect() })
     }
 
-    /// Takes `updates` as the whole contents. Only rows that differ from what is here, or are
-    /// not among the contents, count as changed.
+    /// Replaces the whole contents by `updates`. Only rows that differ count as changed.
     pub(crate) fn replace(
         &mut self,
         updates: &Value,
@@ -141,7 +140,7 @@ impl Replica {
         Ok(Changes { rows: all.filter_map(|put| self.put(put)).collect() })
     }
 
-    /// Puts one row in place, and says what that changed.
+    /// Stores one row. Returns the change, if any.
     fn put(&mut self, put: Put) -> Option<Change> {
         let Put { table, uuid, row } = put;
         let rows = &mut self.tables.entry(table.clone()).or_default().rows;
@@ -162,93 +161,93 @@ impl Replica {
 }
 
 impl Table {
-    /// The rows in the order of their UUIDs.
+    /// Returns the rows sorted by UUID.
     pub fn iter(&self) -> impl Iterator<Item = (Uuid, &Arc<Row>)> {
         self.rows.iter().map(|(uuid, row)| (*uuid, row))
     }
 
-    /// One row.
+    /// Returns one row.
     pub fn get(&self, uuid: Uuid) -> Option<&Arc<Row>> {
         self.rows.get(&uuid)
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the table has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 }
 
 impl Row {
-    /// A column, or None where it is not monitored or this server has it not.
+    /// Returns a column; `None` if it is not monitored or the server does not have it.
     pub fn get(&self, column: &str) -> Option<&Datum> {
         self.columns.get(column)
     }
 
-    /// The columns in the order of their names.
+    /// Returns the columns sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Datum)> {
         self.columns.iter().map(|(name, datum)| (&**name, datum))
     }
 
-    /// The string of a column; None where it is unset or of another type.
+    /// Returns the string of a column; `None` if it is unset or has another type.
     pub fn str(&self, column: &str) -> Option<&str> {
         self.get(column)?.as_str()
     }
 
-    /// The integer of a column.
+    /// Returns the integer of a column.
     pub fn opt_i64(&self, column: &str) -> Option<i64> {
         self.get(column)?.as_opt_i64()
     }
 
-    /// The truth value of a column.
+    /// Returns the boolean of a column.
     pub fn opt_bool(&self, column: &str) -> Option<bool> {
         self.get(column)?.as_opt_bool()
     }
 
-    /// The row that a column refers to.
+    /// Returns the UUID of the row that a column refers to.
     pub fn opt_uuid(&self, column: &str) -> Option<Uuid> {
         self.get(column)?.as_opt_uuid()
     }
 
-    /// The rows that a column refers to.
+    /// Returns the UUIDs of the rows that a column refers to.
     pub fn uuids(&self, column: &str) -> Vec<Uuid> {
         self.get(column).map(Datum::as_uuid_set).unwrap_or_default()
     }
 
-    /// The pairs of a map of strings, such as "other_config".
+    /// Returns the pairs of a map of strings, such as "other_config".
     pub fn string_map(&self, column: &str) -> BTreeMap<String, String> {
         self.get(column).map(Datum::as_string_map).unwrap_or_default()
     }
 
-    /// One value of a map of strings.
+    /// Returns one value of a map of strings.
     pub fn map_str(&self, column: &str, key: &str) -> Option<&str> {
         self.get(column)?.get_str(key)
     }
 }
 
 impl Changes {
-    /// Whether nothing changed.
+    /// Returns whether nothing changed.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The changed rows.
+    /// Returns the changed rows.
     pub fn iter(&self) -> std::slice::Iter<'_, Change> {
         self.rows.iter()
     }
 
-    /// The changed rows of one table.
+    /// Returns the changed rows of one table.
     pub fn in_table<'a>(&'a self, table: &'a str) -> impl Iterator<Item = &'a Change> {
         self.rows.iter().filter(move |change| &*change.table == table)
     }
 }
 
 impl UpdateReader<'_> {
-    /// Computes the rows that `updates` leads to from those of `before`.
+    /// Computes the rows that result from applying `updates` to `before`.
     fn read(&self, updates: &Value, before: &Replica) -> Result<Vec<Put>, Error> {
         let mut puts = Vec::new();
         for (name, rows) in object(updates, "table updates")? {
@@ -281,7 +280,7 @@ struct TableReader<'a> {
 }
 
 impl TableReader<'_> {
-    /// `<row-update>`: "new" is the whole row, and absent where the row goes.
+    /// `<row-update>`: "new" is the whole row; without it the row is deleted.
     fn whole(&self, update: &Map<String, Value>) -> Result<Option<Arc<Row>>, Error> {
         match update.get("new") {
             None | Some(Value::Null) => Ok(None),
@@ -289,7 +288,7 @@ impl TableReader<'_> {
         }
     }
 
-    /// `<row-update2>`: one member says what happened.
+    /// `<row-update2>`: its only member is the kind of change.
     fn changed(
         &self,
         update: &Map<String, Value>,
@@ -319,7 +318,7 @@ impl TableReader<'_> {
         }
     }
 
-    /// A row of defaults, where `json` says nothing else.
+    /// Returns a row of defaults with the values of `json`.
     fn fresh(&self, json: &Value) -> Result<Arc<Row>, Error> {
         let mut row = Row::default();
         for name in self.columns {
@@ -339,7 +338,7 @@ impl TableReader<'_> {
     ) -> Result<(), Error> {
         for (name, value) in object(json, self.name)? {
             let place = || format!("{}.{name}", self.name);
-            // The server may add `_uuid` or `_version`; both are known from elsewhere.
+            // The server may include `_uuid` or `_version`, which are not needed.
             if name.starts_with('_') {
                 continue;
             }

@@ -3,23 +3,23 @@
 use crate::Error;
 use serde_json::{Map, Value, json};
 
-/// One message of either direction.
+/// A JSON-RPC message in either direction.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
-    /// A call that wants an answer.
+    /// A call that expects an answer.
     Request {
         /// What to do.
         method: String,
-        /// With what; an array, or null (ovs: `get_server_id`).
+        /// Its parameters: an array, or null (ovs: `get_server_id`).
         params: Value,
-        /// What the answer will carry.
+        /// The id that the answer repeats.
         id: Value,
     },
-    /// A call that wants none.
+    /// A call without an answer.
     Notification {
         /// What happened.
         method: String,
-        /// The particulars; an array.
+        /// Its parameters: an array.
         params: Value,
     },
     /// The answer to a request.
@@ -32,10 +32,10 @@ pub enum Message {
 }
 
 impl Message {
-    /// Reads one message, as cut out by [`crate::Framer`].
+    /// Parses one message, as split by [`crate::Framer`].
     ///
     /// # Errors
-    /// [`Error::Json`] where it is not JSON, [`Error::Shape`] where it is not JSON-RPC.
+    /// [`Error::Json`] if it is not JSON, [`Error::Shape`] if it is not JSON-RPC.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let json: Value =
             serde_json::from_slice(bytes).map_err(|error| Error::Json(error.to_string()))?;
@@ -59,7 +59,7 @@ impl Message {
         }
     }
 
-    /// The bytes to send. There is no separator, since the receiver counts brackets.
+    /// Returns the bytes to send, without a separator, since the receiver counts brackets.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.to_json().to_string().into_bytes()
     }
@@ -88,7 +88,7 @@ impl Message {
     }
 }
 
-/// The words of an error of the server: a bare string, or an object with `error` and `details`
+/// Returns the text and details of a server's error: a bare string, or an object with `error` and `details`
 /// (RFC 7047 section 3.1, `<error>`).
 pub(crate) fn error_words(error: &Value) -> (String, String) {
     let member = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default();

@@ -1,8 +1,7 @@
 //! The schema of a database, as `get_schema` serves it (RFC 7047 section 3.2).
 //!
-//! It is parsed as far as a client needs it: which tables and columns this server has, and what
-//! type a column is, because the meaning of a difference depends on the type. Constraints on
-//! values are the server's to enforce.
+//! Only what a client needs is parsed: the tables and columns of the server, and the type of each column, on
+//! which the meaning of a difference depends. The server enforces constraints on values.
 
 use crate::{Atom, Datum, Error};
 use serde_json::{Map, Value};
@@ -31,7 +30,7 @@ pub struct TableSchema {
 /// One column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnSchema {
-    /// What it holds.
+    /// The type of its values.
     pub column_type: ColumnType,
     /// Whether its value is lost when the server restarts.
     pub ephemeral: bool,
@@ -39,7 +38,7 @@ pub struct ColumnSchema {
     pub mutable: bool,
 }
 
-/// The type of a column: how many of what.
+/// The type of a column: the number and type of its elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnType {
     /// The type of the elements of a set, or of the keys of a map.
@@ -52,16 +51,16 @@ pub struct ColumnType {
     pub max: Option<usize>,
 }
 
-/// The type of an atom, and what it refers to.
+/// The type of an atom, and the table that it refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseType {
-    /// The kind of atom.
+    /// The type of atom.
     pub kind: AtomKind,
     /// The table that a UUID refers to.
     pub ref_table: Option<String>,
 }
 
-/// The five kinds of atom.
+/// The five types of atoms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AtomKind {
     /// A signed 64-bit integer.
@@ -77,10 +76,10 @@ pub enum AtomKind {
 }
 
 impl DatabaseSchema {
-    /// Reads the result of `get_schema`.
+    /// Parses the result of `get_schema`.
     ///
     /// # Errors
-    /// [`Error::Shape`] naming the table and column that could not be read.
+    /// [`Error::Shape`] that names the invalid table and column.
     pub fn parse(json: &Value) -> Result<Self, Error> {
         let schema = object(json, "schema")?;
         let text = |member: &str| schema.get(member).and_then(Value::as_str).unwrap_or_default();
@@ -92,12 +91,12 @@ impl DatabaseSchema {
         Ok(DatabaseSchema { name: text("name").into(), version: text("version").into(), tables })
     }
 
-    /// The type of a column, or None where this server has no such table or column.
+    /// Returns the type of a column; `None` if the server does not have it.
     pub fn column_type(&self, table: &str, column: &str) -> Option<&ColumnType> {
         Some(&self.tables.get(table)?.columns.get(column)?.column_type)
     }
 
-    /// Whether this server has the table and the column.
+    /// Returns whether the server has the column.
     pub fn has_column(&self, table: &str, column: &str) -> bool {
         self.column_type(table, column).is_some()
     }
@@ -135,10 +134,10 @@ impl ColumnSchema {
 }
 
 impl ColumnType {
-    /// Reads a `<type>`: an atomic type's name, or an object with key, value, min and max.
+    /// Parses a `<type>`: the name of an atomic type, or an object with key, value, min and max.
     ///
     /// # Errors
-    /// [`Error::Shape`] with what is wrong.
+    /// [`Error::Shape`] with the invalid part.
     pub fn parse(json: &Value) -> Result<Self, Error> {
         if json.is_string() {
             return Ok(ColumnType::scalar(BaseType::parse(json)?.kind));
@@ -186,18 +185,18 @@ impl ColumnType {
         ColumnType { key, value: Some(value), min: 0, max: None }
     }
 
-    /// Whether it holds one atom or none.
+    /// Returns whether it holds at most one atom.
     pub fn is_optional(&self) -> bool {
         self.value.is_none() && self.min == 0 && self.max == Some(1)
     }
 
-    /// Whether it can hold more than one element, so that a change is sent as a difference
-    /// rather than as the new value (ovs: lib/ovsdb-types.h, `ovsdb_type_is_composite`).
+    /// Returns whether it can hold more than one element, so that a change is sent as a difference and not as
+    /// the new value (ovs: lib/ovsdb-types.h, `ovsdb_type_is_composite`).
     pub fn is_composite(&self) -> bool {
         self.max.is_none_or(|max| max > 1)
     }
 
-    /// The value of the column in a row that does not mention it (RFC 7047 section 5.2.1).
+    /// Returns the value of the column in a row that omits it (RFC 7047 section 5.2.1).
     pub fn default_datum(&self) -> Datum {
         match (self.min, &self.value) {
             (0, None) => Datum::empty_set(),
@@ -232,7 +231,7 @@ impl BaseType {
 }
 
 impl AtomKind {
-    /// Zero, false, the empty string or the zero UUID.
+    /// Returns zero, false, the empty string or the zero UUID.
     pub fn default_atom(self) -> Atom {
         match self {
             AtomKind::Integer => Atom::Integer(0),
@@ -243,7 +242,7 @@ impl AtomKind {
         }
     }
 
-    /// The name in a schema and in error messages.
+    /// Returns the name in schemas and error messages.
     pub const fn name(self) -> &'static str {
         match self {
             AtomKind::Integer => "integer",

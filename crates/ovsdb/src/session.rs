@@ -1,9 +1,9 @@
-//! The client's half of an OVSDB connection, as a state machine without socket or clock.
+//! The client's side of an OVSDB connection, as a state machine without socket or clock.
 //!
-//! After [`Session::connected`] it asks for the schema and the lock, then for the contents of the
-//! monitored tables, and keeps the [`Replica`] up to date from then on. When the connection goes
-//! it keeps the replica, and asks only for what is new after the next one
-//! (ovsdb-server(7) section 4.1.15; the order of requests is that of ovs: lib/ovsdb-cs.c).
+//! After [`Session::connected`] it requests the schema, the lock and the contents of the monitored tables,
+//! and then keeps the [`Replica`] up to date. A disconnected session keeps the replica, and requests only the
+//! changes after reconnecting (ovsdb-server(7) section 4.1.15; the order of requests is that of ovs:
+//! lib/ovsdb-cs.c).
 
 mod incoming;
 mod monitor;
@@ -40,70 +40,67 @@ pub struct Session {
     schema: Option<Arc<DatabaseSchema>>,
     monitored: MonitoredColumns,
     replica: Replica,
-    /// The last transaction that the replica has; zeros where the server does not count them.
+    /// Id of the last transaction in the replica; zeros if the server does not report it.
     last_txn: Uuid,
 }
 
-/// What a session is to do.
+/// The configuration of a session.
 #[derive(Debug, Clone)]
 pub struct SessionConfig {
     /// The name of the database, such as "Open_vSwitch".
     pub database: String,
-    /// The lock to hold, if any. Every transaction then asserts it.
+    /// The lock to acquire, if any. Every transaction then asserts it.
     pub lock: Option<String>,
-    /// The tables and columns to keep a copy of.
+    /// The tables and columns to copy.
     pub monitor: Monitor,
-    /// How long the connection may be silent before it is probed, and how long the answer may
-    /// then take; zero never probes.
+    /// Idle time after which the connection is probed, and time limit for the answer; zero disables probes.
     pub probe_interval: Duration,
 }
 
-/// The number of a transaction within its session; never used twice.
+/// The number of a transaction in its session; numbers are not reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransactionId(u64);
 
-/// What happened to a session.
+/// An event of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// The replica is complete, and transactions can be sent. `resumed` is true where the server
-    /// sent only what was new since the last connection.
+    /// The replica is complete, and transactions can be sent.
     Connected {
-        /// Whether only news were sent.
+        /// Whether the server sent only the changes since the last connection.
         resumed: bool,
     },
-    /// The connection ended after it had been made.
+    /// An established connection ended.
     Disconnected,
-    /// The configured lock is ours.
+    /// This session holds the configured lock.
     LockAcquired,
-    /// Another client has the lock; it comes to us, with `LockAcquired`, when that one goes.
+    /// Another client holds the lock; `LockAcquired` follows when it releases the lock.
     LockBusy,
-    /// The lock is no longer ours, because the connection went.
+    /// The lock was lost with the connection.
     LockLost,
-    /// The lock is no longer ours, because another client took it by force.
+    /// Another client stole the lock.
     LockStolen,
     /// The replica changed.
     Updated(Changes),
     /// A transaction ended.
     TransactionDone {
-        /// Which.
+        /// Its number.
         id: TransactionId,
-        /// How.
+        /// Its result.
         result: TransactionResult,
     },
-    /// The server is not to be understood: close the socket and call [`Session::disconnected`].
+    /// The server violated the protocol: close the socket and call [`Session::disconnected`].
     ProtocolError(Error),
-    /// The server does not answer any more: close the socket and call
-    /// [`Session::disconnected`].
+    /// The server does not answer: close the socket and call [`Session::disconnected`].
     ProbeTimeout,
 }
 
 /// Why a transaction was not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// There is no connection, or the replica is not complete yet.
+    /// The session is not connected, or the replica is not complete yet.
     #[error("not connected to the database; wait for the session to be connected")]
     NotConnected,
-    /// The configured lock is not ours.
+    /// This session does not hold the configured lock.
     #[error("another client has the lock of the database; wait until it is acquired")]
     NotLocked,
 }
@@ -114,7 +111,7 @@ enum Phase {
     AwaitSchema,
     AwaitContents,
     Monitoring,
-    /// Input makes no more sense until the next connection.
+    /// Input is ignored until the next connection.
     Failed,
 }
 
@@ -139,19 +136,19 @@ enum Probe {
     Asked { at: Instant },
 }
 
-/// The id of probes, which needs no matching: any byte shows that the server lives.
+/// The id of probes. Answers are not matched, because any byte shows that the server is alive.
 const PROBE_ID: &str = "echo";
 /// The default of [`SessionConfig::probe_interval`] (ovs: lib/reconnect.h).
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 
 impl SessionConfig {
-    /// A session without a lock that probes every 5 s.
+    /// A session without a lock, with probes every 5 s.
     pub fn new(database: &str, monitor: Monitor) -> Self {
         let database = database.to_owned();
         SessionConfig { database, lock: None, monitor, probe_interval: PROBE_INTERVAL }
     }
 
-    /// The same with a lock, such as "ovs_vswitchd".
+    /// Adds a lock, such as "ovs_vswitchd".
     #[must_use]
     pub fn with_lock(mut self, name: &str) -> Self {
         self.lock = Some(name.to_owned());
@@ -160,7 +157,7 @@ impl SessionConfig {
 }
 
 impl Session {
-    /// A session that is not connected yet.
+    /// A disconnected session.
     pub fn new(config: SessionConfig) -> Self {
         Session {
             config,
@@ -180,7 +177,7 @@ impl Session {
         }
     }
 
-    /// The socket is connected.
+    /// Starts the session on a new connection.
     pub fn connected(&mut self, now: Instant) {
         if self.phase != Phase::Disconnected {
             self.disconnected(now);
@@ -194,7 +191,7 @@ impl Session {
         self.request("get_schema", json!([self.config.database]), Pending::Schema);
     }
 
-    /// The socket is closed, or an attempt to connect failed. Transactions under way end with
+    /// Ends the connection, or records a failed attempt. Pending transactions end with
     /// [`TransactionError::Disconnected`].
     pub fn disconnected(&mut self, now: Instant) {
         self.backoff.disconnected(now);
@@ -214,7 +211,7 @@ impl Session {
         }
     }
 
-    /// Bytes arrived.
+    /// Processes received bytes.
     pub fn receive(&mut self, now: Instant, bytes: &[u8]) {
         if matches!(self.phase, Phase::Disconnected | Phase::Failed) {
             return;
@@ -223,7 +220,7 @@ impl Session {
         self.probe = Probe::Heard { at: now };
         self.framer.push(bytes);
         if let Err(error) = self.process() {
-            // What the replica lacks is not known, so that the next connection starts afresh.
+            // It is unknown what the replica lacks, so the next connection requests the whole contents.
             self.last_txn = Uuid::nil();
             self.phase = Phase::Failed;
             self.output.clear();
@@ -231,8 +228,8 @@ impl Session {
         }
     }
 
-    /// Time passed. Call it at [`Session::next_timeout`], after handing over what the socket
-    /// holds, so that a late caller does not mistake its own delay for the server's.
+    /// Runs timers. Call it at [`Session::next_timeout`], after passing on all received bytes, so that a
+    /// delay of the caller does not count as the server's.
     pub fn tick(&mut self, now: Instant) {
         let Some(due) = self.probe_due() else { return };
         if now < due {
@@ -256,57 +253,57 @@ impl Session {
         }
     }
 
-    /// When to call [`Session::tick`] while connected, or when to connect while not.
+    /// Returns when to call [`Session::tick`] while connected, or when to connect otherwise.
     pub fn next_timeout(&self) -> Option<Instant> {
         self.connect_at().or_else(|| self.probe_due())
     }
 
-    /// When to try to connect; None while connected.
+    /// Returns the time of the next connection attempt; `None` while connected.
     pub fn connect_at(&self) -> Option<Instant> {
         self.backoff.next_attempt()
     }
 
-    /// Takes the bytes to write to the socket.
+    /// Takes the bytes to send.
     #[must_use]
     pub fn take_output(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.output)
     }
 
-    /// Takes the next event. Take them all after each call that hands something in.
+    /// Takes the next event. Call it until `None` after each call that passes something in.
     pub fn next_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// The copy of the database. It outlives the connection.
+    /// Returns the copy of the database, which is kept while disconnected.
     pub const fn replica(&self) -> &Replica {
         &self.replica
     }
 
-    /// The schema of the server, once known.
+    /// Returns the server's schema, once known.
     pub fn schema(&self) -> Option<&DatabaseSchema> {
         self.schema.as_deref()
     }
 
-    /// Whether the configured lock is ours.
+    /// Returns whether this session holds the configured lock.
     pub fn has_lock(&self) -> bool {
         self.lock == Lock::Ours
     }
 
-    /// Whether the replica follows the server now.
+    /// Returns whether the replica is up to date.
     pub fn is_monitoring(&self) -> bool {
         self.phase == Phase::Monitoring
     }
 
-    /// Changes how long the connection may be silent; zero never probes.
+    /// Sets the probe interval; zero disables probes.
     pub fn set_probe_interval(&mut self, interval: Duration) {
         self.config.probe_interval = interval;
     }
 
-    /// Sends a transaction; an [`Event::TransactionDone`] with the same id will follow. Columns
-    /// that the server lacks are left out, and the configured lock is asserted.
+    /// Sends a transaction. An [`Event::TransactionDone`] with the same id follows. Columns that the server
+    /// does not have are omitted, and the configured lock is asserted.
     ///
     /// # Errors
-    /// Nothing was sent, because the session is not connected or has not the lock.
+    /// Nothing was sent, because the session is not connected or does not hold the lock.
     pub fn transact(&mut self, mut transaction: Transaction) -> Result<TransactionId, SendError> {
         let (Phase::Monitoring, Some(schema)) = (self.phase, &self.schema) else {
             return Err(SendError::NotConnected);

@@ -1,4 +1,4 @@
-//! Building a transaction, and reading what became of it (RFC 7047 sections 4.1.3 and 5.2).
+//! Building a transaction, and parsing its reply (RFC 7047 sections 4.1.3 and 5.2).
 
 use crate::rpc::error_words;
 use crate::{Atom, DatabaseSchema, Datum};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// Operations that take effect together or not at all.
+/// Operations that are applied together or not at all.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Transaction {
     lock: Option<String>,
@@ -27,7 +27,7 @@ enum Operation {
     Comment(String),
 }
 
-/// Which rows an operation is about: `column function value`.
+/// A condition that selects rows: `column function value`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
     column: String,
@@ -35,7 +35,7 @@ pub struct Condition {
     value: Datum,
 }
 
-/// How a condition compares.
+/// The comparison of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Function {
     /// `<`
@@ -56,7 +56,7 @@ pub enum Function {
     Excludes,
 }
 
-/// How a mutation changes a column.
+/// The operation by which a mutation changes a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutator {
     /// `+=` on numbers.
@@ -71,14 +71,14 @@ pub enum Mutator {
     Remainder,
     /// Puts elements into a set, or pairs with new keys into a map.
     Insert,
-    /// Takes elements out of a set, or pairs out of a map; a set of keys removes those keys.
+    /// Removes elements from a set, or pairs from a map; a set of keys removes those keys.
     Delete,
 }
 
-/// What became of a transaction.
+/// The outcome of a transaction.
 pub type TransactionResult = Result<TransactionReply, TransactionError>;
 
-/// The results of the operations of a transaction that was committed.
+/// The results of a committed transaction's operations.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TransactionReply {
     /// One for each operation, in their order.
@@ -91,7 +91,7 @@ pub struct TransactionReply {
 pub enum OperationResult {
     /// A row was inserted, with this UUID.
     Inserted(Uuid),
-    /// So many rows were updated, mutated or deleted.
+    /// The number of rows that were updated, mutated or deleted.
     Count(u64),
     /// The rows of a select, as JSON.
     Rows(Vec<Value>),
@@ -99,35 +99,35 @@ pub enum OperationResult {
     Done,
 }
 
-/// Why a transaction had no effect, or why that is not known.
+/// Why a transaction failed, or why its outcome is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransactionError {
     /// An operation failed, or committing did.
     #[error("{}: {error}: {details}", operation_name(*operation))]
     Failed {
-        /// The operation, counted from 0; None where the commit failed as a whole.
+        /// Index of the operation; `None` if the commit failed.
         operation: Option<usize>,
-        /// The server's word, such as "constraint violation" (RFC 7047 section 3.1).
+        /// The server's error, such as "constraint violation" (RFC 7047 section 3.1).
         error: String,
-        /// What it adds; may be empty.
+        /// Details; may be empty.
         details: String,
     },
-    /// The lock that the transaction asserts belongs to another client.
+    /// Another client holds the lock that the transaction asserts.
     #[error("the lock that the transaction asserts is not ours any more")]
     NotOwner,
-    /// The server refused the request as a whole.
+    /// The server refused the whole request.
     #[error("the server refused the transaction: {error}: {details}")]
     Refused {
-        /// The server's word.
+        /// The server's error.
         error: String,
-        /// What it adds; may be empty.
+        /// Details; may be empty.
         details: String,
     },
-    /// The connection went before the reply came: it may have been committed or not.
+    /// The connection ended before the reply: the transaction may have been committed or not.
     #[error("the connection was lost before the reply came; the outcome is unknown")]
     Disconnected,
-    /// The reply could not be understood.
+    /// The reply is malformed.
     #[error("the reply to the transaction is malformed: {0}")]
     Malformed(String),
 }
@@ -136,7 +136,7 @@ fn operation_name(operation: Option<usize>) -> String {
     operation.map_or("commit failed".into(), |index| format!("operation {index} failed"))
 }
 
-/// What has to be remembered of a transaction in order to read its reply.
+/// What is needed to parse a transaction's reply.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Expected {
     asserts: bool,
@@ -166,19 +166,19 @@ impl Transaction {
         Self::default()
     }
 
-    /// Whether there is nothing to do.
+    /// Returns whether there are no operations.
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
 
-    /// Lets the transaction fail unless this client has the lock `name`.
+    /// Makes the transaction fail unless this client holds the lock `name`.
     pub fn assert_lock(&mut self, name: &str) -> &mut Self {
         self.lock = Some(name.to_owned());
         self
     }
 
-    /// Inserts a row. `name` is what other operations call it, by the returned atom; it has to
-    /// be an `<id>`: letters, digits and underscores, no digit first.
+    /// Inserts a row. Other operations refer to it by the returned atom. `name` must be an `<id>`: letters,
+    /// digits and underscores, not starting with a digit.
     pub fn insert(&mut self, table: &str, name: &str, row: Values) -> Atom {
         let insert = Operation::Insert { table: table.into(), name: Some(name.into()), row };
         self.operations.push(insert);
@@ -219,15 +219,14 @@ impl Transaction {
         self.push(Operation::Delete { table: table.into(), of })
     }
 
-    /// Reads columns of all rows that meet every condition; no columns are all columns.
+    /// Selects columns of all rows that meet every condition; no columns means all.
     pub fn select(&mut self, table: &str, of: Vec<Condition>, columns: &[&str]) -> &mut Self {
         let columns = columns.iter().map(|name| (*name).to_owned()).collect();
         self.push(Operation::Select { table: table.into(), of, columns })
     }
 
-    /// Waits up to `timeout_ms` until the columns of a row have these values, or with
-    /// `until_equal` false until they have not. Zero fails at once, which makes it a check that
-    /// the row is still as the writer believes.
+    /// Waits up to `timeout_ms` until the columns of a row have these values, or with `until_equal` false
+    /// until they differ. Zero fails at once, which verifies that the row is unchanged.
     pub fn wait(
         &mut self,
         table: &str,
@@ -240,12 +239,12 @@ impl Transaction {
         self.push(Operation::Wait { table: table.into(), of, until_equal, row, timeout_ms })
     }
 
-    /// Leaves a comment in the log of the database.
+    /// Adds a comment to the database's log.
     pub fn comment(&mut self, text: &str) -> &mut Self {
         self.push(Operation::Comment(text.to_owned()))
     }
 
-    /// Drops columns that this server has not, as a newer or older schema may.
+    /// Removes columns that the server does not have, as with a newer or older schema.
     pub fn retain_known(&mut self, schema: &DatabaseSchema) {
         for operation in &mut self.operations {
             match operation {
@@ -262,7 +261,7 @@ impl Transaction {
         }
     }
 
-    /// The params of a `transact` request: the database, then the operations.
+    /// Returns the parameters of a `transact` request: the database, then the operations.
     pub fn to_params(&self, database: &str) -> Value {
         let assert = self.lock.iter().map(|lock| json!({"op": "assert", "lock": lock}));
         let operations = self.operations.iter().map(Operation::to_json);
@@ -292,7 +291,7 @@ impl Transaction {
 }
 
 impl TransactionReply {
-    /// The UUID of the row that was inserted under `name`.
+    /// Returns the UUID of the row inserted under `name`.
     pub fn uuid_of(&self, name: &str) -> Option<Uuid> {
         match self.results.get(*self.names.get(name)?)? {
             OperationResult::Inserted(uuid) => Some(*uuid),
@@ -381,9 +380,10 @@ impl Mutator {
 }
 
 impl Expected {
-    /// Reads the response to the transaction.
+    /// Parses the response to the transaction.
     ///
-    /// The array has one result an operation, null from the first failed one on, and one more
+    /// The array has one result per operation, null from the first failed one on, and an additional element
+    /// if only the commit failed (RFC 7047 section 4.1.3).
     /// element where only the commit failed (RFC 7047 section 4.1.3).
     pub(crate) fn read(self, response: Result<Value, Value>) -> TransactionResult {
         let results = response.map_err(|error| {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use uuid::Uuid;
 
-/// One indivisible value.
+/// An atomic value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Atom {
     /// A signed 64-bit integer.
@@ -19,15 +19,15 @@ pub enum Atom {
     String(String),
     /// The UUID of a row.
     Uuid(Uuid),
-    /// A row that the same transaction inserts; never in what a server sends.
+    /// A row that the same transaction inserts; never sent by a server.
     NamedUuid(String),
 }
 
-/// A finite floating-point number, which JSON can carry and which has an order.
+/// A finite floating-point number, which JSON can represent and which has a total order.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Real(f64);
 
-/// What a column of a row holds. A scalar is a set of exactly one atom.
+/// The value of a column. A scalar is a set of exactly one atom.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Datum {
     /// A scalar, an optional value or a set.
@@ -36,13 +36,13 @@ pub enum Datum {
     Map(AtomMap),
 }
 
-/// Atoms in order, each once.
+/// A set of atoms.
 ///
-/// A sorted vector, because nearly all sets of the database hold none or one.
+/// A sorted vector, because nearly all sets in the database have at most one element.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AtomSet(Vec<Atom>);
 
-/// Pairs in the order of their keys, each key once.
+/// A map, as pairs sorted by key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AtomMap(Vec<(Atom, Atom)>);
 
@@ -50,13 +50,13 @@ impl Real {
     /// Zero.
     pub const ZERO: Real = Real(0.0);
 
-    /// The number, or None for infinities and "not a number". Minus zero becomes zero, since
-    /// OVSDB counts the two as one value.
+    /// Returns the number; `None` for infinities and NaN. Negative zero becomes zero, because OVSDB considers
+    /// them equal.
     pub fn new(number: f64) -> Option<Self> {
         number.is_finite().then_some(Real(number + 0.0))
     }
 
-    /// The number.
+    /// Returns the number.
     pub const fn get(self) -> f64 {
         self.0
     }
@@ -77,10 +77,10 @@ impl Ord for Real {
 }
 
 impl Atom {
-    /// Reads an atom, whose kind is guessed from the JSON: a number with a fraction is real.
+    /// Parses an atom. Its type is inferred from the JSON: a number with a fraction is real.
     ///
     /// # Errors
-    /// [`Error::Shape`] where it is not an `<atom>`.
+    /// [`Error::Shape`] if it is not an `<atom>`.
     pub fn parse(json: &Value) -> Result<Self, Error> {
         match json {
             Value::String(text) => Ok(Atom::String(text.clone())),
@@ -102,10 +102,10 @@ impl Atom {
         }
     }
 
-    /// Reads an atom that has to be of `kind`, as a server sends it.
+    /// Parses an atom of type `kind`, as a server sends it.
     ///
     /// # Errors
-    /// [`Error::Shape`] where it is of another kind.
+    /// [`Error::Shape`] if it has another type.
     pub fn parse_as(json: &Value, kind: AtomKind) -> Result<Self, Error> {
         let atom = match kind {
             AtomKind::Integer => integer(json).map(Atom::Integer),
@@ -120,7 +120,7 @@ impl Atom {
         atom.ok_or_else(|| Error::shape("", format!("{} {}", article(kind), kind.name()), json))
     }
 
-    /// The JSON form.
+    /// Returns the JSON form.
     pub fn to_json(&self) -> Value {
         match self {
             Atom::Integer(number) => json!(number),
@@ -132,7 +132,7 @@ impl Atom {
         }
     }
 
-    /// The string, where it is one.
+    /// Returns the string, if it is one.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Atom::String(text) => Some(text),
@@ -140,7 +140,7 @@ impl Atom {
         }
     }
 
-    /// The integer, where it is one.
+    /// Returns the integer, if it is one.
     pub const fn as_i64(&self) -> Option<i64> {
         match self {
             Atom::Integer(number) => Some(*number),
@@ -148,7 +148,7 @@ impl Atom {
         }
     }
 
-    /// The number, where it is real or an integer.
+    /// Returns the number, if it is real or an integer.
     pub const fn as_f64(&self) -> Option<f64> {
         match self {
             Atom::Real(number) => Some(number.get()),
@@ -157,7 +157,7 @@ impl Atom {
         }
     }
 
-    /// The truth value, where it is one.
+    /// Returns the boolean, if it is one.
     pub const fn as_bool(&self) -> Option<bool> {
         match self {
             Atom::Boolean(flag) => Some(*flag),
@@ -165,7 +165,7 @@ impl Atom {
         }
     }
 
-    /// The UUID, where it is one.
+    /// Returns the UUID, if it is one.
     pub const fn as_uuid(&self) -> Option<Uuid> {
         match self {
             Atom::Uuid(uuid) => Some(*uuid),
@@ -175,12 +175,12 @@ impl Atom {
 }
 
 impl Datum {
-    /// The set without elements.
+    /// The empty set.
     pub const fn empty_set() -> Self {
         Datum::Set(AtomSet(Vec::new()))
     }
 
-    /// The map without pairs.
+    /// The empty map.
     pub const fn empty_map() -> Self {
         Datum::Map(AtomMap(Vec::new()))
     }
@@ -190,15 +190,15 @@ impl Datum {
         Datum::Set(atoms.into_iter().map(Into::into).collect())
     }
 
-    /// The map of `pairs`; the last of two equal keys counts.
+    /// The map of `pairs`; of two equal keys the last is used.
     pub fn map<K: Into<Atom>, V: Into<Atom>>(pairs: impl IntoIterator<Item = (K, V)>) -> Self {
         Datum::Map(pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect())
     }
 
-    /// Reads a value without knowing its column's type; named UUIDs are allowed.
+    /// Parses a value of unknown column type; named UUIDs are allowed.
     ///
     /// # Errors
-    /// [`Error::Shape`] where it is not a `<value>`.
+    /// [`Error::Shape`] if it is not a `<value>`.
     pub fn parse(json: &Value) -> Result<Self, Error> {
         match collection(json)? {
             Collection::Set(atoms) => {
@@ -215,11 +215,11 @@ impl Datum {
         }
     }
 
-    /// Reads a value of a column of type `column`, as a server sends it. How many elements it
-    /// has is not checked, so that a difference can be read as well.
+    /// Parses a value of a column of type `column`, as a server sends it. The number of elements is not
+    /// checked, so differences can be parsed too.
     ///
     /// # Errors
-    /// [`Error::Shape`] where an atom is of another kind, or a set stands for a map.
+    /// [`Error::Shape`] if an atom has another type, or a set is in the place of a map.
     pub fn parse_as(json: &Value, column: &ColumnType) -> Result<Self, Error> {
         let key_kind = column.key.kind;
         match (collection(json)?, &column.value) {
@@ -239,7 +239,7 @@ impl Datum {
         }
     }
 
-    /// The JSON form; a set of one is written as its atom.
+    /// Returns the JSON form; a set of one element is written as its atom.
     pub fn to_json(&self) -> Value {
         match self {
             Datum::Set(AtomSet(atoms)) => match atoms.as_slice() {
@@ -256,12 +256,12 @@ impl Datum {
         }
     }
 
-    /// The value after a difference, as `update2` and `update3` send it for a modified column
+    /// Returns the value after a difference, as `update2` and `update3` send it for a modified column
     /// (ovsdb-server(7) section 4.1.14).
     ///
-    /// A column that holds at most one element is replaced. In a set, the elements of the
-    /// difference change sides. In a map, a pair of the difference that is there already goes;
-    /// any other pair is put in.
+    /// A column of at most one element is replaced. In a set, elements of the difference that are present are
+    /// removed, others are added. In a map, a pair of the difference that is present is removed, any other
+    /// pair is inserted.
     #[must_use]
     pub fn apply_diff(&self, diff: &Datum, column: &ColumnType) -> Datum {
         if !column.is_composite() {
@@ -285,7 +285,7 @@ impl Datum {
         }
     }
 
-    /// How many atoms or pairs it holds.
+    /// Returns the number of atoms or pairs.
     pub fn len(&self) -> usize {
         match self {
             Datum::Set(AtomSet(atoms)) => atoms.len(),
@@ -293,12 +293,12 @@ impl Datum {
         }
     }
 
-    /// Whether it holds nothing.
+    /// Returns whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The atom of a scalar, or of an optional value that is there.
+    /// Returns the atom of a scalar, or of an optional value that is set.
     pub fn as_atom(&self) -> Option<&Atom> {
         match self {
             Datum::Set(AtomSet(atoms)) => match atoms.as_slice() {
@@ -309,33 +309,33 @@ impl Datum {
         }
     }
 
-    /// The string of a scalar; None where there is none or it is of another kind. The other
-    /// scalar getters are alike.
+    /// Returns the string of a scalar; `None` if it is unset or has another type. The other scalar getters
+    /// are alike.
     pub fn as_str(&self) -> Option<&str> {
         self.as_atom().and_then(Atom::as_str)
     }
 
-    /// The integer of a scalar or an optional value.
+    /// Returns the integer of a scalar or an optional value.
     pub fn as_opt_i64(&self) -> Option<i64> {
         self.as_atom().and_then(Atom::as_i64)
     }
 
-    /// The real number of a scalar or an optional value.
+    /// Returns the real number of a scalar or an optional value.
     pub fn as_opt_f64(&self) -> Option<f64> {
         self.as_atom().and_then(Atom::as_f64)
     }
 
-    /// The truth value of a scalar or an optional value.
+    /// Returns the boolean of a scalar or an optional value.
     pub fn as_opt_bool(&self) -> Option<bool> {
         self.as_atom().and_then(Atom::as_bool)
     }
 
-    /// The UUID of a scalar or an optional value.
+    /// Returns the UUID of a scalar or an optional value.
     pub fn as_opt_uuid(&self) -> Option<Uuid> {
         self.as_atom().and_then(Atom::as_uuid)
     }
 
-    /// The atoms of a set; nothing for a map.
+    /// Returns the atoms of a set; empty for a map.
     pub fn atoms(&self) -> impl Iterator<Item = &Atom> {
         match self {
             Datum::Set(AtomSet(atoms)) => atoms.iter(),
@@ -343,7 +343,7 @@ impl Datum {
         }
     }
 
-    /// The pairs of a map; nothing for a set.
+    /// Returns the pairs of a map; empty for a set.
     pub fn pairs(&self) -> impl Iterator<Item = (&Atom, &Atom)> {
         let pairs = match self {
             Datum::Set(_) => [].iter(),
@@ -352,22 +352,22 @@ impl Datum {
         pairs.map(|(key, value)| (key, value))
     }
 
-    /// The strings of a set, in order.
+    /// Returns the strings of a set, in order.
     pub fn as_str_set(&self) -> Vec<&str> {
         self.atoms().filter_map(Atom::as_str).collect()
     }
 
-    /// The integers of a set, in order.
+    /// Returns the integers of a set, in order.
     pub fn as_i64_set(&self) -> Vec<i64> {
         self.atoms().filter_map(Atom::as_i64).collect()
     }
 
-    /// The UUIDs of a set, in order.
+    /// Returns the UUIDs of a set, in order.
     pub fn as_uuid_set(&self) -> Vec<Uuid> {
         self.atoms().filter_map(Atom::as_uuid).collect()
     }
 
-    /// The pairs of strings of a map.
+    /// Returns the pairs of a map of strings.
     pub fn as_string_map(&self) -> BTreeMap<String, String> {
         let owned = |(key, value): (&Atom, &Atom)| {
             Some((key.as_str()?.to_owned(), value.as_str()?.to_owned()))
@@ -375,24 +375,24 @@ impl Datum {
         self.pairs().filter_map(owned).collect()
     }
 
-    /// The rows that a map refers to by integer keys, such as `QoS.queues`.
+    /// Returns the rows that a map with integer keys refers to, such as `QoS.queues`.
     pub fn as_uuid_map(&self) -> BTreeMap<i64, Uuid> {
         self.pairs().filter_map(|(key, value)| Some((key.as_i64()?, value.as_uuid()?))).collect()
     }
 
-    /// The string that a map of strings has for `key`.
+    /// Returns the string for `key` in a map of strings.
     pub fn get_str(&self, key: &str) -> Option<&str> {
         self.pairs().find(|(k, _)| k.as_str() == Some(key)).and_then(|(_, value)| value.as_str())
     }
 }
 
 impl AtomSet {
-    /// The atoms in order.
+    /// Returns the atoms in order.
     pub fn iter(&self) -> impl Iterator<Item = &Atom> {
         self.0.iter()
     }
 
-    /// Whether `atom` is one of them.
+    /// Returns whether the set contains `atom`.
     pub fn contains(&self, atom: &Atom) -> bool {
         self.0.binary_search(atom).is_ok()
     }
@@ -415,12 +415,12 @@ impl FromIterator<Atom> for AtomSet {
 }
 
 impl AtomMap {
-    /// The pairs in the order of their keys.
+    /// Returns the pairs sorted by key.
     pub fn iter(&self) -> impl Iterator<Item = (&Atom, &Atom)> {
         self.0.iter().map(|(key, value)| (key, value))
     }
 
-    /// The value for `key`.
+    /// Returns the value for `key`.
     pub fn get(&self, key: &Atom) -> Option<&Atom> {
         let at = self.0.binary_search_by(|(k, _)| k.cmp(key)).ok()?;
         self.0.get(at).map(|(_, value)| value)
@@ -481,7 +481,7 @@ impl From<BTreeMap<String, String>> for Datum {
 }
 
 impl fmt::Display for Datum {
-    /// The JSON form.
+    /// Writes the JSON form.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.to_json().fmt(f)
     }
@@ -492,7 +492,7 @@ enum Collection<'a> {
     Map(&'a [Value]),
 }
 
-/// Takes the tag off a set or a map; anything else is a set of one.
+/// Returns the elements of a tagged set or map; any other value is a set of one.
 fn collection(json: &Value) -> Result<Collection<'_>, Error> {
     match json.as_array().map(Vec::as_slice) {
         Some([Value::String(tag), Value::Array(elements)]) if tag == "set" => {
@@ -515,9 +515,9 @@ fn pair(json: &Value) -> Result<(&Value, &Value), Error> {
     }
 }
 
-/// An integer, also where it is written as 5.0 (ovs: lib/json.c normalises such numbers).
+/// Returns an integer, also if it is written as 5.0 (ovs: lib/json.c normalises such numbers).
 fn integer(json: &Value) -> Option<i64> {
-    // 2^63 is exact as a float, while i64::MAX is not; hence the half-open range.
+    // 2^63 is exact as a float, but i64::MAX is not; hence the half-open range.
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     json.as_i64().or_else(|| {
         let number = json.as_f64()?;
@@ -530,7 +530,7 @@ fn real(json: &Value) -> Option<Atom> {
     json.as_f64().and_then(Real::new).map(Atom::Real)
 }
 
-/// A UUID in its hyphenated form only: the crate would take others that OVSDB does not.
+/// Parses a UUID in hyphenated form only: the crate accepts others that OVSDB does not.
 pub(crate) fn parse_uuid(text: &str) -> Option<Uuid> {
     (text.len() == 36).then(|| Uuid::try_parse(text).ok()).flatten()
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 
-/// A temporary directory that goes with the test.
+/// A temporary directory that is removed with the test.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -59,7 +59,7 @@ impl Drop for Server {
     }
 }
 
-/// The session with a socket and a clock, which the crate itself has not.
+/// The session with its socket and clock.
 struct Client {
     session: Session,
     stream: Option<UnixStream>,
@@ -94,7 +94,7 @@ impl Client {
         self.session.disconnected(self.now());
     }
 
-    /// Runs until `wanted` accepts an event, which is returned. Errors end the test.
+    /// Runs until `wanted` accepts an event, and returns that event. Errors end the test.
     fn run_until(&mut self, what: &str, wanted: impl Fn(&Session, &Event) -> bool) -> Event {
         let deadline = self.now() + Duration::from_secs(20);
         let mut buffer = [0u8; 3000];
@@ -141,7 +141,7 @@ impl Client {
     }
 }
 
-/// The path of a program, or None after saying why the test is skipped.
+/// Returns the path of a program, or `None` after printing why the test is skipped.
 fn find(program: &str) -> Option<String> {
     let path = std::env::var("PATH").unwrap_or_default();
     let found = ["/usr/sbin", "/usr/bin"]
@@ -203,7 +203,7 @@ fn a_session_lives_through_a_restart_of_the_server() {
     assert!(client.session.has_lock(), "asked for before the contents");
     assert!(client.session.replica().only_row("Open_vSwitch").is_none(), "an empty database");
 
-    // Our own transaction is seen before its reply.
+    // The session's own transaction updates the replica before its reply arrives.
     let mut transaction = Transaction::new();
     let root = Values::from([
         ("next_cfg".to_owned(), Datum::from(0)),
@@ -218,7 +218,7 @@ fn a_session_lives_through_a_restart_of_the_server() {
     assert_eq!(row.map_str("external_ids", "system-id"), Some("a \"quoted\" name"));
     assert_eq!(row.opt_i64("next_cfg"), Some(0), "left out by the server as the default");
 
-    // Another client's changes come as insertions and as differences of sets and maps.
+    // Another client's changes arrive as insertions and as differences of sets and maps.
     let db = format!("--db=unix:{}", socket.display());
     run(&vsctl, &[&db, "--no-wait", "add-br", "br0", "--", "add-br", "br1"]);
     client.run_until("two bridges", |s, _| has_bridge(s, "br0") && has_bridge(s, "br1"));
@@ -246,7 +246,7 @@ fn a_session_lives_through_a_restart_of_the_server() {
     refusals_are_reported(&mut client, root);
     a_second_session_waits_for_the_lock(&mut client, &socket);
 
-    // A restart loses nothing, and reports only what really changed.
+    // A restart of the server loses nothing; only real changes are reported.
     drop(running);
     client.run_until("the end of the connection", |_, event| *event == Event::Disconnected);
     client.session.transact(Transaction::new()).expect_err("not connected");
@@ -308,8 +308,8 @@ fn a_clustered_server_sends_only_what_is_new() {
     client.connect(&socket);
     client.run_until("the contents", is_connected);
     let db = format!("--db=unix:{}", socket.display());
-    // The server forgets transactions that together hold more than the database does (ovs:
-    // ovsdb/transaction.c), so that the first one, which fills it, must not be the last we saw.
+    // The server forgets transactions that together are larger than the database (ovs: ovsdb/transaction.c),
+    // so the first one, which fills it, must not be the last that the session saw.
     run(&vsctl, &[&db, "--no-wait", "init", "--", "add-br", "br0", "--", "add-br", "br1"]);
     run(&vsctl, &[&db, "--no-wait", "add-br", "br2", "--", "add-br", "br3"]);
     run(&vsctl, &[&db, "--no-wait", "set", "Bridge", "br0", "other_config:b=1"]);

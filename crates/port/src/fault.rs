@@ -1,30 +1,30 @@
-//! A bad network on purpose: queues that lose, duplicate, reorder and corrupt packets.
+//! A simulated bad network: queues that lose, duplicate, reorder and corrupt packets.
 //!
-//! Everything is drawn from one seed, so that a run that failed can be run again.
+//! All faults are drawn from one seed, so that a failed run can be repeated.
 
 use crate::queue::{PortError, RxQueue, TxCounters, TxQueue};
 use packet::{Batch, Packet, Pool};
 use std::os::fd::RawFd;
 
-/// How often each fault happens, in packets of a million.
+/// Probability of each fault, in parts per million of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FaultRates {
-    /// Packets that vanish.
+    /// Packets that are lost.
     pub lose_ppm: u32,
-    /// Packets that arrive twice.
+    /// Packets that are duplicated.
     pub duplicate_ppm: u32,
-    /// Packets that are held back until after the next one.
+    /// Packets that are held until after the next one.
     pub reorder_ppm: u32,
-    /// Packets in which one bit flips.
+    /// Packets in which one bit is flipped.
     pub corrupt_ppm: u32,
 }
 
-/// What was done to the packets so far.
+/// Counters of faults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FaultCounts {
-    /// Packets that vanished.
+    /// Packets that were lost.
     pub lost: u64,
-    /// Packets that arrived twice.
+    /// Packets that were duplicated.
     pub duplicated: u64,
     /// Packets that were held back.
     pub reordered: u64,
@@ -32,18 +32,18 @@ pub struct FaultCounts {
     pub corrupted: u64,
 }
 
-/// Random numbers from a seed (xorshift64*, Vigna 2016); the same on every machine.
+/// Pseudorandom numbers from a seed (xorshift64*, Vigna 2016), the same on every machine.
 #[derive(Clone, Debug)]
 pub struct Prng(u64);
 
 impl Prng {
-    /// Starts the sequence that belongs to `seed`.
+    /// A generator with this seed.
     pub fn new(seed: u64) -> Self {
-        // The state must never be zero; the multiplication spreads small seeds.
+        // The state must not be zero; the multiplication spreads small seeds.
         Prng(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -51,7 +51,7 @@ impl Prng {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// A number below `limit`; 0 where `limit` is 0.
+    /// Returns a number below `limit`; 0 if `limit` is 0.
     pub fn below(&mut self, limit: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(limit)) >> 64) as u64
     }
@@ -73,7 +73,7 @@ impl<Q: RxQueue> FaultyRx<Q> {
         FaultyRx { queue, faults: Faults::new(rates, prng) }
     }
 
-    /// What was done to the packets so far.
+    /// Returns the counters of faults.
     pub fn counts(&self) -> FaultCounts {
         self.faults.counts
     }
@@ -84,7 +84,7 @@ impl<Q: RxQueue> RxQueue for FaultyRx<Q> {
         let mut fresh = Batch::new();
         self.queue.receive(pool, &mut fresh)?;
         if fresh.is_empty() {
-            // A packet held back must not wait for ever for one to overtake it.
+            // A packet held back must not wait forever for a later one.
             self.faults.release();
         }
         for packet in fresh {
@@ -96,13 +96,12 @@ impl<Q: RxQueue> RxQueue for FaultyRx<Q> {
     }
 
     fn wake_fd(&self) -> Option<RawFd> {
-        // Packets may wait here while the queue behind has none, so this one can only be polled.
+        // Packets may wait here while the inner queue is empty, so this queue must be polled.
         None
     }
 }
 
-/// A transmit queue in front of a bad network. Packets that the faults lose count as sent, as on
-/// a real one.
+/// A transmit queue in front of a bad network. Lost packets count as sent, as on a real network.
 pub struct FaultyTx<Q> {
     queue: Q,
     faults: Faults,
@@ -114,12 +113,12 @@ impl<Q: TxQueue> FaultyTx<Q> {
         FaultyTx { queue, faults: Faults::new(rates, prng) }
     }
 
-    /// What was done to the packets so far.
+    /// Returns the counters of faults.
     pub fn counts(&self) -> FaultCounts {
         self.faults.counts
     }
 
-    /// Sends the packet that was held back, if there is one.
+    /// Sends the packet that is held back, if there is one.
     pub fn flush(&mut self, pool: &mut Pool) -> TxCounters {
         self.faults.release();
         self.send_ready(pool)
@@ -145,13 +144,13 @@ impl<Q: TxQueue> TxQueue for FaultyTx<Q> {
             self.faults.apply(packet, pool);
         }
         let behind = self.send_ready(pool);
-        // What the caller handed over and the queue behind did not refuse counts as sent.
+        // Packets that the inner queue did not refuse count as sent.
         let refused = behind.dropped + behind.errors;
         TxCounters { packets: packets.saturating_sub(refused), bytes, ..behind }
     }
 }
 
-/// What the two queues share.
+/// The common part of the two queues.
 struct Faults {
     rates: FaultRates,
     prng: Prng,
@@ -204,7 +203,7 @@ mod tests {
 
     const ALL: u32 = 1_000_000;
 
-    /// The first bytes of what arrives of `count` numbered packets.
+    /// Sends `count` numbered packets. Returns the first byte of each packet that arrives, and the counters.
     fn through_tx(rates: FaultRates, seed: u64, count: u8) -> (Vec<u8>, FaultCounts) {
         let (near, far) = MemoryPort::pair(1000);
         let mut pool = Pool::new(8);

@@ -1,10 +1,9 @@
-//! What a port of the switch is: queues that batches of packets come out of and go into.
+//! Ports of the switch: queues from which workers receive batches of packets, and into which they send.
 //!
-//! The datapath never sees a port; the worker loop in the program receives from an [`RxQueue`],
-//! lets the datapath decide, and sends through a [`TxQueue`]. Drivers live in crates of their own
-//! (`port-linux`); here are the traits, the ports that need no device at all (in memory, from and
-//! to pcap files, with faults on purpose), and in software what a driver may lack: checksums and
-//! segmentation ([`offload`]).
+//! The datapath never sees a port: a worker's loop receives from an [`RxQueue`], lets the datapath decide,
+//! and sends through a [`TxQueue`]. Drivers are in separate crates (`port-linux`); this crate has the traits,
+//! the ports without a device (in memory, pcap files, simulated faults), and software for what a driver
+//! lacks: checksums and segmentation ([`offload`]).
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! A cable with no device at either end: two ports joined by bounded queues in memory.
+//! A cable without devices: two ports joined by bounded queues in memory.
 
 use crate::queue::{PortError, RxQueue, TxCounters, TxQueue};
 use packet::{Batch, Packet, Pool};
@@ -6,10 +6,10 @@ use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// One end of a cable. What it sends, the other end receives, offload and all.
+/// One end of a cable. The other end receives what it sends, with its offload.
 ///
-/// A test holds one end and calls [`MemoryPort::push`] and [`MemoryPort::pop`]; the switch gets
-/// the other end's [`MemoryPort::rx`] and [`MemoryPort::tx`].
+/// A test holds one end and calls [`MemoryPort::push`] and [`MemoryPort::pop`]; the switch uses the other
+/// end's [`MemoryPort::rx`] and [`MemoryPort::tx`].
 #[derive(Clone, Debug)]
 pub struct MemoryPort {
     incoming: Cable,
@@ -17,14 +17,14 @@ pub struct MemoryPort {
 }
 
 impl MemoryPort {
-    /// The two ends of a cable that holds up to `depth` packets in each direction.
+    /// Returns the two ends of a cable that holds up to `depth` packets in each direction.
     pub fn pair(depth: usize) -> (MemoryPort, MemoryPort) {
         let (there, back) = (Cable::new(depth), Cable::new(depth));
         let far = MemoryPort { incoming: there.clone(), outgoing: back.clone() };
         (MemoryPort { incoming: back, outgoing: there }, far)
     }
 
-    /// Sends one packet to the other end; gives it back where the cable is full.
+    /// Sends one packet to the other end. Returns it if the cable is full.
     pub fn push(&self, packet: Packet) -> Result<(), Packet> {
         self.outgoing.put(packet)
     }
@@ -34,12 +34,12 @@ impl MemoryPort {
         self.incoming.lock().pop_front()
     }
 
-    /// A receive queue of this end. All of an end's receive queues share its packets.
+    /// Returns a receive queue of this end. All receive queues of an end share its packets.
     pub fn rx(&self) -> MemoryRx {
         MemoryRx { incoming: self.incoming.clone() }
     }
 
-    /// A transmit queue of this end.
+    /// Returns a transmit queue of this end.
     pub fn tx(&self) -> MemoryTx {
         MemoryTx { outgoing: self.outgoing.clone() }
     }
@@ -73,7 +73,7 @@ pub struct MemoryTx {
 impl TxQueue for MemoryTx {
     fn send(&mut self, pool: &mut Pool, batch: &mut Batch) -> TxCounters {
         let mut counters = TxCounters::default();
-        // Once for the whole batch: the other end takes the same lock.
+        // Locked once per batch, because the other end takes the same lock.
         let mut waiting = self.outgoing.lock();
         let room = self.outgoing.depth.saturating_sub(waiting.len()).min(batch.len());
         for packet in batch.drain(..room) {
@@ -102,7 +102,7 @@ impl Cable {
         Cable { packets: Arc::new(Mutex::new(VecDeque::with_capacity(depth))), depth }
     }
 
-    /// The queue is whole after every statement, so a thread that died holding it did no harm.
+    /// The queue is consistent after every statement, so a poisoned lock may be used.
     fn lock(&self) -> MutexGuard<'_, VecDeque<Packet>> {
         self.packets.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -134,7 +134,7 @@ mod tests {
         rx.receive(&mut pool, &mut batch).unwrap();
         assert_eq!(batch.len(), 32);
         assert_eq!(batch[31].data()[0], 31);
-        // A batch that is full already takes nothing more.
+        // A full batch takes no further packets.
         rx.receive(&mut pool, &mut batch).unwrap();
         assert_eq!(batch.len(), 32);
 

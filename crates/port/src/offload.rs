@@ -1,7 +1,7 @@
-//! In software what a device would do: finishing checksums and cutting large frames.
+//! Software offloads: completing checksums and segmenting large frames.
 //!
-//! Used for ports that cannot carry [`packet::Offload`] (pcap files), and for packets that leave
-//! the switch by another way than a port, such as to a controller.
+//! Used for ports that cannot carry [`packet::Offload`] (pcap files), and for packets that leave the switch
+//! otherwise than through a port, such as to a controller.
 
 mod partial;
 
@@ -17,12 +17,12 @@ const TCP_CWR: u8 = 0x80;
 /// Where the checksum field lies in a UDP header (RFC 768).
 const UDP_CHECKSUM: u16 = 6;
 
-/// Computes a transport checksum that was left [`Checksum::Partial`]; any other state stays.
+/// Completes a transport checksum that is [`Checksum::Partial`]; other states are unchanged.
 ///
-/// The field already holds the pseudo header's sum, so the sum from `start` to the end of the
-/// frame is all that is missing. A start or offset outside the frame, which only a lying peer
-/// can cause, leaves the packet [`Checksum::Unverified`]. A packet that is also to be segmented
-/// gets the checksum of the large frame; call [`segment`] instead where segments are wanted.
+/// The field already contains the pseudo header's sum, so only the sum from `start` to the end of the frame
+/// is missing. A start or offset outside the frame, which only an invalid peer sends, makes the packet
+/// [`Checksum::Unverified`]. A packet with `gso` gets the checksum of the large frame; use [`segment`] for
+/// the checksums of segments.
 pub fn complete_checksum(packet: &mut Packet) {
     let Checksum::Partial { start, offset } = packet.offload.checksum else { return };
     packet.offload.checksum = Checksum::Unverified;
@@ -35,9 +35,9 @@ pub fn complete_checksum(packet: &mut Packet) {
     }
 }
 
-/// Makes of one packet, whatever its offload, packets that any wire can carry: finishes the
-/// checksum in place, or cuts a large frame and hands its buffer back to `pool`. Returns false,
-/// with nothing put out, where the packet's headers do not allow the cut it asks for.
+/// Turns a packet with any offload into packets that any wire can carry: completes the checksum in place, or
+/// segments a large frame and returns its buffer to `pool`. Returns false, without any output, if the
+/// packet's headers do not permit segmentation.
 #[must_use]
 pub fn finish(mut packet: Packet, pool: &mut Pool, mut out: impl FnMut(Packet)) -> bool {
     if packet.offload.gso.is_none() {
@@ -50,12 +50,12 @@ pub fn finish(mut packet: Packet, pool: &mut Pool, mut out: impl FnMut(Packet)) 
     cut
 }
 
-/// Cuts a packet by its [`packet::Gso`] into segments with checksums done, as the kernel does
-/// (Linux: `net/ipv4/tcp_offload.c`, `net/ipv4/udp_offload.c`): IPv4 ids count up, sequence
-/// numbers advance, FIN and PSH stand only on the last segment and CWR only on the first.
+/// Segments a packet according to its [`packet::Gso`], with complete checksums, as the kernel does (Linux:
+/// `net/ipv4/tcp_offload.c`, `net/ipv4/udp_offload.c`): IPv4 ids and sequence numbers advance, FIN and PSH
+/// are set only in the last segment and CWR only in the first.
 ///
-/// A packet without `gso` comes out as one copy with its checksum done. Returns false, with
-/// nothing put out, where the packet's headers do not allow the cut it asks for.
+/// A packet without `gso` yields one copy with a complete checksum. Returns false, without any output, if the
+/// packet's headers do not permit segmentation.
 #[must_use]
 pub fn segment(packet: &Packet, pool: &mut Pool, mut out: impl FnMut(Packet)) -> bool {
     let Some(gso) = packet.offload.gso else {
@@ -69,8 +69,8 @@ pub fn segment(packet: &Packet, pool: &mut Pool, mut out: impl FnMut(Packet)) ->
     if !layout.carries(gso.kind) || gso.segment_bytes == 0 {
         return false;
     }
-    // The kernel's own header length is a hint (it counts what happened to lie in its linear
-    // buffer), so what the transport header says is what counts.
+    // The kernel's header length is a hint (it depends on the linear part of its buffer), so the transport
+    // header decides.
     let Some(header_bytes) = layout.header_bytes(frame, gso.kind) else { return false };
     let Some((header, payload)) = frame.split_at_checked(header_bytes) else { return false };
     let pieces = payload.len().div_ceil(usize::from(gso.segment_bytes)).max(1);
@@ -94,9 +94,9 @@ pub fn segment(packet: &Packet, pool: &mut Pool, mut out: impl FnMut(Packet)) ->
     true
 }
 
-/// How many bytes of headers each segment of a large frame repeats: all up to the end of the TCP
-/// or UDP header. `transport` is where that header starts if it is known already (the start of a
-/// partial checksum). `None` where the frame is too short or is not what `kind` says.
+/// Returns the number of header bytes that each segment of a large frame repeats: up to the end of the TCP or
+/// UDP header. `transport` is the offset of that header if known (the start of a partial checksum). Returns
+/// `None` if the frame is too short or does not match `kind`.
 pub fn gso_header_bytes(frame: &[u8], kind: GsoKind, transport: Option<usize>) -> Option<u16> {
     let end = match transport {
         Some(start) => transport_end(frame, kind, start)?,
@@ -108,17 +108,17 @@ pub fn gso_header_bytes(frame: &[u8], kind: GsoKind, transport: Option<usize>) -
     (end <= frame.len()).then(|| u16::try_from(end).ok())?
 }
 
-/// Which segment of a large frame one is.
+/// The position of a segment in a large frame.
 #[derive(Clone, Copy)]
 struct Place {
     index: usize,
-    /// Where its payload starts in the whole frame's payload, in bytes.
+    /// Offset of its payload in the whole payload, in bytes.
     from: u32,
     first: bool,
     last: bool,
 }
 
-/// Where the headers that matter to segmentation stand in a frame.
+/// Offsets of the headers that segmentation changes.
 struct Layout {
     network: usize,
     transport: usize,
@@ -129,7 +129,7 @@ struct Layout {
 impl Layout {
     fn of(frame: &[u8]) -> Option<Layout> {
         let mut ethertype_at = 12;
-        // At most four tags: more are not traffic but an attack on the loop.
+        // At most four tags, to bound the loop.
         for _ in 0..=4 {
             let network = ethertype_at + 2;
             match get_u16(frame, ethertype_at)? {
@@ -156,8 +156,8 @@ impl Layout {
     fn of_ipv6(frame: &[u8], network: usize) -> Option<Layout> {
         let mut protocol = *frame.get(network + 6)?;
         let mut transport = network + 40;
-        // Hop-by-hop, routing and destination options, each given in units of 8 bytes beyond the
-        // first (RFC 8200 section 4); a fragment header excludes segmentation.
+        // Hop-by-hop, routing and destination options; lengths are in units of 8 bytes beyond the first (RFC
+        // 8200 section 4). A fragment header excludes segmentation.
         for _ in 0..8 {
             if !matches!(
                 protocol,
@@ -183,7 +183,7 @@ impl Layout {
         transport_end(frame, kind, self.transport)
     }
 
-    /// Writes lengths, ids, sequence number, flags and checksums into one segment.
+    /// Writes lengths, ids, sequence number, flags and checksums of one segment.
     fn finish_segment(&self, area: &mut [u8], kind: GsoKind, place: Place) -> Option<()> {
         if self.ipv6 {
             let payload = u16::try_from(area.len().checked_sub(self.network + 40)?).ok()?;
@@ -236,7 +236,7 @@ impl Layout {
     }
 }
 
-/// Where the transport header that starts at `start` ends.
+/// Returns the end of the transport header that starts at `start`.
 fn transport_end(frame: &[u8], kind: GsoKind, start: usize) -> Option<usize> {
     match kind {
         GsoKind::TcpV4 | GsoKind::TcpV6 => {

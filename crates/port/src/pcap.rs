@@ -1,5 +1,4 @@
-//! Classic pcap files (draft-ietf-opsawg-pcap): played as a receive queue, recorded by a
-//! transmit queue.
+//! Classic pcap files (draft-ietf-opsawg-pcap): played by a receive queue, recorded by a transmit queue.
 
 use crate::offload;
 use crate::queue::{PortError, RxQueue, TxCounters, TxQueue};
@@ -18,10 +17,10 @@ const MAGIC_MICROS: u32 = 0xa1b2_c3d4;
 const MAGIC_NANOS: u32 = 0xa1b2_3c4d;
 const MAGIC_PCAPNG: u32 = 0x0a0d_0d0a;
 const LINKTYPE_ETHERNET: u32 = 1;
-/// The longest pcap file.
+/// Maximum size of a pcap file.
 const CAPTURE_BYTES: u64 = 4 << 30;
 
-/// A pcap file's Ethernet frames, read and checked whole, so that nothing can go wrong later.
+/// The Ethernet frames of a pcap file, read and checked completely, so that playing cannot fail.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Capture {
     bytes: Vec<u8>,
@@ -29,8 +28,8 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Reads a file: micro- or nanosecond times, either byte order, Ethernet frames only. Its
-    /// size in memory is the file's.
+    /// Reads a file: micro- or nanosecond times, either byte order, Ethernet only. It uses as much memory as
+    /// the file has bytes.
     pub fn open(path: &Path) -> Result<Capture, PortError> {
         let device = path.display().to_string();
         let failed = |source| PortError::System {
@@ -42,7 +41,7 @@ impl Capture {
         let file = File::open(path).map_err(failed)?;
         let mut bytes = Vec::new();
         (&file).take(FILE_HEADER_BYTES as u64).read_to_end(&mut bytes).map_err(failed)?;
-        // A device gives bytes for ever, but none that begin like this.
+        // A device may be endless, but does not begin with this magic number.
         if bytes.len() == FILE_HEADER_BYTES {
             ByteOrder::of(&bytes).map_err(invalid)?;
         }
@@ -53,7 +52,7 @@ impl Capture {
         Capture::parse(bytes).map_err(invalid)
     }
 
-    /// Takes a file's contents; the error says at which record what is wrong.
+    /// Parses a file's contents. The error names the invalid record.
     pub fn parse(bytes: Vec<u8>) -> Result<Capture, String> {
         let header = bytes.get(..FILE_HEADER_BYTES).ok_or_else(|| {
             format!("not a pcap file: {} bytes, the file header alone has 24", bytes.len())
@@ -96,30 +95,30 @@ impl Capture {
         Ok(Capture { bytes, frames })
     }
 
-    /// How many frames there are.
+    /// Returns the number of frames.
     pub fn len(&self) -> usize {
         self.frames.len()
     }
 
-    /// Whether there are no frames.
+    /// Returns whether there are no frames.
     pub fn is_empty(&self) -> bool {
         self.frames.is_empty()
     }
 
-    /// The frames from one on.
+    /// Returns the frames from index `first` on.
     fn frames_from(&self, first: usize) -> impl Iterator<Item = &[u8]> {
         let frames = self.frames.get(first..).unwrap_or_default().iter();
         frames.map(|(_, range)| self.bytes.get(range.clone()).unwrap_or_default())
     }
 
-    /// A frame and its time since the Unix epoch, counted from 0.
+    /// Returns the frame at `index` and its time since the Unix epoch.
     pub fn frame(&self, index: usize) -> Option<(Duration, &[u8])> {
         let (time, range) = self.frames.get(index)?;
         Some((*time, self.bytes.get(range.clone())?))
     }
 }
 
-/// What the first four bytes tell of the others.
+/// The byte order and time unit given by the magic number.
 struct ByteOrder {
     big: bool,
     nanos: bool,
@@ -140,7 +139,7 @@ impl ByteOrder {
         Err("not a pcap file: the magic number is unknown".into())
     }
 
-    /// Zero where the bytes are not there; callers have checked that they are.
+    /// Returns 0 if the bytes are missing; callers check the length first.
     fn u32(&self, bytes: &[u8], at: usize) -> u32 {
         let mut octets = [0; 4];
         if let Some(source) = bytes.get(at..at + 4) {
@@ -150,39 +149,39 @@ impl ByteOrder {
     }
 }
 
-/// Whether a file is played again when it ends.
+/// How often a file is played.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Play {
-    /// Once; after that nothing ever waits.
+    /// Once.
     Once,
-    /// So many times.
+    /// This many times.
     Rounds(u64),
-    /// From the start again, for ever.
+    /// Endlessly.
     Loop,
 }
 
-/// A receive queue in which a file's frames wait, all at once: times in the file are ignored.
+/// A receive queue of a file's frames, all available at once: times in the file are ignored.
 #[derive(Debug)]
 pub struct PcapRx {
     capture: Capture,
     play: Play,
     next: usize,
-    /// Rounds that are over.
+    /// Completed rounds.
     rounds: u64,
 }
 
 impl PcapRx {
-    /// Reads the file and gets ready to play it.
+    /// Reads the file and prepares to play it.
     pub fn open(path: &Path, play: Play) -> Result<PcapRx, PortError> {
         Ok(PcapRx::new(Capture::open(path)?, play))
     }
 
-    /// Plays what was read before.
+    /// Plays a capture.
     pub fn new(capture: Capture, play: Play) -> PcapRx {
         PcapRx { capture, play, next: 0, rounds: 0 }
     }
 
-    /// Whether the last frame was received and none will follow.
+    /// Returns whether the last frame was received.
     pub fn is_over(&self) -> bool {
         let is_last_round = match self.play {
             Play::Once => true,
@@ -193,8 +192,8 @@ impl PcapRx {
         is_nothing || (is_last_round && self.next >= self.capture.len())
     }
 
-    /// Which round is played, counted from 0, and when its next frame was captured, as time
-    /// since the first; `None` once it is over.
+    /// Returns the current round (from 0) and the capture time of its next frame, relative to the first
+    /// frame; `None` after the last round.
     pub fn next_frame(&self) -> Option<(u64, Duration)> {
         if self.is_over() {
             return None;
@@ -207,7 +206,7 @@ impl PcapRx {
         Some((round, at.saturating_sub(first)))
     }
 
-    /// Receives one frame into the batch, which has room.
+    /// Receives one frame into the batch, which is not full.
     pub(crate) fn receive_one(&mut self, pool: &mut Pool, batch: &mut Batch) {
         if self.is_over() {
             return;
@@ -251,18 +250,18 @@ impl RxQueue for PcapRx {
     }
 }
 
-/// A transmit queue that records what is sent, checksums done and large frames cut.
+/// A transmit queue that records packets, with complete checksums and large frames segmented.
 pub struct PcapTx<W: Write + Send> {
     file: BufWriter<W>,
     clock: Box<dyn FnMut() -> Duration + Send>,
 }
 
 impl PcapTx<File> {
-    /// Creates the file, or empties a pcap file or an empty one; the database names it, and must not
-    /// make the switch overwrite any other. `clock` gives the time since the Unix epoch.
+    /// Creates the file, or truncates an existing one that is a pcap file or empty: the name comes from the
+    /// database, and no other file may be overwritten. `clock` returns the time since the Unix epoch.
     ///
     /// # Errors
-    /// Another kind of file is there, or the system refuses.
+    /// The file has another format, or cannot be written.
     pub fn create(
         path: &Path,
         clock: impl FnMut() -> Duration + Send + 'static,
@@ -277,7 +276,7 @@ impl PcapTx<File> {
     }
 }
 
-/// Opens a file for writing from its beginning, if there is none or one that packets were recorded in.
+/// Opens a file for writing from its beginning. An existing file must be empty or a pcap file.
 fn replace(path: &Path) -> io::Result<File> {
     let mut file =
         File::options().read(true).write(true).create(true).truncate(false).open(path)?;
@@ -301,8 +300,8 @@ fn replace(path: &Path) -> io::Result<File> {
 }
 
 impl<W: Write + Send> PcapTx<W> {
-    /// Records into `file`, with nanosecond times from `clock`, which gives the time since the
-    /// Unix epoch. Every batch is flushed, so that others can read along.
+    /// Records into `file`, with nanosecond times from `clock`, which returns the time since the Unix epoch.
+    /// Every batch is flushed, so that other programs can follow.
     pub fn new(file: W, clock: impl FnMut() -> Duration + Send + 'static) -> io::Result<PcapTx<W>> {
         let mut file = BufWriter::with_capacity(1 << 17, file);
         let mut header = [0; FILE_HEADER_BYTES];
@@ -316,26 +315,26 @@ impl<W: Write + Send> PcapTx<W> {
         Ok(PcapTx { file, clock: Box::new(clock) })
     }
 
-    /// Goes on recording in a file that has the format's header.
+    /// Continues recording in a file that has its header.
     pub fn more(file: W, clock: impl FnMut() -> Duration + Send + 'static) -> PcapTx<W> {
         PcapTx { file: BufWriter::with_capacity(1 << 17, file), clock: Box::new(clock) }
     }
 
-    /// Writes one frame with the present time, for others to read at once.
+    /// Writes one frame with the current time and flushes it.
     ///
     /// # Errors
-    /// The file takes no more.
+    /// The file cannot be written.
     pub fn record_now(&mut self, frame: &[u8]) -> io::Result<()> {
         let now = (self.clock)();
         self.record(now, frame)?;
         self.file.flush()
     }
 
-    /// Writes one frame that needs nothing more done to it.
+    /// Writes one frame that needs no offload.
     pub fn record(&mut self, time: Duration, frame: &[u8]) -> io::Result<()> {
         let mut header = [0; RECORD_HEADER_BYTES];
         let len = frame.len() as u32;
-        // The format's seconds have 32 bits (until 2106).
+        // Seconds have 32 bits in this format (until 2106).
         header[..4].copy_from_slice(&(time.as_secs() as u32).to_le_bytes());
         header[4..8].copy_from_slice(&time.subsec_nanos().to_le_bytes());
         header[8..12].copy_from_slice(&len.to_le_bytes());
@@ -365,7 +364,7 @@ impl<W: Write + Send> TxQueue for PcapTx<W> {
             }
             pool.give(packet);
         }
-        // A full disk shows at the next record, which is then counted.
+        // A failure (a full disk) recurs at the next record, where it is counted.
         let _ = self.file.flush();
         counters
     }
@@ -376,7 +375,7 @@ mod tests {
     use super::*;
     use packet::{Checksum, Packet};
 
-    /// A file as another tool would write it.
+    /// A file as another program would write it.
     fn file(big: bool, magic: u32, records: &[(u32, u32, &[u8])]) -> Vec<u8> {
         let word = |v: u32| if big { v.to_be_bytes() } else { v.to_le_bytes() };
         let half = |v: u16| if big { v.to_be_bytes() } else { v.to_le_bytes() };
@@ -430,7 +429,7 @@ mod tests {
         }
         let missing = PcapRx::open(Path::new("/nonexistent/x.pcap"), Play::Once).unwrap_err();
         assert!(missing.to_string().starts_with("/nonexistent/x.pcap: could not read"));
-        // Cut anywhere, a file is an error or has fewer records; never a panic.
+        // A truncated file is an error or has fewer records; parsing never panics.
         for len in 0..good.len() {
             if let Ok(capture) = Capture::parse(good[..len].to_vec()) {
                 assert!(capture.len() < 2);

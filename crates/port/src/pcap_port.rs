@@ -1,7 +1,7 @@
-//! A port without a device: plays one pcap file, records another.
+//! A port without a device that plays one pcap file and records another.
 //!
-//! With it anyone can measure the datapath, or look at what it does with a capture, without a
-//! driver, a device or a privilege. The file that is played lies in memory as a whole.
+//! It allows measuring the datapath, or examining its treatment of a capture, without a driver, device or
+//! privilege. The played file is kept in memory.
 
 use crate::offload;
 use crate::pcap::{Capture, PcapRx, PcapTx, Play};
@@ -15,33 +15,33 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Time since some moment in the past, for pacing and for the recorded frames' times.
+/// Time since a fixed moment, for pacing and for the times of recorded frames.
 pub type Clock = fn() -> Duration;
 
-/// What a port plays and records, as `options` of its interface say it.
+/// A port's configuration from its interface's `options`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PcapOptions {
     /// The file to play (`rx_pcap`).
     pub played: Option<PathBuf>,
     /// How often (`infinite_rx`, `rx_rounds`).
     pub play: Play,
-    /// How fast (`rx_pace`).
+    /// At which speed (`rx_pace`).
     pub pace: Pace,
-    /// The file to record into (`tx_pcap`); what is sent is counted and forgotten without one.
+    /// The file to record into (`tx_pcap`); without one, packets are only counted.
     pub recorded: Option<PathBuf>,
 }
 
-/// How fast a file is played.
+/// The speed of playing a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Pace {
-    /// As fast as frames are taken.
+    /// As fast as frames are received.
     #[default]
     Full,
-    /// At the times at which the frames were captured; rounds follow one another at once.
+    /// At the frames' capture times; rounds follow each other immediately.
     Recorded,
 }
 
-/// What went through a port.
+/// The counters of a port.
 #[derive(Debug, Default)]
 pub struct PcapCounters {
     rx_packets: AtomicU64,
@@ -58,11 +58,11 @@ pub struct PcapCounts {
     pub rx_packets: u64,
     /// Bytes played.
     pub rx_bytes: u64,
-    /// Packets recorded, or forgotten where there is no file.
+    /// Packets recorded, or dropped if there is no file.
     pub tx_packets: u64,
     /// Their bytes.
     pub tx_bytes: u64,
-    /// Packets that could not be written, or not be cut into frames.
+    /// Packets that could not be written or segmented.
     pub tx_errors: u64,
 }
 
@@ -80,10 +80,10 @@ impl PcapOptions {
     /// The names of the options.
     pub const NAMES: [&str; 5] = ["rx_pcap", "infinite_rx", "rx_rounds", "rx_pace", "tx_pcap"];
 
-    /// Reads an interface's `options`.
+    /// Parses an interface's `options`.
     ///
     /// # Errors
-    /// What is wrong with which option, and what may stand there.
+    /// The invalid option, with its valid values.
     pub fn parse(options: &BTreeMap<String, String>) -> Result<Self, String> {
         if let Some(name) = options.keys().find(|name| !Self::NAMES.contains(&name.as_str())) {
             return Err(format!("options:{name} is unknown; there are {}", Self::NAMES.join(", ")));
@@ -124,8 +124,8 @@ fn wrong(name: &str, text: &str, expected: &str) -> String {
 }
 
 impl PcapPort {
-    /// Reads the file to be played, and creates or empties the one to be recorded. `clock` gives
-    /// the time since the Unix epoch.
+    /// Reads the file to play, and creates or truncates the one to record. `clock` returns the time since the
+    /// Unix epoch.
     pub fn open(options: PcapOptions, clock: Clock) -> Result<PcapPort, PortError> {
         let capture = match &options.played {
             Some(path) => Capture::open(path)?,
@@ -138,7 +138,7 @@ impl PcapPort {
         Ok(PcapPort { capture, options, record, counters: Arc::default(), clock })
     }
 
-    /// The receive queue, at the start of the file. A second one would play it once more.
+    /// Returns a receive queue at the start of the file. Each one plays the whole file.
     pub fn rx(&self) -> PcapPortRx {
         PcapPortRx {
             player: PcapRx::new(self.capture.clone(), self.options.play),
@@ -150,12 +150,12 @@ impl PcapPort {
         }
     }
 
-    /// A transmit queue; all of them record into the same file.
+    /// Returns a transmit queue; all of them record into the same file.
     pub fn tx(&self) -> PcapPortTx {
         PcapPortTx { record: self.record.clone(), counters: Arc::clone(&self.counters) }
     }
 
-    /// What went through so far.
+    /// Returns the counters.
     pub fn counts(&self) -> PcapCounts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let PcapCounters { rx_packets, rx_bytes, tx_packets, tx_bytes, tx_errors } =
@@ -174,23 +174,23 @@ impl PcapPort {
 pub struct PcapPortRx {
     player: PcapRx,
     pace: Pace,
-    /// The round that is played, and when it began.
+    /// The current round and the time at which it began.
     round: Option<(u64, Duration)>,
-    /// How long the next frame will not be there.
+    /// Time until the next frame.
     quiet: Duration,
     counters: Arc<PcapCounters>,
     clock: Clock,
 }
 
 impl PcapPortRx {
-    /// Receives the frames whose time has come.
+    /// Receives the frames that are due.
     fn receive_due(&mut self, pool: &mut Pool, batch: &mut Batch) {
         let now = (self.clock)();
         self.quiet = Duration::MAX;
         while let Some((round, at)) = self.player.next_frame() {
             let start = match self.round {
                 Some((known, start)) if known == round => start,
-                // A round that follows another begins where that one ended.
+                // A further round begins at the end of the previous one.
                 _ => {
                     self.round = Some((round, now));
                     now
@@ -240,7 +240,7 @@ pub struct PcapPortTx {
 impl TxQueue for PcapPortTx {
     fn send(&mut self, pool: &mut Pool, batch: &mut Batch) -> TxCounters {
         let sent = match &self.record {
-            // A worker that died while it wrote left at worst a cut record behind.
+            // A panic while writing leaves at worst a truncated record.
             Some(file) => file.lock().unwrap_or_else(PoisonError::into_inner).send(pool, batch),
             None => forget(pool, batch),
         };
@@ -251,7 +251,7 @@ impl TxQueue for PcapPortTx {
     }
 }
 
-/// Sends nowhere, and counts as a wire would: large packets by their segments.
+/// Drops the batch and counts as a wire would: large packets by their segments.
 fn forget(pool: &mut Pool, batch: &mut Batch) -> TxCounters {
     let mut counters = TxCounters::default();
     for packet in batch.drain(..) {

@@ -1,34 +1,34 @@
-//! The two ends of a port that workers hold.
+//! The queues of a port, as workers use them.
 
 use packet::{Batch, Pool};
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-/// A receive queue. One worker at a time owns it.
+/// A receive queue, owned by one worker at a time.
 pub trait RxQueue: Send {
-    /// Receives packets that wait, up to the batch's free room, in buffers from `pool`.
-    /// Nothing waiting is `Ok` with the batch as it was.
+    /// Receives waiting packets, up to the batch's free room, in buffers from `pool`. Without packets it
+    /// returns `Ok` and leaves the batch unchanged.
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PortError>;
 
-    /// A file descriptor that becomes readable when packets wait, for workers that sleep;
-    /// `None` where the queue can only be polled.
+    /// Returns a file descriptor that becomes readable when packets arrive, for sleeping workers; `None` if
+    /// the queue must be polled.
     fn wake_fd(&self) -> Option<RawFd>;
 
-    /// How long a queue without [`RxQueue::wake_fd`] that had nothing just now will have nothing
-    /// yet; zero where it cannot know.
+    /// Returns how long a queue without [`RxQueue::wake_fd`] that was just empty will stay empty; zero if
+    /// unknown.
     fn quiet_for(&self) -> Duration {
         Duration::ZERO
     }
 }
 
-/// A transmit queue. Every worker owns one of its own for each port.
+/// A transmit queue. Every worker owns one for each port.
 pub trait TxQueue: Send {
-    /// Sends the whole batch or drops what can't be sent, empties it, and hands the buffers to
+    /// Sends the whole batch or drops what cannot be sent. Empties the batch and returns the buffers to
     /// `pool`.
     fn send(&mut self, pool: &mut Pool, batch: &mut Batch) -> TxCounters;
 }
 
-/// What became of the packets handed to [`TxQueue::send`].
+/// The counters of one [`TxQueue::send`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[must_use]
 pub struct TxCounters {
@@ -36,9 +36,9 @@ pub struct TxCounters {
     pub packets: u64,
     /// Bytes sent, without offload headers.
     pub bytes: u64,
-    /// Packets dropped because the queue behind was full.
+    /// Packets dropped because the transmit queue was full.
     pub dropped: u64,
-    /// Packets dropped because the device refused them.
+    /// Packets dropped because the device rejected them.
     pub errors: u64,
 }
 
@@ -51,32 +51,32 @@ impl std::ops::AddAssign for TxCounters {
     }
 }
 
-/// Why a port cannot be opened or no longer works.
+/// Why a port cannot be opened or has stopped working.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PortError {
-    /// The device was removed or is not there.
+    /// The device does not exist or was removed.
     #[error("{device}: no such device")]
     Gone {
         /// The device's name.
         device: String,
     },
-    /// The system refused.
+    /// A system call failed.
     #[error("{device}: could not {what}: {source}")]
     System {
         /// The device's name.
         device: String,
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
-        /// The system's answer.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The configuration names something the port does not have.
+    /// The configuration is invalid for the port.
     #[error("{device}: {reason}")]
     Invalid {
         /// The device's name.
         device: String,
-        /// What is wrong and what to do.
+        /// The error, with advice.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Settings of bridges and their controllers, and of what watches bridges.
+//! Settings of bridges, their controllers, and monitoring of bridges.
 
 use super::State::{Done, Ignored, IgnoredUnless, NotWritten, Others, Unread, Written};
 use super::{Settings, settings};

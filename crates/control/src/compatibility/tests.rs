@@ -4,7 +4,7 @@ use crate::fixture::{replica, uuid, value_of};
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// Settings that Open vSwitch 3.1 does not document: newer ones, and our own.
+/// Settings that Open vSwitch 3.1 does not document: newer ones, and Tidegate's own.
 const NEWER: [&str; 9] = [
     "CT_Zone limit",
     "Datapath ct_zone_default_limit",
@@ -60,7 +60,7 @@ fn the_list_of_settings_has_every_column_of_the_schema() {
 fn the_documentation_is_this_table() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/compatibility.md");
     let page = std::fs::read_to_string(path).unwrap_or_default();
-    // The page's second half is the crate `switch`'s.
+    // The crate `switch` generates the page's second half.
     let second = page.find("\n# OpenFlow").map_or("", |at| &page[at..]);
     let page = page.strip_suffix(second).unwrap_or_default();
     let (page, table) = (lines(page), lines(&document()));
@@ -88,7 +88,7 @@ fn whatever_is_ignored_says_why() {
     }
 }
 
-/// Each setting without an effect, set in its row of the database, is named with the reason.
+/// Each setting without an effect, when set in its row of the database, causes a warning with the reason.
 #[test]
 fn whatever_is_ignored_is_warned_of_where_it_is_set() {
     let mut checked = 0;

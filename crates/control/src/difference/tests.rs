@@ -5,7 +5,7 @@ use ofproto::VlanMode;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// Applies a change as a switch would, which refuses what cannot be.
+/// Applies a change like a switch, which refuses invalid ones.
 fn apply(to: &mut Desired, change: Change) {
     match change {
         Change::SetOptions(options) => to.options = options,
@@ -186,8 +186,8 @@ fn what_a_port_keeps_open() {
 
 #[test]
 fn ports_give_up_numbers_that_others_ask_for() {
-    // Each port: the number it asked for before, the one it has, and the one it asks for now. One without a
-    // number is new.
+    // For each port: the number that it requested before, the one that it has (0 for a new port), and the one
+    // that it requests now.
     type Numbers = (Option<u16>, u16, Option<u16>);
     const NEW: u16 = 0;
     let moved = |ports: &[Numbers]| {
@@ -213,16 +213,16 @@ fn ports_give_up_numbers_that_others_ask_for() {
     let cases = [
         (vec![(None, 1, None), (None, 2, None)], ""),
         (vec![(Some(1), 1, Some(2)), (Some(2), 2, Some(1))], "p1 p2"),
-        // The second lets go of a number that it has without asking.
+        // The second port loses a number that it does not request.
         (vec![(None, 1, Some(2)), (None, 2, None)], "p1 p2"),
         (vec![(None, 1, Some(2)), (None, 2, None), (None, 3, None)], "p1 p2"),
-        // A new port takes none from another (Open vSwitch's test 1220).
+        // A new port takes no number from another (Open vSwitch's test 1220).
         (vec![(None, 1, None), (None, NEW, Some(1))], "p2"),
         (vec![(None, 1, None), (Some(1), 2, Some(1))], ""),
-        // Both ask for one number: who has it keeps it.
+        // Two requests for one number: the holder keeps it.
         (vec![(Some(1), 1, Some(1)), (None, 2, Some(1))], "p2"),
         (vec![(Some(1), 1, Some(1)), (Some(1), 2, Some(1))], ""),
-        // It is free now.
+        // The number is free now.
         (vec![(Some(1), 1, Some(3)), (Some(1), 2, Some(1))], "p1 p2"),
         (vec![(Some(1), 1, None), (Some(1), 2, Some(1))], "p2 p1"),
     ];

@@ -73,7 +73,7 @@ impl File {
     }
 }
 
-/// The kind of interface, with the keys that depend on it.
+/// Returns the interface kind, with the keys that depend on it.
 fn interface_kind(
     section: &mut Section<'_>,
     errors: &mut Errors<'_>,
@@ -119,7 +119,7 @@ fn interface_kind(
     }
 }
 
-/// A tunnel, whose options must all be understood.
+/// Returns a tunnel, all of whose options must be valid.
 fn tunnel(
     section: &mut Section<'_>,
     errors: &mut Errors<'_>,

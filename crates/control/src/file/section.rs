@@ -1,4 +1,4 @@
-//! A table of a TOML file that knows which of its keys were asked for.
+//! A table of a TOML file that records which of its keys were read.
 
 use crate::FileError;
 use std::collections::BTreeMap;
@@ -6,20 +6,20 @@ use std::fmt;
 use std::ops::{Range, RangeInclusive};
 use toml_edit::{Item, TableLike, Value};
 
-/// Bytes of the text; None where it is not known, which counts as the beginning.
+/// Byte range in the text; `None` if it is unknown, which counts as the beginning.
 pub(super) type Span = Option<Range<usize>>;
 
-/// What is wrong so far.
+/// The errors so far.
 pub(super) struct Errors<'a> {
     text: &'a str,
     file: &'a str,
     list: Vec<FileError>,
 }
 
-/// A table. Read its keys, then [`Section::finish`] complains about the others.
+/// A table. After its keys are read, [`Section::finish`] reports the others.
 pub(super) struct Section<'a> {
     table: &'a dyn TableLike,
-    /// Such as "a bridge".
+    /// Its name in messages, such as "a bridge".
     what: &'static str,
     span: Span,
     known: Vec<&'static str>,
@@ -42,7 +42,7 @@ impl<'a> Errors<'a> {
         });
     }
 
-    /// The errors in the order of the text, if any.
+    /// Returns the errors in the order of the text, if there are any.
     pub(super) fn into_result(mut self) -> Result<(), Vec<FileError>> {
         self.list.sort();
         self.list.dedup();
@@ -55,7 +55,7 @@ impl<'a> Section<'a> {
         Section { table, what, span, known: Vec::new() }
     }
 
-    /// The table that `item` is, or an error.
+    /// Returns the table in `item`, or reports an error.
     pub(super) fn of_item(
         item: &'a Item,
         what: &'static str,
@@ -70,13 +70,13 @@ impl<'a> Section<'a> {
         table.map(|table| Section::new(table, what, item.span().or(span)))
     }
 
-    /// The keys with where they stand, and what they hold.
+    /// Returns the keys with their positions and values.
     pub(super) fn entries(&self) -> impl Iterator<Item = (&'a str, Span, &'a Item)> {
         let table = self.table;
         table.iter().map(move |(name, item)| (name, key_span(table, name), item))
     }
 
-    /// A table within.
+    /// Returns a nested table.
     pub(super) fn section(
         &mut self,
         key: &'static str,
@@ -86,7 +86,7 @@ impl<'a> Section<'a> {
         Section::of_item(item, name_of_section(key), key_span(self.table, key), errors)
     }
 
-    /// The tables of an array of tables.
+    /// Returns the tables of an array of tables.
     pub(super) fn sections(
         &mut self,
         key: &'static str,
@@ -125,7 +125,7 @@ impl<'a> Section<'a> {
         self.string_at(key, errors).map(|(text, _)| text)
     }
 
-    /// A string that has to be there, and not to be empty.
+    /// Returns a required string that is not empty.
     pub(super) fn required_string(
         &mut self,
         key: &'static str,
@@ -178,7 +178,7 @@ impl<'a> Section<'a> {
         integer_in(key, value, &range, errors).map(|number| (number, value.span()))
     }
 
-    /// A list of numbers, in ascending order and each once.
+    /// Returns a list of numbers, in ascending order and without duplicates.
     pub(super) fn integers(
         &mut self,
         key: &'static str,
@@ -230,7 +230,7 @@ impl<'a> Section<'a> {
         pairs
     }
 
-    /// A string that is one of some.
+    /// Returns the value for a string, which must be one of those given.
     pub(super) fn one_of<T: Copy>(
         &mut self,
         key: &'static str,
@@ -248,7 +248,7 @@ impl<'a> Section<'a> {
         found.map(|(_, choice)| *choice)
     }
 
-    /// A string that `read` understands; `what` says which those are.
+    /// Returns a string's value as parsed by `read`; `what` describes the valid ones.
     pub(super) fn parsed<T>(
         &mut self,
         key: &'static str,
@@ -264,19 +264,19 @@ impl<'a> Section<'a> {
         value
     }
 
-    /// Complains about a key that makes no sense here.
+    /// Reports a key that is invalid in this place.
     pub(super) fn refuse(&mut self, key: &'static str, why: &str, errors: &mut Errors<'_>) {
         if self.item(key).is_some() {
             errors.add(key_span(self.table, key), format!("`{key}`: {why}"));
         }
     }
 
-    /// Complains about what stands under a key, or about the table where it has none.
+    /// Reports an error at a key's value, or at the table if the key is missing.
     pub(super) fn complain(&self, key: &'static str, words: &str, errors: &mut Errors<'_>) {
         errors.add(key_span(self.table, key).or_else(|| self.span.clone()), words.to_owned());
     }
 
-    /// Complains about the keys that were not asked for.
+    /// Reports the keys that were not read.
     pub(super) fn finish(self, errors: &mut Errors<'_>) {
         for (name, span, _) in self.entries() {
             if !self.known.contains(&name) {
@@ -331,7 +331,7 @@ fn key_span(table: &dyn TableLike, key: &str) -> Span {
     table.key(key).and_then(toml_edit::Key::span)
 }
 
-/// What the tables are called in messages.
+/// Returns a table's name in messages.
 fn name_of_section(key: &str) -> &'static str {
     match key {
         "bridge" => "a bridge",
@@ -375,13 +375,14 @@ fn list_of(keys: &[&str]) -> String {
     keys.join(", ")
 }
 
-/// The key that `name` was probably meant to be: at most two letters away, and fewer than half.
+/// Returns the key that `name` probably stands for: an edit distance of at most 2, and less than half of the
+/// key's length.
 fn nearest<'k>(name: &str, keys: &[&'k str]) -> Option<&'k str> {
     let near = keys.iter().map(|key| (distance(name, key), *key)).min()?;
     (near.0 <= 2 && near.0 * 2 < near.1.len().max(3)).then_some(near.1)
 }
 
-/// How many letters have to be put in, taken out or replaced (the Levenshtein distance).
+/// Returns the number of letters to insert, delete or replace (the Levenshtein distance).
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

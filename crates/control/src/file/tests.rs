@@ -95,7 +95,7 @@ fn an_empty_file_asks_for_nothing() {
     assert_eq!(Desired::from_toml("", "x"), Ok(Desired::default()));
 }
 
-/// What is wrong with `text`, a line an error, without the file's name.
+/// Compares the errors in `text`, one per line, without the file's name.
 fn check(text: &str, expect: &[&str]) {
     let errors = Desired::from_toml(text, "t").expect_err(text);
     let lines: Vec<String> = errors.iter().map(FileError::to_string).collect();

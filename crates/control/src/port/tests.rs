@@ -1,6 +1,6 @@
 use super::*;
 
-/// The kind of an interface whose only option, if any, is its peer.
+/// Returns the kind of an interface without options, or with only a peer.
 fn from_type(type_name: &str, peer: Option<&str>) -> InterfaceKind {
     let options = peer.map(|peer| ("peer".to_owned(), peer.to_owned())).into_iter().collect();
     InterfaceKind::from_type(type_name, "p0", &options, |warning| panic!("{warning}"))

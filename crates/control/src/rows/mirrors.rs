@@ -7,7 +7,7 @@ use ovsdb::Row;
 use std::collections::BTreeSet;
 
 impl Reader<'_> {
-    /// The mirrors of a bridge (ovs: `vswitchd/bridge.c`, `mirror_configure`).
+    /// Returns the mirrors of a bridge (ovs: `vswitchd/bridge.c`, `mirror_configure`).
     pub(super) fn mirrors(&mut self, bridge: &Place<'_>) -> Vec<MirrorConfig> {
         let rows = bridge.row.uuids("mirrors");
         let mut rows: Vec<_> = rows.iter().filter_map(|row| self.row("Mirror", *row)).collect();
@@ -66,7 +66,7 @@ mod tests {
     use serde_json::{Value, json};
     use std::collections::BTreeSet;
 
-    /// The mirror that a row means on a bridge with ports p0 and p1, where port p2 is elsewhere.
+    /// Mirrors and warnings of a row, on a bridge with ports p0 and p1; port p2 is on another bridge.
     fn mirror(row: Value) -> (Vec<MirrorConfig>, Vec<String>) {
         let mut row = row;
         row.as_object_mut().unwrap().insert("name".into(), json!("m"));

@@ -1,4 +1,4 @@
-//! Which part of the database the switch looks at.
+//! The tables and columns that the switch monitors.
 
 use crate::compatibility::ignored_columns;
 use ovsdb::Monitor;
@@ -33,15 +33,15 @@ const COLUMNS: &[(&str, &str)] = &[
         "controller_burst_limit controller_queue_size controller_rate_limit \
          enable_async_messages inactivity_probe is_connected max_backoff role status target type",
     ),
-    // The limits are newer than Open vSwitch 3.1; a server that lacks them is not asked.
+    // The limits are newer than Open vSwitch 3.1; they are not requested from a server without them.
     ("Datapath", "capabilities ct_zone_default_limit ct_zones"),
     ("CT_Zone", "limit timeout_policy"),
     ("CT_Timeout_Policy", "timeouts"),
     ("SSL", "bootstrap_ca_cert ca_cert certificate private_key"),
 ];
 
-/// The tables and columns that [`crate::Desired::from_rows`] reads and [`crate::report`] writes.
-/// Settings without an effect are among them, so that they can be named.
+/// Returns the tables and columns that [`crate::Desired::from_rows`] reads and [`crate::report`] writes.
+/// Settings without an effect are included, so that they can be reported.
 pub fn monitored() -> Monitor {
     let add = |monitor: Monitor, (table, columns): &(&str, &'static str)| {
         let columns: BTreeSet<_> =

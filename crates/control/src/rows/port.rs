@@ -9,7 +9,7 @@ use ovsdb::Row;
 use wire::ethertype;
 
 impl Reader<'_> {
-    /// A port; None where it has no interface that is not another port's.
+    /// Returns a port; `None` if all its interfaces belong to other ports.
     pub(super) fn port(&mut self, name: &str, row: &Row, bridge: &str) -> Option<Port> {
         let place = &Place { table: "Port", name, row };
         let mut interfaces = Vec::new();
@@ -75,7 +75,7 @@ impl Reader<'_> {
     fn interface(&mut self, row: &Row, bridge: &str) -> Option<Interface> {
         let name = row.str("name")?;
         let place = &Place { table: "Interface", name, row };
-        // The bridge's own port is internal, whatever its row says (ovs: vswitchd/bridge.c,
+        // The bridge's own port is internal, whatever its row contains (ovs: vswitchd/bridge.c,
         // iface_get_type).
         let type_name = if name == bridge { "internal" } else { row.str("type").unwrap_or("") };
         let options = row.string_map("options");
@@ -117,13 +117,13 @@ impl Reader<'_> {
     }
 }
 
-/// The VLANs of a column, in order.
+/// Returns the VLANs of a column in ascending order.
 pub(super) fn vlans(row: &Row, column: &str) -> Vec<u16> {
     let vlans = row.get(column).map(|set| set.as_i64_set()).unwrap_or_default();
     vlans.into_iter().filter_map(|vlan| u16::try_from(vlan).ok()).collect()
 }
 
-/// A number that a port other than LOCAL can have.
+/// Returns a port number, if it is valid for a port other than LOCAL.
 fn ordinary_port(number: i64) -> Option<OfPort> {
     let port = OfPort(u16::try_from(number).ok()?);
     (port.is_real() && port != OfPort::LOCAL).then_some(port)

@@ -37,7 +37,7 @@ impl Reader<'_> {
                 "pmd-auto-lb-improvement-threshold",
                 default.improvement_percent,
             ),
-            // Never more often than once a minute (ovs: lib/dpif-netdev.c).
+            // At least one minute (ovs: lib/dpif-netdev.c).
             interval_min: self
                 .lenient(
                     place,
@@ -50,8 +50,8 @@ impl Reader<'_> {
         }
     }
 
-    /// A number, or the default for one that is too large or negative: as in Open vSwitch, the log tells
-    /// what is in force, and nothing else is said.
+    /// Returns a number, or the default if it is negative or too large. As in Open vSwitch there is no
+    /// warning, but the log shows the value in force.
     fn lenient(&mut self, place: &Place<'_>, key: &str, most: u32, default: u32) -> u32 {
         let given =
             place.row.map_str("other_config", key).and_then(|text| text.trim().parse().ok());
@@ -61,7 +61,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `pmd-sleep-max`, or `pmd-maxsleep`, as Open vSwitch 3.1 called it.
+    /// Parses `pmd-sleep-max`, or `pmd-maxsleep`, its name in Open vSwitch 3.1.
     fn sleep_max(&mut self, place: &Place<'_>) -> SleepMax {
         let expected = "microseconds, or such as \"50,8:100\" with core 8 apart";
         let mut read = |key| self.parsed(place, key, expected, SleepMax::from_text);

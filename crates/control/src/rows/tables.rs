@@ -6,7 +6,7 @@ use ofproto::TableConfig;
 use openflow::text::NamedBits;
 use std::collections::BTreeMap;
 
-/// The fields that OpenFlow's tables can track prefixes of, by all their names.
+/// The fields for which OpenFlow tables can track prefixes, by all their names.
 const PREFIX_FIELDS: [(&str, PrefixField); 6] = [
     ("ip_dst", PrefixField::Ipv4Dst),
     ("ip_src", PrefixField::Ipv4Src),
@@ -17,7 +17,7 @@ const PREFIX_FIELDS: [(&str, PrefixField); 6] = [
 ];
 
 impl Reader<'_> {
-    /// The flow tables of a bridge that have settings.
+    /// Returns the settings of a bridge's flow tables.
     pub(super) fn flow_tables(&mut self, bridge: &Place<'_>) -> BTreeMap<u8, TableConfig> {
         let mut tables = BTreeMap::new();
         let rows = bridge.row.get("flow_tables").map(|map| map.as_uuid_map()).unwrap_or_default();
@@ -59,7 +59,7 @@ impl Reader<'_> {
 
     fn prefix_fields(&mut self, place: &Place<'_>, names: &[&str]) -> Vec<PrefixField> {
         let mut fields = Vec::new();
-        // It overrides whatever else is named (ovs: vswitchd/bridge.c, bridge_configure_tables).
+        // "none" overrides all other names (ovs: vswitchd/bridge.c, bridge_configure_tables).
         if names.contains(&"none") {
             return fields;
         }

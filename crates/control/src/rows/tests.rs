@@ -16,7 +16,7 @@ fn map(pairs: &[(&str, &str)]) -> Value {
     json!(["map", pairs])
 }
 
-/// A switch with bridge br0 that has one port and interface p0, with these rows changed.
+/// The configuration of a bridge br0 with one port and interface p0, with these columns changed.
 fn desired(root: Value, bridge: Value, port: Value, interface: Value) -> (Desired, Vec<String>) {
     let with = |mut row: Value, columns: Value| {
         let columns = columns.as_object().expect("columns").clone();
@@ -163,7 +163,7 @@ fn settings_of_the_switch() {
     assert_eq!(warnings, [""; 0]);
 }
 
-/// Less than the default was taken for the default.
+/// A value below the default used to be replaced by the default.
 #[test]
 fn bundles_may_be_forgotten_sooner_than_by_default() {
     for (value, expect) in [("0", 10), ("1", 1), ("4", 4), ("60", 60)] {
@@ -320,7 +320,7 @@ fn wrong_values_are_warned_of_and_ignored() {
         let warning = format!("Interface p0: {setting}: {reason}; ignored");
         check(none(), none(), none(), interface, &warning);
     }
-    // What says no is no warning.
+    // Settings that disable a feature cause no warning.
     let off = json!({"bfd": map(&[("enable", "false")]), "lldp": map(&[("enable", "false")])});
     assert_eq!(desired(none(), none(), json!({"lacp": "off"}), off).1, [""; 0]);
     check(

@@ -7,7 +7,7 @@ use ovsdb::Row;
 use uuid::Uuid;
 
 impl Reader<'_> {
-    /// The zones of all datapaths. There is one behind all types, and "netdev" comes first.
+    /// Reads the zones of all datapaths. All types share one datapath, and "netdev" comes first.
     pub(super) fn zones(&mut self, root: &Row, desired: &mut Desired) {
         let datapaths = root.get("datapaths").into_iter().flat_map(|map| map.pairs());
         for (name, uuid) in datapaths {

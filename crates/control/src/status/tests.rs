@@ -30,7 +30,7 @@ fn rows() -> Vec<(&'static str, u32, Value)> {
     ]
 }
 
-/// The operations of a report, without those about nothing.
+/// Returns the operations of a report; empty if nothing differs.
 fn operations(status: &Status) -> Vec<Value> {
     let Some(transaction) = report(&replica(&rows()), status) else { return vec![] };
     let params = transaction.to_params("Open_vSwitch");

@@ -1,5 +1,4 @@
-//! Actions that choose among ports or links by a hash of the packet (ovs: `lib/bundle.c`,
-//! `lib/multipath.c`).
+//! Actions that select a port or link by a hash of the packet (ovs: `lib/bundle.c`, `lib/multipath.c`).
 
 use super::Subfield;
 use base::OfPort;
@@ -9,22 +8,22 @@ use base::OfPort;
 pub enum HashFields {
     /// Ethernet source.
     EthSrc,
-    /// Ethernet and IP addresses, VLAN, protocol, ports of TCP and SCTP; the same both ways.
+    /// Ethernet and IP addresses, VLAN, protocol, TCP and SCTP ports; the same in both directions.
     SymmetricL4,
-    /// IP addresses, protocol, ports of TCP and SCTP; the same both ways.
+    /// IP addresses, protocol, TCP and SCTP ports; the same in both directions.
     SymmetricL3L4,
-    /// The same, and ports of UDP.
+    /// IP addresses, protocol, TCP, UDP and SCTP ports; the same in both directions.
     SymmetricL3L4Udp,
     /// IP source.
     NwSrc,
     /// IP destination.
     NwDst,
-    /// IP addresses; the same both ways.
+    /// IP addresses; the same in both directions.
     SymmetricL3,
 }
 
 impl HashFields {
-    /// By number, each with its name.
+    /// All values by number, with their names.
     const ALL: [(HashFields, &str); 7] = [
         (HashFields::EthSrc, "eth_src"),
         (HashFields::SymmetricL4, "symmetric_l4"),
@@ -35,53 +34,53 @@ impl HashFields {
         (HashFields::SymmetricL3, "symmetric_l3"),
     ];
 
-    /// By its number on the wire.
+    /// Returns the value for a number on the wire.
     pub fn from_number(number: u16) -> Option<Self> {
         Self::ALL.get(usize::from(number)).map(|(fields, _)| *fields)
     }
 
-    /// Its number on the wire.
+    /// Returns its number on the wire.
     pub fn number(self) -> u16 {
         self as u16
     }
 
-    /// By its name.
+    /// Returns the value for a name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(_, known)| *known == name).map(|(fields, _)| *fields)
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         Self::ALL.get(self as usize).map_or("", |(_, name)| name)
     }
 }
 
-/// How `bundle` chooses a member.
+/// How `bundle` selects a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BundleAlgorithm {
     /// The first one that is up.
     ActiveBackup,
-    /// That of the highest random weight, of those that are up.
+    /// The live member with the highest random weight.
     HighestRandomWeight,
 }
 
 /// `bundle(...)` and `bundle_load(...)`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Bundle {
-    /// How a member is chosen.
+    /// How a member is selected.
     pub algorithm: BundleAlgorithm,
-    /// What is hashed.
+    /// The fields that are hashed.
     pub fields: HashFields,
-    /// Where hashing begins.
+    /// The initial hash value.
     pub basis: u16,
-    /// Where the member's number goes; `None` sends the packet there.
+    /// The field that receives the member's number; `None` outputs the packet.
     pub target: Option<Subfield>,
-    /// The ports to choose from.
+    /// The members.
     pub members: Vec<OfPort>,
 }
 
 impl BundleAlgorithm {
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             BundleAlgorithm::ActiveBackup => "active_backup",
@@ -90,21 +89,21 @@ impl BundleAlgorithm {
     }
 }
 
-/// How `multipath` chooses a link.
+/// How `multipath` selects a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MultipathAlgorithm {
     /// The hash modulo the number of links.
     ModuloN,
-    /// The link in whose range the hash lies.
+    /// The link whose range contains the hash.
     HashThreshold,
-    /// That of the highest random weight.
+    /// The link with the highest random weight.
     HighestRandomWeight,
-    /// Hashes until one is a link's number.
+    /// Hashes repeatedly until the value is a link's number.
     IterativeHash,
 }
 
 impl MultipathAlgorithm {
-    /// By number, each with its name.
+    /// All values by number, with their names.
     const ALL: [(MultipathAlgorithm, &str); 4] = [
         (MultipathAlgorithm::ModuloN, "modulo_n"),
         (MultipathAlgorithm::HashThreshold, "hash_threshold"),
@@ -112,22 +111,22 @@ impl MultipathAlgorithm {
         (MultipathAlgorithm::IterativeHash, "iter_hash"),
     ];
 
-    /// By its number on the wire.
+    /// Returns the value for a number on the wire.
     pub fn from_number(number: u16) -> Option<Self> {
         Self::ALL.get(usize::from(number)).map(|(algorithm, _)| *algorithm)
     }
 
-    /// Its number on the wire.
+    /// Returns its number on the wire.
     pub fn number(self) -> u16 {
         self as u16
     }
 
-    /// By its name.
+    /// Returns the value for a name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(_, known)| *known == name).map(|(algorithm, _)| *algorithm)
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         Self::ALL.get(self as usize).map_or("", |(_, name)| name)
     }
@@ -136,16 +135,16 @@ impl MultipathAlgorithm {
 /// `multipath(...)`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Multipath {
-    /// What is hashed.
+    /// The fields that are hashed.
     pub fields: HashFields,
-    /// Where hashing begins.
+    /// The initial hash value.
     pub basis: u16,
-    /// How a link is chosen.
+    /// How a link is selected.
     pub algorithm: MultipathAlgorithm,
     /// The number of the last link; the first is 0.
     pub max_link: u16,
     /// The modulus of the iterative hash.
     pub arg: u32,
-    /// Where the link's number goes.
+    /// The field that receives the link's number.
     pub target: Subfield,
 }

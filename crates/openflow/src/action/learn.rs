@@ -5,33 +5,33 @@ use crate::message::{FlowFlags, FlowMod, FlowModCommand};
 use base::{OfPort, TableId};
 use flow::{Field, Match};
 
-/// Where a learned flow has bits from.
+/// The source of a learned flow's bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LearnSource {
-    /// The packet.
+    /// A field of the packet.
     Field(Subfield),
-    /// The action itself.
+    /// A constant.
     Value(u128),
 }
 
-/// One part of a learned flow.
+/// One element of a learned flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LearnSpec {
     /// It matches these bits.
     Match {
-        /// The bits.
+        /// The value.
         source: LearnSource,
-        /// Where they are matched.
+        /// The bits that are matched.
         target: Subfield,
     },
     /// It assigns these bits.
     Load {
-        /// The bits.
+        /// The value.
         source: LearnSource,
-        /// Where they are assigned.
+        /// The bits that are assigned.
         target: Subfield,
     },
-    /// It outputs to the port whose number the packet has there.
+    /// It outputs to the port in this field of the packet.
     Output(Subfield),
 }
 
@@ -52,15 +52,15 @@ pub struct Learn {
     pub cookie: u64,
     /// Its table.
     pub table: TableId,
-    /// Its end is told to controllers.
+    /// Send a flow-removed message for the learned flow.
     pub send_flow_rem: bool,
-    /// Flows of this table and cookie go with the last flow that has such an action.
+    /// Delete the flows with this table and cookie when the last flow with such an action is deleted.
     pub delete_learned: bool,
-    /// Nothing is learned where the table has so many flows of this cookie, if not 0.
+    /// Most flows in the table with this cookie; further ones are not learned. 0 is unlimited.
     pub limit: u32,
-    /// The bit that says whether there was room.
+    /// The bit that receives whether the limit permitted the flow.
     pub result: Option<Subfield>,
-    /// What it matches and does.
+    /// Its matches and actions.
     pub specs: Vec<LearnSpec>,
 }
 
@@ -84,7 +84,7 @@ impl Default for Learn {
 }
 
 impl LearnSpec {
-    /// The bits of the packet that are read.
+    /// Returns the bits of the packet that it reads, if any.
     pub fn read(&self) -> Option<Subfield> {
         match self {
             LearnSpec::Output(part) => Some(*part),
@@ -97,8 +97,8 @@ impl LearnSpec {
 }
 
 impl Learn {
-    /// The request that adds the learned flow, or refreshes it; `read` gives bits of the packet
-    /// (ovs: `lib/learn.c`, `learn_execute`).
+    /// Returns the flow-mod that adds or refreshes the learned flow; `read` returns bits of the packet (ovs:
+    /// `lib/learn.c`, `learn_execute`).
     pub fn flow_mod(&self, read: impl Fn(Subfield) -> u128) -> FlowMod {
         let bits = |source: LearnSource| match source {
             LearnSource::Field(part) => read(part),
@@ -139,10 +139,10 @@ impl Learn {
     }
 }
 
-/// Makes a match demand these bits.
+/// Sets these bits in a match.
 pub(crate) fn match_bits(matching: &mut Match, target: Subfield, bits: u128) {
     match target.field {
-        // Ports in fields of 32 bits have the numbers of OpenFlow 1.1 and later.
+        // 32-bit port fields have the port numbers of OpenFlow 1.1 and later.
         Field::InPortOxm => {
             let port = OfPort::from_wire32(bits as u32).unwrap_or(OfPort::NONE);
             matching.set_masked(Field::InPort, port.0.into(), Field::InPort.all_ones());
@@ -151,7 +151,7 @@ pub(crate) fn match_bits(matching: &mut Match, target: Subfield, bits: u128) {
     }
 }
 
-/// Output to a port of this number, where a learned flow may send to it.
+/// Returns the output to a port with this number, if a learned flow may use it.
 fn output(number: u128) -> Option<Action> {
     let port = OfPort(u16::try_from(number).ok()?);
     let may = port.0 < OfPort::MAX.0

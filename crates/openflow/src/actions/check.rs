@@ -1,5 +1,4 @@
-//! Whether actions make sense for the packets of a flow (ovs: `lib/ofp-actions.c`,
-//! `ofpacts_check`).
+//! Checks actions against a flow's match (ovs: `lib/ofp-actions.c`, `ofpacts_check`).
 
 use crate::action::{
     Action, Bundle, Ct, Learn, LearnSource, LearnSpec, Subfield, ZoneSource, match_bits,
@@ -15,23 +14,23 @@ fn bad(code: ErrorCode, reason: impl Into<String>) -> OfError {
     OfError::new(code, reason)
 }
 
-/// Where a flow is to stand.
+/// The context of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// The version that it was asked for in. OpenFlow 1.0 lets its own `mod_*` actions and
-    /// `strip_vlan` pass over packets that lack what they change; later versions do not.
+    /// The version of the request. OpenFlow 1.0's `mod_*` actions and `strip_vlan` are valid for packets
+    /// without the field; later versions reject them.
     pub version: Version,
-    /// The flow's table; `None` where there is none, as in a packet-out.
+    /// The flow's table; `None` for a packet-out.
     pub table: Option<TableId>,
-    /// How many tables there are.
+    /// The number of tables.
     pub tables: u8,
 }
 
-/// Checks the actions of a flow whose packets are in `matching`: that fields are there before they
-/// are read or written, that ports can be sent to, that `goto_table` leads on.
+/// Checks the actions of a flow with this match: fields exist before they are read or written, ports are
+/// valid, and `goto_table` leads to a later table.
 ///
 /// # Errors
-/// The first action that can't be, with the code OpenFlow has for that.
+/// The first invalid action, with OpenFlow's error code.
 pub fn check(actions: &[Action], matching: &Match, place: Place) -> Result<(), OfError> {
     let mut state = State { matching: matching.clone(), place, doubt: None };
     state.list(actions)?;
@@ -39,20 +38,20 @@ pub fn check(actions: &[Action], matching: &Match, place: Place) -> Result<(), O
     state.doubt.map_or(Ok(()), Err)
 }
 
-/// Checks the actions of a group's bucket, which packets of any kind may come to: only where they may
-/// stand is looked at.
+/// Checks the actions of a group's bucket, which any packet may reach: only their positions are checked.
 ///
 /// # Errors
+/// The first invalid action.
 /// The first action that can't be.
 pub fn check_bucket(actions: &[Action]) -> Result<(), OfError> {
     nesting(actions, Outer::None)
 }
 
-/// What is known of the packet as the actions change it.
+/// The known properties of the packet as the actions change it.
 struct State {
     matching: Match,
     place: Place,
-    /// The first error that stands only if there is no worse one.
+    /// The first error that is reported only if there is no other.
     doubt: Option<OfError>,
 }
 
@@ -66,7 +65,7 @@ impl State {
         actions.iter().try_for_each(|action| self.action(action))
     }
 
-    /// Actions on a copy, or in the action set, change nothing for those behind them.
+    /// Actions on a copy, or in the action set, do not affect later actions.
     fn inner(&mut self, actions: &[Action]) -> Result<(), OfError> {
         let matching = self.matching.clone();
         let result = self.list(actions);
@@ -123,7 +122,7 @@ impl State {
                 Ok(())
             }
             Action::Clone(actions) => self.inner(actions),
-            // What an action set needs of its packets is not known yet.
+            // The packets that execute an action set are not known here.
             Action::WriteActions(actions) => {
                 let doubt = self.doubt.take();
                 let checked = self.inner(actions);
@@ -142,7 +141,7 @@ impl State {
         Err(inconsistent(what, prerequisite))
     }
 
-    /// A prerequisite that OpenFlow 1.0 does not insist on.
+    /// Checks a prerequisite that OpenFlow 1.0 does not require.
     fn old(&mut self, what: &str, prerequisite: Prerequisite) {
         let met = self.need(what, prerequisite);
         self.doubt_unless(met);
@@ -158,7 +157,7 @@ impl State {
         Proto::of(&self.matching)
     }
 
-    /// Ports and ICMP types are there if any protocol that has them is.
+    /// Ports and ICMP types exist if any protocol that has them is matched.
     fn field(&self, what: &str, field: Field) -> Result<(), OfError> {
         let spec: Option<&Spec> = for_field(field, self.proto());
         match spec {
@@ -183,7 +182,7 @@ impl State {
         Ok(())
     }
 
-    /// From here on there is a tag.
+    /// Records that the packet has a tag.
     fn tag(&mut self) {
         let present = u128::from(VLAN_PRESENT);
         self.matching.set_masked(Field::VlanTci, present, present);
@@ -237,7 +236,7 @@ impl State {
         self.inner(&ct.exec)
     }
 
-    /// The learned flow's own match must promise what it speaks of.
+    /// The learned flow's own match must satisfy the prerequisites of its fields.
     fn learn(&self, learn: &Learn) -> Result<(), OfError> {
         let mut learned = State { matching: Match::any(), place: self.place, doubt: None };
         for spec in &learn.specs {
@@ -289,7 +288,7 @@ impl State {
     }
 }
 
-/// Only a tunnel's options can be taken away.
+/// Only tunnel options can be deleted.
 fn deletable(field: Field) -> Result<(), OfError> {
     if field.tun_metadata_index().is_some() {
         return Ok(());
@@ -298,7 +297,7 @@ fn deletable(field: Field) -> Result<(), OfError> {
     Err(bad(ErrorCode::ActionBadArgument, reason))
 }
 
-/// Only real ports have queues.
+/// Checks that the port can have queues: a physical port, IN_PORT or LOCAL.
 fn enqueue_port(port: OfPort) -> Result<(), OfError> {
     if port.0 < OfPort::MAX.0 || matches!(port, OfPort::IN_PORT | OfPort::LOCAL) {
         return Ok(());
@@ -306,7 +305,7 @@ fn enqueue_port(port: OfPort) -> Result<(), OfError> {
     Err(bad(ErrorCode::ActionBadOutPort, format!("enqueue: port {port} has no queues")))
 }
 
-/// Whether packets can be sent to a port of this number, real or reserved.
+/// Checks that packets can be sent to a port with this number, real or reserved.
 fn output_port(port: OfPort) -> Result<(), OfError> {
     match port {
         OfPort::NONE => Err(bad(ErrorCode::ActionBadOutPort, "output to no port (NONE, ANY)")),
@@ -324,7 +323,7 @@ enum Outer {
     Ct,
 }
 
-/// Connection fields and `nat` may be written only within `ct(...)`, and there nothing else.
+/// Connection fields and `nat` may be written only within `ct(...)`, where nothing else is valid.
 fn nesting(actions: &[Action], outer: Outer) -> Result<(), OfError> {
     for action in actions {
         let target = match action {
@@ -356,7 +355,7 @@ fn nesting(actions: &[Action], outer: Outer) -> Result<(), OfError> {
     Ok(())
 }
 
-/// What `ct(...)` may hold: and all but a plain `nat` only with `commit`.
+/// Checks the contents of `ct(...)`: everything except a plain `nat` requires `commit`.
 pub(crate) fn ct_nesting(ct: &Ct) -> Result<(), OfError> {
     nesting(&ct.exec, Outer::Ct)?;
     if !ct.commit && ct.exec.iter().any(|action| *action != Action::Nat(None)) {

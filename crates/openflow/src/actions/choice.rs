@@ -8,7 +8,7 @@ use crate::error::{ErrorCode, OfError};
 use crate::oxm;
 use base::OfPort;
 
-/// `NXM_OF_IN_PORT`, the only kind of member.
+/// `NXM_OF_IN_PORT`, the only type of member.
 const MEMBER: u32 = 0x0000_0002;
 /// ovs: `include/openvswitch/ofp-actions.h`, `BUNDLE_MAX_MEMBERS`.
 const MEMBERS: u16 = 2048;
@@ -34,7 +34,7 @@ pub(super) fn take_bundle(loads: bool, body: &mut Input<'_>) -> Result<Action, O
     if kind != MEMBER || count > MEMBERS {
         return Err(bad(format!("bundle: {count} members of kind {kind:#010x}")));
     }
-    // A field of an experimenter's would need the bytes behind it, too.
+    // An experimenter's field would also need the following bytes.
     let (mut header, zero) = (body.part(4)?, body.u32()?);
     let target = if loads {
         let (offset, bits) = set::offset_bits(packed);
@@ -55,7 +55,7 @@ pub(super) fn take_bundle(loads: bool, body: &mut Input<'_>) -> Result<Action, O
     Ok(Action::Bundle(Box::new(Bundle { algorithm, fields, basis, target, members })))
 }
 
-/// Writes it.
+/// Writes a bundle.
 pub(super) fn put_bundle(out: &mut Vec<u8>, bundle: &Bundle, form: &ActionForm) {
     nicira_out::action(out, if bundle.target.is_some() { 13 } else { 12 }, |out| {
         out.put_u16(bundle.algorithm as u16);
@@ -93,7 +93,7 @@ pub(super) fn take_multipath(body: &mut Input<'_>) -> Result<Action, OfError> {
     Ok(Action::Multipath(Multipath { fields, basis, algorithm, max_link, arg, target }))
 }
 
-/// Writes it.
+/// Writes a multipath.
 pub(super) fn put_multipath(out: &mut Vec<u8>, multipath: &Multipath, form: &ActionForm) {
     nicira_out::action(out, 10, |out| {
         out.put_u16(multipath.fields.number());

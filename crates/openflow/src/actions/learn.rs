@@ -13,7 +13,7 @@ const SEND_FLOW_REM: u16 = 1;
 const DELETE_LEARNED: u16 = 2;
 const WRITE_RESULT: u16 = 4;
 
-/// The parts of a specification's header: width, where the bits come from, where they go.
+/// Fields of a specification's header: number of bits, source type, destination type.
 const BITS: u16 = 0x3ff;
 const FROM_VALUE: u16 = 1 << 13;
 const TO: u16 = 3 << 11;
@@ -81,7 +81,7 @@ fn take_spec(header: u16, body: &mut Input<'_>) -> Result<LearnSpec, OfError> {
         return Err(bad(format!("a part of kind {header:#06x}")));
     }
     let source = if is_value {
-        // The value has whole units of two bytes.
+        // The value is a multiple of two bytes long.
         LearnSource::Value(body.uint(2 * bits.div_ceil(16) as usize)? & (u128::MAX >> (128 - bits)))
     } else {
         LearnSource::Field(take_part(body, bits)?)
@@ -98,14 +98,14 @@ fn take_spec(header: u16, body: &mut Input<'_>) -> Result<LearnSpec, OfError> {
     })
 }
 
-/// Reads a field of four bytes and the first bit behind it.
+/// Reads a four-byte field header and the offset of the first bit.
 fn take_part(body: &mut Input<'_>, bits: u32) -> Result<Subfield, OfError> {
     let mut field = body.part(4)?;
     let offset = body.u16()?;
     set::take_source(&mut field, offset.into(), bits)
 }
 
-/// Writes it.
+/// Writes a learn action.
 pub(super) fn put(out: &mut Vec<u8>, learn: &Learn, form: &ActionForm) {
     let with_limit = learn.limit != 0 || learn.result.is_some();
     nicira_out::action(out, if with_limit { 45 } else { 16 }, |out| {
@@ -166,8 +166,8 @@ fn put_specs(out: &mut Vec<u8>, learn: &Learn, proto: Proto) {
     }
 }
 
-/// Each part with the protocol that the ones before it make the learned flow match, by which its own
-/// fields are named.
+/// Returns each element with the protocol that the previous elements match, which determines the names of its
+/// fields.
 pub(crate) fn with_protocol(learn: &Learn) -> Vec<(&LearnSpec, Proto)> {
     let mut matching = Match::any();
     let specs = learn.specs.iter().map(|spec| {

@@ -12,14 +12,14 @@ use flow::Field;
 
 /// OFPAT_VENDOR / OFPAT_EXPERIMENTER
 const EXPERIMENTER: u16 = 0xffff;
-/// How deep `clone` and `ct` may nest.
+/// Maximum nesting of `clone` and `ct`.
 const DEPTH: u32 = 16;
 
-/// What the bytes of actions depend on besides the actions.
+/// The context on which the encoding of actions depends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ActionForm {
     pub version: Version,
-    /// What the flow's match says of its packets, for the fields numbered by protocol.
+    /// The protocol that the flow's match specifies, for fields numbered by protocol.
     pub proto: Proto,
 }
 
@@ -27,7 +27,7 @@ fn bad(code: ErrorCode, reason: impl Into<String>) -> OfError {
     OfError::new(code, reason)
 }
 
-/// Reads actions up to the end of `bytes`, where no instructions are allowed.
+/// Reads actions up to the end of `bytes`; instructions are not allowed.
 pub(crate) fn take_actions(bytes: &[u8], version: Version) -> Result<Vec<Action>, OfError> {
     take_nested(bytes, version, DEPTH)
 }
@@ -66,7 +66,7 @@ fn take_list(bytes: &[u8], version: Version, depth: u32) -> Result<Vec<Action>, 
     Ok(actions)
 }
 
-/// Reads what a flow does: actions in OpenFlow 1.0, instructions later.
+/// Reads a flow's actions (OpenFlow 1.0) or instructions (later versions).
 pub(crate) fn take_flow_actions(bytes: &[u8], version: Version) -> Result<Vec<Action>, OfError> {
     let actions = match version {
         Version::V10 => take_list(bytes, version, DEPTH)?,
@@ -76,7 +76,7 @@ pub(crate) fn take_flow_actions(bytes: &[u8], version: Version) -> Result<Vec<Ac
     Ok(actions)
 }
 
-/// Instructions by number, each at most once, handed out in the order in which they are done.
+/// Reads instructions, each at most once. Returns them in order of execution.
 fn take_instructions(bytes: &[u8], version: Version) -> Result<Vec<Action>, OfError> {
     let mut input = Input::new(bytes, ErrorCode::InstructionBadLen, "the instructions");
     let mut slots: [Option<Vec<Action>>; 6] = Default::default();
@@ -146,7 +146,7 @@ fn take_instruction(
     })
 }
 
-/// Whether an action may stand in `write_actions` (ovs: `lib/ofp-actions.c`, the action set).
+/// Returns whether an action is valid in `write_actions` (ovs: `lib/ofp-actions.c`, the action set).
 pub(crate) fn fits_action_set(action: &Action) -> bool {
     !matches!(
         action,
@@ -177,7 +177,7 @@ pub(crate) fn fits_action_set(action: &Action) -> bool {
     )
 }
 
-/// Writes actions. Instructions among them are written where the version can say them as actions.
+/// Writes actions. Instructions are written if the version can express them as actions.
 pub(crate) fn put_actions(out: &mut Vec<u8>, actions: &[Action], mut form: ActionForm) {
     for action in actions {
         put_action(out, action, &mut form);
@@ -190,7 +190,7 @@ pub(super) fn put_action(out: &mut Vec<u8>, action: &Action, form: &mut ActionFo
     }
 }
 
-/// Writes what a flow does: actions in OpenFlow 1.0, instructions later.
+/// Writes a flow's actions (OpenFlow 1.0) or instructions (later versions).
 pub(crate) fn put_flow_actions(out: &mut Vec<u8>, actions: &[Action], form: ActionForm) {
     if form.version == Version::V10 {
         return put_flow_actions10(out, actions, form);
@@ -200,7 +200,7 @@ pub(crate) fn put_flow_actions(out: &mut Vec<u8>, actions: &[Action], form: Acti
             Action::Meter(meter) => Some(*meter),
             _ => None,
         });
-        // There is room for one: what OpenFlow 1.5 has several of keeps the first.
+        // Only one is possible: of several meters of OpenFlow 1.5 the first is kept.
         meters.take(1).for_each(|meter| put_instruction(out, 6, |out| out.put_u32(meter)));
     }
     let is_instruction = |action: &&Action| {
@@ -234,8 +234,8 @@ pub(crate) fn put_flow_actions(out: &mut Vec<u8>, actions: &[Action], form: Acti
     }
 }
 
-/// Writes what a flow does in OpenFlow 1.0. `goto_table` is a resubmit there, an action, which can't
-/// stand behind `write_metadata`; assignments to the field stand in for the latter.
+/// Writes a flow's actions in OpenFlow 1.0. `goto_table` becomes a resubmit, an action, which must not follow
+/// `write_metadata`; that becomes assignments to the field.
 fn put_flow_actions10(out: &mut Vec<u8>, actions: &[Action], mut form: ActionForm) {
     for (i, action) in actions.iter().enumerate() {
         let before_goto = matches!(actions.get(i + 1), Some(Action::GotoTable(_)));

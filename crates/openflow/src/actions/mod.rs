@@ -1,4 +1,4 @@
-//! Actions and instructions: bytes to types and back.
+//! Encoding and decoding of actions and instructions.
 
 mod check;
 mod choice;

@@ -1,4 +1,4 @@
-//! Nicira's actions (`NXAST_*`), read (ovs: `lib/ofp-actions.c`).
+//! Decoding of Nicira's actions (`NXAST_*`; ovs: `lib/ofp-actions.c`).
 
 use super::list::take_nested;
 use super::{choice, learn, set};
@@ -11,7 +11,7 @@ use base::{OfPort, TableId};
 use flow::{Field, NatKind, NatRange, PortSelection};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// `output(max_len=)` leaves at least an Ethernet header.
+/// Minimum of `output(max_len=)`: an Ethernet header.
 pub(crate) const MAX_LEN_MIN: u32 = 14;
 
 fn bad(code: ErrorCode, reason: impl Into<String>) -> OfError {
@@ -109,7 +109,7 @@ fn void(body: &mut Input<'_>, action: Action) -> Result<Action, OfError> {
     Ok(action)
 }
 
-/// Actions that say nothing besides what they are.
+/// Actions without arguments.
 fn take_void(subtype: u16, body: &mut Input<'_>) -> Result<Action, OfError> {
     let action = match subtype {
         17 => Action::Exit,
@@ -273,14 +273,14 @@ fn take_dec_ttl(body: &mut Input<'_>) -> Result<Action, OfError> {
     let count = body.u16()?;
     body.skip(4)?;
     let ids = (0..count).map(|_| body.u16()).collect::<Result<Vec<_>, _>>()?;
-    // OVN names no controller, so that packets without time to live are dropped and none is told.
+    // OVN gives no controller, so that packets whose TTL expires are dropped without a message.
     body.take(body.len())?;
     Ok(Action::DecTtl(ids))
 }
 
 fn take_stack(subtype: u16, body: &mut Input<'_>) -> Result<Action, OfError> {
     let offset = body.u16()?;
-    // The width stands behind the field, whose header may be 4 or 8 bytes long.
+    // The number of bits follows the field, whose header is 4 or 8 bytes long.
     let spec_len = if body.rest().starts_with(&[0xff, 0xff]) { 8 } else { 4 };
     let mut header = body.part(spec_len)?;
     let bits = body.u16()?;
@@ -325,7 +325,7 @@ fn take_ct(body: &mut Input<'_>, version: Version, depth: u32) -> Result<Action,
     Ok(Action::Ct(ct))
 }
 
-/// `None` for `nat` without arguments.
+/// Returns `None` for `nat` without arguments.
 fn take_nat(body: &mut Input<'_>) -> Result<Option<NatRange>, OfError> {
     let wrong = |reason: &str| bad(ErrorCode::ActionBadArgument, format!("nat: {reason}"));
     body.skip(2)?;

@@ -1,4 +1,4 @@
-//! Nicira's actions (`NXAST_*`), written.
+//! Encoding of Nicira's actions (`NXAST_*`).
 
 use super::list::{ActionForm, put_action};
 use super::{choice, learn, set};
@@ -11,7 +11,7 @@ use base::{OfPort, TableId};
 use flow::{Field, NatKind, NatRange, PortSelection};
 use std::net::IpAddr;
 
-/// Writes one action: header, body, padding to 8 bytes.
+/// Writes one action: header, body, and padding to 8 bytes.
 pub(super) fn action(out: &mut Vec<u8>, subtype: u16, body: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.put_u16(0xffff);
@@ -24,8 +24,8 @@ pub(super) fn action(out: &mut Vec<u8>, subtype: u16, body: impl FnOnce(&mut Vec
     out.set_u16(start + 2, len);
 }
 
-/// Writes an action that OpenFlow itself lacks. Instructions have no form within a list of actions,
-/// but for those that OpenFlow 1.0 can say in Nicira's words.
+/// Writes an action that OpenFlow does not have. Instructions have no encoding in a list of actions, except
+/// for those that Nicira's actions express in OpenFlow 1.0.
 pub(super) fn put(out: &mut Vec<u8>, what: &Action, form: &mut ActionForm) {
     match what {
         Action::OutputReg { source, max_len } => put_output_reg(out, source, *max_len, form),
@@ -63,7 +63,7 @@ pub(super) fn put(out: &mut Vec<u8>, what: &Action, form: &mut ActionForm) {
         Action::Nat(range) => put_nat(out, range.as_ref()),
         Action::Clone(actions) => action(out, 42, |out| {
             out.put_zeros(6);
-            // What a clone does to VLAN tags is forgotten behind it.
+            // VLAN tags changed in a clone are unchanged after it.
             let mut inner = *form;
             actions.iter().for_each(|action| put_action(out, action, &mut inner));
         }),
@@ -97,7 +97,7 @@ pub(super) fn put(out: &mut Vec<u8>, what: &Action, form: &mut ActionForm) {
     }
 }
 
-/// Actions about the length of packets and about tunnels' options, and those for tests.
+/// Actions on packet lengths and tunnel options, and those for tests.
 fn put_lengths(out: &mut Vec<u8>, what: &Action, form: &mut ActionForm) {
     match what {
         Action::OutputTrunc { port, max_len } => action(out, 39, |out| {

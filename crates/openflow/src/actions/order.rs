@@ -1,13 +1,12 @@
-//! In what order instructions may follow actions (ovs: `lib/ofp-actions.c`, `ofpacts_verify`).
+//! The order of instructions and actions (ovs: `lib/ofp-actions.c`, `ofpacts_verify`).
 //!
-//! From OpenFlow 1.1 on the order of the instructions is fixed. OpenFlow 1.0 has `write_metadata` as
-//! an action among others, and its list must keep that order, too, because the flow may be dumped in
-//! another version.
+//! From OpenFlow 1.1 on the order of instructions is fixed. In OpenFlow 1.0 `write_metadata` is an ordinary
+//! action, but its position must follow the same order, because the flow may be dumped in another version.
 
 use crate::action::Action;
 use crate::error::{ErrorCode, OfError};
 
-/// The instruction that an action is or belongs to, in the order in which they are carried out.
+/// The instruction of an action, in order of execution.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Instruction {
     ApplyActions,
@@ -39,7 +38,7 @@ impl Instruction {
     }
 }
 
-/// Checks what a flow does: instructions in order, each at most once.
+/// Checks a flow's instructions: in order, each at most once.
 pub(crate) fn check_flow(actions: &[Action]) -> Result<(), OfError> {
     let mut last = Instruction::ApplyActions;
     for next in actions.iter().map(Instruction::of) {
@@ -52,7 +51,7 @@ pub(crate) fn check_flow(actions: &[Action]) -> Result<(), OfError> {
     check_conjunction(actions)
 }
 
-/// A part of a conjunctive match does nothing else (ovs: `lib/ofp-actions.c`, `ofpacts_verify`).
+/// A flow with `conjunction` has no other actions (ovs: `lib/ofp-actions.c`, `ofpacts_verify`).
 fn check_conjunction(actions: &[Action]) -> Result<(), OfError> {
     let is_conjunction = |action: &&Action| matches!(action, Action::Conjunction(_));
     let other = |action: &&Action| !is_conjunction(action) && !matches!(action, Action::Note(_));
@@ -63,7 +62,7 @@ fn check_conjunction(actions: &[Action]) -> Result<(), OfError> {
     Ok(())
 }
 
-/// Checks a list that takes no instructions: a packet-out's, or one within another action.
+/// Checks a list without instructions: a packet-out's, or one within another action.
 pub(crate) fn check_list(actions: &[Action]) -> Result<(), OfError> {
     let mut instructions = actions.iter().map(Instruction::of);
     match instructions.find(|instruction| *instruction != Instruction::ApplyActions) {

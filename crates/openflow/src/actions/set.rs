@@ -1,4 +1,4 @@
-//! Assignments: `set_field`, `load`, and the fields that other actions read and write.
+//! Assignments (`set_field`, `load`), and the fields that other actions read and write.
 
 use super::list::ActionForm;
 use crate::action::{Action, SetForm, Subfield};
@@ -18,8 +18,8 @@ pub(super) fn whole(field: Field, value: u128) -> Action {
     Action::Set { field, value, mask: assignable(field), form: SetForm::SetField }
 }
 
-/// The bits of a field that an assignment reaches: `nw_tos` is the DSCP in place, and `arp_op` has 16
-/// bits on the wire, of which the key holds the lower 8, for the others are always 0.
+/// Returns the bits of a field that an assignment can change: `nw_tos` is the DSCP in place, and `arp_op` has
+/// 16 bits on the wire, of which the key stores the lower 8, because the others are always 0.
 pub(crate) fn assignable(field: Field) -> u128 {
     match field {
         Field::NwTos => 0xfc,
@@ -28,7 +28,7 @@ pub(crate) fn assignable(field: Field) -> u128 {
     }
 }
 
-/// Reads the field that bits are read from.
+/// Reads a source field.
 pub(super) fn take_source(
     input: &mut Input<'_>,
     offset: u32,
@@ -38,7 +38,7 @@ pub(super) fn take_source(
     subfield(spec, offset, bits)
 }
 
-/// Reads the field that bits are written to.
+/// Reads a target field.
 pub(super) fn take_target(
     input: &mut Input<'_>,
     offset: u32,
@@ -67,7 +67,7 @@ fn subfield(spec: &Spec, offset: u32, bits: u32) -> Result<Subfield, OfError> {
     Ok(Subfield { field: spec.bits_field(), offset, bits })
 }
 
-/// Offset and width in 16 bits: 10 bits and 6 bits, the width less one.
+/// Unpacks offset (10 bits) and number of bits minus one (6 bits).
 pub(super) fn offset_bits(packed: u16) -> (u32, u32) {
     (u32::from(packed >> 6), u32::from(packed & 0x3f) + 1)
 }
@@ -76,7 +76,7 @@ pub(super) fn pack_offset_bits(subfield: &Subfield) -> u16 {
     (subfield.offset << 6 | (subfield.bits.saturating_sub(1) & 0x3f)) as u16
 }
 
-/// Codes of a match entry as those of an action.
+/// Converts error codes of a match entry to those of an action.
 fn as_action_error(error: OfError) -> OfError {
     let code = match error.code {
         ErrorCode::MatchBadField => ErrorCode::ActionBadSetType,
@@ -88,7 +88,7 @@ fn as_action_error(error: OfError) -> OfError {
     OfError { code, ..error }
 }
 
-/// Reads field, value and mask, and the padding behind them.
+/// Reads field, value, mask and padding.
 fn take_assignment(body: &mut Input<'_>, form: SetForm, may_mask: bool) -> Result<Action, OfError> {
     let (spec, value, mask) = oxm::take_entry(body).map_err(as_action_error)?;
     if body.take(body.len())?.iter().any(|&byte| byte != 0) {
@@ -146,7 +146,7 @@ pub(super) fn put_whole(out: &mut Vec<u8>, form: &ActionForm, field: Field, valu
     put_set_field(out, form, field, value, assignable(field), SetForm::SetField);
 }
 
-/// Writes `OFPAT_SET_FIELD` if this version can: masks from 1.5 on, and there for `load`, too.
+/// Writes `OFPAT_SET_FIELD` if the version supports it: with masks, and for `load`, only from 1.5 on.
 pub(super) fn put_set_field(
     out: &mut Vec<u8>,
     form: &ActionForm,
@@ -163,7 +163,7 @@ pub(super) fn put_set_field(
     let Some(spec) = for_field(field, form.proto) else { return false };
     let (mut value, mut mask) = (value, mask);
     if field == Field::VlanVid {
-        // OpenFlow 1.5 demands that the bit for the tag be set.
+        // OpenFlow 1.5 requires the bit for the tag to be set.
         (value, mask) = (value | 0x1000, mask | 0x1000);
     }
     let start = out.len();
@@ -180,7 +180,7 @@ fn finish(out: &mut Vec<u8>, start: usize) {
     out.set_u16(start + 2, len);
 }
 
-/// The runs of set bits in a mask, at most 64 bits each, as `load` assigns them.
+/// Returns the runs of set bits in a mask, at most 64 bits each, as `load` assigns them.
 pub(crate) fn segments(field: Field, value: u128, mask: u128) -> Vec<(Subfield, u64)> {
     if field == Field::NwTos && mask == 0xfc {
         return vec![(Subfield::whole(field), value as u64)];
@@ -248,7 +248,7 @@ fn put_load2(out: &mut Vec<u8>, form: &ActionForm, spec: &Spec, value: u128, mas
 mod tests {
     use super::*;
 
-    /// `load` of a value into bits of a field, as on the wire after the header of the action.
+    /// Decodes `load` of a value into bits of a field, after the action's header.
     fn load(offset_bits: u16, nxm: u32, value: u64) -> Result<Action, ErrorCode> {
         let mut bytes = Vec::new();
         bytes.put_u16(offset_bits);

@@ -1,4 +1,4 @@
-//! OpenFlow's own actions (`OFPAT_*`), read.
+//! Decoding of OpenFlow's own actions (`OFPAT_*`).
 
 use super::set;
 use crate::action::Action;
@@ -58,7 +58,7 @@ fn take10(kind: u16, body: &mut Input<'_>) -> Result<Action, OfError> {
     })
 }
 
-/// A number of `bytes` bytes at the start of 4.
+/// Reads a number of `bytes` bytes and padding to 4 bytes.
 fn padded(body: &mut Input<'_>, bytes: usize) -> Result<u32, OfError> {
     let value = body.uint(bytes)? as u32;
     body.skip(4 - bytes)?;
@@ -70,7 +70,7 @@ fn empty(body: &mut Input<'_>, action: Action) -> Result<Action, OfError> {
     Ok(action)
 }
 
-/// `mod_dl_src` to `mod_tp_dst`, by their place among them in OpenFlow 1.0.
+/// `mod_dl_src` to `mod_tp_dst`, by their order in OpenFlow 1.0.
 fn take_old_set(place: u16, body: &mut Input<'_>) -> Result<Action, OfError> {
     Ok(match place {
         0 | 1 => {
@@ -146,7 +146,7 @@ fn take11(kind: u16, body: &mut Input<'_>, version: Version) -> Result<Action, O
     })
 }
 
-/// The number of a meter that packets pass.
+/// Checks the number of a meter.
 pub(super) fn meter_number(meter: u32) -> Result<u32, OfError> {
     if (1..=METER_MAX).contains(&meter) {
         return Ok(meter);
@@ -154,7 +154,7 @@ pub(super) fn meter_number(meter: u32) -> Result<u32, OfError> {
     Err(bad(ErrorCode::MeterInvalid, format!("meter {meter:#x} can't be")))
 }
 
-/// The number of a group that packets are sent to.
+/// Checks the number of a group.
 pub(super) fn group_number(group: u32) -> Result<u32, OfError> {
     if group <= GROUP_MAX {
         return Ok(group);

@@ -1,4 +1,4 @@
-//! OpenFlow's own actions (`OFPAT_*`), written (ovs: `lib/ofp-actions.c`).
+//! Encoding of OpenFlow's own actions (`OFPAT_*`; ovs: `lib/ofp-actions.c`).
 
 use super::list::ActionForm;
 use super::set;
@@ -9,7 +9,7 @@ use base::MacAddr;
 use flow::Field;
 use wire::protocol;
 
-/// Writes the action if OpenFlow itself has it in this version.
+/// Writes the action if OpenFlow has it in this version. Returns whether it did.
 pub(super) fn put(out: &mut Vec<u8>, action: &Action, form: &mut ActionForm) -> bool {
     match form.version {
         Version::V10 => put_old(out, action, form),
@@ -18,7 +18,7 @@ pub(super) fn put(out: &mut Vec<u8>, action: &Action, form: &mut ActionForm) -> 
     }
 }
 
-/// Type, length 8, and a number at the start of the 4 bytes that are left.
+/// Writes type, length 8, and a number at the start of the remaining 4 bytes.
 fn short(out: &mut Vec<u8>, kind: u16, value: u128, bytes: usize) {
     out.put_u16(kind);
     out.put_u16(8);
@@ -33,8 +33,8 @@ fn mac(out: &mut Vec<u8>, kind: u16, mac: MacAddr) {
     out.put_zeros(6);
 }
 
-/// Writes one of the actions that OpenFlow 1.0 and 1.1 have for single fields. 1.1 took `strip_vlan`
-/// out from among them, which moves those behind it, and added one for ECN.
+/// Writes one of the actions of OpenFlow 1.0 and 1.1 for single fields. 1.1 removed `strip_vlan` from their
+/// sequence, which renumbers those after it, and added one for ECN.
 fn put_old(out: &mut Vec<u8>, action: &Action, form: &mut ActionForm) -> bool {
     let v10 = form.version == Version::V10;
     let moved = |kind: u16| if v10 { kind } else { kind - 1 };
@@ -76,7 +76,7 @@ fn put_old(out: &mut Vec<u8>, action: &Action, form: &mut ActionForm) -> bool {
     true
 }
 
-/// A `set_field` that OpenFlow 1.0 or 1.1 has an action for.
+/// Writes a `set_field` for which OpenFlow 1.0 or 1.1 has an action.
 fn put_old_set(
     out: &mut Vec<u8>,
     field: Field,
@@ -95,7 +95,7 @@ fn put_old_set(
         }
         Field::VlanTci if form.version == Version::V10 => Action::StripVlan,
         Field::VlanTci => return put_shared(out, &Action::StripVlan, form),
-        // These change a tag that is there.
+        // These actions change an existing tag.
         Field::VlanVid | Field::VlanVidPresent => {
             short(out, 1, value & 0xfff, 2);
             return true;
@@ -137,7 +137,7 @@ fn put_shared(out: &mut Vec<u8>, action: &Action, form: &mut ActionForm) -> bool
             short(out, 17, (*tpid).into(), 2);
         }
         Action::SetQueue(queue) => short(out, 21, (*queue).into(), 4),
-        // Later versions choose the queue by itself.
+        // Later versions set the queue with a separate action.
         Action::Enqueue { port, queue } => {
             let output = Action::Output { port: *port, max_len: 0 };
             for action in [Action::SetQueue(*queue), output, Action::PopQueue] {
@@ -193,7 +193,7 @@ fn put12(out: &mut Vec<u8>, action: &Action, form: &mut ActionForm) -> bool {
     true
 }
 
-/// OpenFlow 1.0's `mod_vlan_vid` adds a tag where none is; later versions must be told to.
+/// OpenFlow 1.0's `mod_vlan_vid` adds a tag if there is none; later versions need an explicit action.
 fn ensure_vlan(out: &mut Vec<u8>, form: &mut ActionForm) {
     if !form.proto.has_vlan && form.version != Version::V10 {
         short(out, 17, 0x8100, 2);

@@ -1,22 +1,22 @@
-//! Changes of flow tables (OFPT_FLOW_MOD).
+//! Modifications of flow tables (OFPT_FLOW_MOD).
 
 use crate::action::Action;
 use base::{OfPort, TableId};
 use bitflags::bitflags;
 use flow::Match;
 
-/// What a flow-mod does.
+/// The command of a flow-mod.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlowModCommand {
-    /// Add, replacing a flow of the same match and priority.
+    /// Add a flow, replacing one with the same match and priority.
     Add,
-    /// Change the actions of all flows within the match.
+    /// Modify the actions of all flows within the match.
     Modify,
-    /// Change the actions of the flow with just this match and priority.
+    /// Modify the actions of the flow with exactly this match and priority.
     ModifyStrict,
     /// Delete all flows within the match.
     Delete,
-    /// Delete the flow with just this match and priority.
+    /// Delete the flow with exactly this match and priority.
     DeleteStrict,
 }
 
@@ -24,11 +24,11 @@ bitflags! {
     /// Flags of a flow.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct FlowFlags: u16 {
-        /// Send a flow-removed message when the flow goes.
+        /// Send a flow-removed message when the flow is removed.
         const SEND_FLOW_REM = 1;
-        /// Refuse to add where flows of the same priority overlap.
+        /// Refuse to add a flow that overlaps one of the same priority.
         const CHECK_OVERLAP = 2;
-        /// Zero the counters on modification (OpenFlow 1.3).
+        /// Reset the counters on modification (OpenFlow 1.3).
         const RESET_COUNTS = 4;
         /// Don't count packets.
         const NO_PKT_COUNTS = 8;
@@ -40,41 +40,42 @@ bitflags! {
 /// Add, modify or delete flows.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlowMod {
-    /// What to do.
+    /// The command.
     pub command: FlowModCommand,
-    /// Which packets, or which flows.
+    /// The match of the flow, or of the flows to modify or delete.
     pub matching: Match,
     /// Priority of the flow.
     pub priority: u16,
-    /// Cookie bits that modify and delete select by.
+    /// The cookie by which modify and delete select flows.
     pub cookie: u64,
-    /// Which of them; 0 selects all.
+    /// The bits of it that are compared; 0 selects all flows.
     pub cookie_mask: u64,
-    /// The cookie of a flow that is added; `u64::MAX` where a modification is to add none.
+    /// The cookie of an added flow; `u64::MAX` if a modification must not add flows.
     pub new_cookie: u64,
-    /// Whether a modification gives the flow `new_cookie`, as only OpenFlow 1.0's does.
+    /// Whether a modification sets `new_cookie`; only OpenFlow 1.0's does.
     pub modify_cookie: bool,
-    /// The table; `None` is all tables on deletion, the switch's choice (0) on addition.
+    /// The table; `None` is all tables for deletion, and the switch's choice (0) for addition.
     pub table: Option<TableId>,
-    /// Gone after so many seconds without packets; 0 never.
+    /// Idle timeout in seconds; 0 is none.
     pub idle_timeout_s: u16,
-    /// Gone after so many seconds; 0 never.
+    /// Hard timeout in seconds; 0 is none.
     pub hard_timeout_s: u16,
-    /// What to evict first; the lowest goes first.
+    /// Importance; flows with the lowest are evicted first.
     pub importance: u16,
-    /// A buffered packet to which the flow is applied.
+    /// The id of a buffered packet to which the flow is applied.
     pub buffer_id: Option<u32>,
-    /// Deletes only flows that output to this port; `NONE` is any.
+    /// Deletes only flows that output to this port; `NONE` matches all.
     pub out_port: OfPort,
-    /// Deletes only flows that send to this group.
+    /// Deletes only flows that output to this group.
     pub out_group: Option<u32>,
     /// Flags of the flow.
     pub flags: FlowFlags,
-    /// What to do with packets.
+    /// The actions of the flow.
     pub actions: Vec<Action>,
 }
 
-/// Adds a flow of the default priority (OFP_DEFAULT_PRIORITY) to table 0 that matches and drops everything.
+/// Adds a flow with the default priority (OFP_DEFAULT_PRIORITY) to table 0 that matches and drops all
+/// packets.
 impl Default for FlowMod {
     fn default() -> Self {
         FlowMod {

@@ -1,4 +1,4 @@
-//! Flow monitors: what a controller watches in the flow tables, and what it is told of them.
+//! Flow monitors: subscriptions of a controller to changes of flow tables.
 
 use super::{FlowStatsRequest, RemovedReason};
 use crate::action::Action;
@@ -7,62 +7,62 @@ use bitflags::bitflags;
 use flow::Match;
 
 bitflags! {
-    /// When a monitor sends updates, and what they hold.
+    /// The events of a monitor, and the contents of its updates.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct FlowMonitorFlags: u16 {
-        /// The flows that are there when the monitor begins.
+        /// Flows that exist when the monitor is added.
         const INITIAL = 1 << 0;
-        /// Flows that are added.
+        /// Added flows.
         const ADD = 1 << 1;
-        /// Flows that go.
+        /// Removed flows.
         const REMOVED = 1 << 2;
-        /// Flows that change.
+        /// Modified flows.
         const MODIFY = 1 << 3;
-        /// Updates hold the flow's actions.
+        /// Updates contain the flow's actions.
         const ACTIONS = 1 << 4;
-        /// The connection's own changes are reported in full, too.
+        /// The connection's own changes are also reported in full.
         const OWN = 1 << 5;
     }
 }
 
 impl FlowMonitorFlags {
-    /// The kinds of changes; a monitor names at least one of them.
+    /// The types of changes; a monitor requires at least one of them.
     pub const CHANGES: FlowMonitorFlags =
         FlowMonitorFlags::ADD.union(FlowMonitorFlags::REMOVED).union(FlowMonitorFlags::MODIFY);
 }
 
-/// What a request does with a monitor. Before OpenFlow 1.4 it adds.
+/// The command of a monitor request. Before OpenFlow 1.4 it is always `Add`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlowMonitorCommand {
-    /// Begins one.
+    /// Adds a monitor.
     Add,
-    /// Replaces the one of the same id.
+    /// Replaces the monitor with the same id.
     Modify,
-    /// Ends it.
+    /// Deletes the monitor.
     Delete,
 }
 
-/// A flow monitor as it is asked for.
+/// A request for a flow monitor.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlowMonitor {
-    /// The peer's number for it.
+    /// The controller's id for it.
     pub id: u32,
-    /// What to do with it.
+    /// The command.
     pub command: FlowMonitorCommand,
-    /// When it sends updates, and what they hold.
+    /// The events of the monitor, and the contents of its updates.
     pub flags: FlowMonitorFlags,
-    /// Which flows it watches. Monitors do not select by cookie.
+    /// The flows to monitor. Monitors do not select by cookie.
     pub flows: FlowStatsRequest,
 }
 
-/// What happened to a flow.
+/// An event of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlowEvent {
-    /// It was there when the monitor began; before OpenFlow 1.4 the same as added.
+    /// It existed when the monitor was added; before OpenFlow 1.4 the same as `Added`.
     Initial,
-    /// It was added, perhaps in place of one with the same match and priority.
+    /// It was added, perhaps replacing one with the same match and priority.
     Added,
-    /// It went.
+    /// It was removed.
     Removed(RemovedReason),
     /// Its actions or its cookie changed.
     Modified,
@@ -73,38 +73,38 @@ pub enum FlowEvent {
 pub struct WatchedFlow {
     /// Its table.
     pub table: TableId,
-    /// Which packets.
+    /// Its match.
     pub matching: Match,
     /// Priority.
     pub priority: u16,
     /// Cookie.
     pub cookie: u64,
-    /// Seconds without packets after which it goes.
+    /// Idle timeout in seconds.
     pub idle_timeout_s: u16,
-    /// Seconds after which it goes.
+    /// Hard timeout in seconds.
     pub hard_timeout_s: u16,
-    /// What it does with packets; empty unless the monitor asks for actions.
+    /// Its actions; empty unless the monitor requests actions.
     pub actions: Vec<Action>,
 }
 
-/// What a flow monitor reports.
+/// An update of a flow monitor.
 #[derive(Clone, PartialEq, Debug)]
 pub enum FlowUpdate {
-    /// Something happened to a flow.
+    /// An event of a flow.
     Flow {
-        /// What.
+        /// The event.
         event: FlowEvent,
-        /// The flow as it is now, or as it was when it went.
+        /// The flow after the event, or before its removal.
         flow: Box<WatchedFlow>,
     },
-    /// The connection's own request changed flows.
+    /// The connection's own request modified flows.
     Abbreviated {
         /// The request's transaction id.
         xid: u32,
     },
-    /// Too many updates wait; only removals are reported from now on. Before OpenFlow 1.4 this is a
-    /// message of its own.
+    /// Too many updates are queued; from now on only removals are reported. Before OpenFlow 1.4 this is a
+    /// separate message.
     Paused,
-    /// What was left out has been reported. Before OpenFlow 1.4 this is a message of its own.
+    /// All omitted updates have been reported. Before OpenFlow 1.4 this is a separate message.
     Resumed,
 }

@@ -1,66 +1,66 @@
-//! Groups: what flows send packets to that is to be sent on in one of several ways.
+//! Groups, which forward packets in one or several of several ways.
 
 use crate::action::Action;
 use crate::oxm::{by_name, specs};
 use base::OfPort;
 use flow::{Field, FlowKey, Match};
 
-/// OFPG_MAX: the highest number that a group may have.
+/// OFPG_MAX: the highest group number.
 pub const GROUP_MAX: u32 = 0xffff_ff00;
-/// OFPG_ALL: all groups, where a request names one.
+/// OFPG_ALL: all groups, in requests.
 pub const GROUP_ALL: u32 = 0xffff_fffc;
-/// OFPG_BUCKET_MAX: the highest number that a bucket may have.
+/// OFPG_BUCKET_MAX: the highest bucket number.
 pub const BUCKET_MAX: u32 = 0xffff_ff00;
 
-/// What a group-mod does.
+/// The command of a group-mod.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GroupCommand {
-    /// Add; a group of that number must not be there.
+    /// Add a group, which must not exist.
     Add,
-    /// Give a group that is there other buckets.
+    /// Replace the buckets of an existing group.
     Modify,
-    /// Either of these (Open vSwitch's extension).
+    /// Add or modify (Open vSwitch's extension).
     AddOrModify,
-    /// Delete a group, or all, with the flows that send to it.
+    /// Delete a group, or all, with the flows that output to it.
     Delete,
-    /// Add buckets at a place (OpenFlow 1.5).
+    /// Insert buckets at a position (OpenFlow 1.5).
     InsertBucket(BucketPlace),
-    /// Take buckets out (OpenFlow 1.5).
+    /// Remove buckets (OpenFlow 1.5).
     RemoveBucket(BucketPlace),
 }
 
-/// Where buckets are put, or which are taken out.
+/// The position of inserted buckets, or the buckets to remove.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BucketPlace {
-    /// Behind the bucket of this number, or just that one.
+    /// After the bucket with this number, or exactly that bucket.
     Id(u32),
     /// The first.
     First,
     /// The last.
     Last,
-    /// All; buckets can't be put there.
+    /// All; only for removal.
     All,
 }
 
-/// Which of its buckets a group uses.
+/// The type of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GroupType {
-    /// All of them.
+    /// Executes all buckets.
     All,
-    /// One, by a hash of the packet.
+    /// Selects one by a hash of the packet.
     Select,
-    /// Its only one.
+    /// Executes its only bucket.
     Indirect,
-    /// The first that is live.
+    /// Selects the first live bucket.
     FastFailover,
 }
 
 impl GroupType {
-    /// All of them, by their number on the wire.
+    /// All types, by their number on the wire.
     pub const ALL: [GroupType; 4] =
         [GroupType::All, GroupType::Select, GroupType::Indirect, GroupType::FastFailover];
 
-    /// As `ovs-ofctl` writes it.
+    /// Returns the name in `ovs-ofctl`'s syntax.
     pub fn name(self) -> &'static str {
         match self {
             GroupType::All => "all",
@@ -71,68 +71,68 @@ impl GroupType {
     }
 }
 
-/// One of the ways of a group.
+/// A bucket of a group.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Bucket {
-    /// Its number; those of one group differ.
+    /// Its number, unique within the group.
     pub id: u32,
     /// Its share of a select group's packets.
     pub weight: u16,
-    /// It is live while this port is; `NONE` is none.
+    /// The bucket is live while this port is live; `NONE` is no port.
     pub watch_port: OfPort,
-    /// It is live while this group has a live bucket.
+    /// The bucket is live while this group has a live bucket.
     pub watch_group: Option<u32>,
-    /// An action set.
+    /// Its action set.
     pub actions: Vec<Action>,
 }
 
 impl Bucket {
-    /// Whether it says when it is live.
+    /// Returns whether it has a watch port or watch group.
     pub fn is_watched(&self) -> bool {
         self.watch_port != OfPort::NONE || self.watch_group.is_some()
     }
 }
 
-/// How a select group chooses (Netronome's extension).
+/// The selection method of a select group (Netronome's extension).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Selection {
-    /// By what.
+    /// The method.
     pub method: SelectionMethod,
-    /// For `dp_hash` the algorithm (upper 32 bits) and its basis, for `hash` the basis.
+    /// For `dp_hash`, the algorithm (upper 32 bits) and its basis; for `hash`, the basis.
     pub param: u64,
-    /// What `hash` looks at; nothing is the default.
+    /// The fields of `hash`; empty for the default.
     pub fields: Vec<HashField>,
 }
 
-/// Who works out the hash.
+/// Which component computes the hash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SelectionMethod {
-    /// Translation, so that each hash is a megaflow of its own.
+    /// Translation, so that each hash value needs a megaflow of its own.
     Hash,
-    /// The datapath, packet by packet.
+    /// The datapath, per packet.
     DpHash,
 }
 
-/// Bits of a field that a hash looks at.
+/// The bits of a field that are hashed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HashField {
     /// The field.
     pub field: Field,
-    /// Open vSwitch's name, which tells apart ports of TCP, UDP and SCTP.
+    /// Open vSwitch's name, which distinguishes ports of TCP, UDP and SCTP.
     pub name: &'static str,
-    /// Which bits.
+    /// The bits.
     pub mask: u128,
 }
 
 impl HashField {
-    /// The whole field of this name, one of Open vSwitch's.
+    /// Returns the whole field with this name of Open vSwitch.
     pub fn named(name: &str) -> Option<HashField> {
         let spec = by_name(name)?;
         let field = spec.bits_field();
         Some(HashField { field, name: spec.name, mask: field.all_ones() })
     }
 
-    /// Whether a packet has the field.
+    /// Returns whether a packet has the field.
     pub fn is_in(&self, key: &FlowKey) -> bool {
         let whole = |field: Field| (field, key.get(field));
         let told = [Field::EthType, Field::NwProto, Field::NwFrag, Field::VlanTci, Field::TpSrc];
@@ -142,28 +142,28 @@ impl HashField {
         by_name(self.name).is_some_and(|spec| spec.prerequisite.met_by(&packet))
     }
 
-    /// Its place among all fields, in which order they are hashed and told.
+    /// Returns its position among all fields, which is the order of hashing and formatting.
     pub(crate) fn place(&self) -> usize {
         specs().iter().position(|spec| spec.name == self.name).unwrap_or(usize::MAX)
     }
 }
 
-/// Adds, changes or deletes groups.
+/// Adds, modifies or deletes groups.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GroupMod {
-    /// What to do.
+    /// The command.
     pub command: GroupCommand,
-    /// Which group; [`GROUP_ALL`] are all, on deletion.
+    /// The group; [`GROUP_ALL`] deletes all.
     pub group: u32,
     /// Its type.
     pub kind: GroupType,
     /// Its buckets.
     pub buckets: Vec<Bucket>,
-    /// How it chooses.
+    /// Its selection method.
     pub selection: Option<Selection>,
 }
 
-/// A group as it is told.
+/// The description of a group.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GroupDesc {
     /// Its number.
@@ -172,18 +172,18 @@ pub struct GroupDesc {
     pub kind: GroupType,
     /// Its buckets.
     pub buckets: Vec<Bucket>,
-    /// How it chooses, where it was told.
+    /// Its selection method, if it was set.
     pub selection: Option<Selection>,
 }
 
-/// What a group has carried.
+/// The statistics of a group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupStats {
     /// Its number.
     pub group: u32,
-    /// How many flows send to it.
+    /// Number of flows that output to it.
     pub references: u32,
-    /// How long it exists, in nanoseconds; OpenFlow 1.1 and 1.2 don't tell.
+    /// Time since its creation, in nanoseconds; not in OpenFlow 1.1 and 1.2.
     pub duration_ns: u64,
     /// Packets.
     pub packets: u64,

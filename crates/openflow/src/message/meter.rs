@@ -1,39 +1,39 @@
-//! Meters: limits for the traffic of flows (from OpenFlow 1.3 on).
+//! Meters: rate limits for flows (from OpenFlow 1.3 on).
 
 use flow::{MeterBand, MeterConfig};
 
-/// OFPM_MAX: the highest number that a meter may have.
+/// OFPM_MAX: the highest meter number.
 pub const METER_MAX: u32 = 0xffff_0000;
-/// OFPM_SLOWPATH: a meter of packets that come up to be decided on.
+/// OFPM_SLOWPATH: the meter of upcalls.
 pub const METER_SLOWPATH: u32 = 0xffff_fffd;
-/// OFPM_CONTROLLER: the meter of all packets that go to controllers.
+/// OFPM_CONTROLLER: the meter of all packet-ins.
 pub const METER_CONTROLLER: u32 = 0xffff_fffe;
-/// OFPM_ALL: all meters, where a request names one.
+/// OFPM_ALL: all meters, in requests.
 pub const METER_ALL: u32 = 0xffff_ffff;
-/// The most bands that a meter may have (ovs: `lib/dpif-netdev.c`, `MAX_BANDS`).
+/// Maximum number of bands of a meter (ovs: `lib/dpif-netdev.c`, `MAX_BANDS`).
 pub const METER_BANDS_MAX: usize = 8;
-/// How many meters there may be (ovs: `lib/dpif-netdev.c`, `MAX_METERS`).
+/// Maximum number of meters (ovs: `lib/dpif-netdev.c`, `MAX_METERS`).
 pub const METERS_MAX: u32 = 1 << 18;
 
-/// What a meter-mod does.
+/// The command of a meter-mod.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MeterCommand {
-    /// Add; a meter of that number must not be there.
+    /// Add a meter, which must not exist.
     Add,
-    /// Give a meter that is there other limits.
+    /// Modify an existing meter.
     Modify,
     /// Delete a meter, or all, with the flows that use it.
     Delete,
 }
 
-/// What a meter is to do, as a message says it.
+/// The configuration of a meter in messages.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct MeterDesc {
     /// Its number.
     pub meter: u32,
-    /// OFPMF_*, as they were given.
+    /// OFPMF_*, as requested.
     pub flags: u16,
-    /// Its limits.
+    /// Its bands.
     pub bands: Vec<MeterBand>,
 }
 
@@ -42,12 +42,12 @@ impl MeterDesc {
     pub const KBPS: u16 = 1;
     /// OFPMF_PKTPS: rates are in packets per second.
     pub const PKTPS: u16 = 2;
-    /// OFPMF_BURST: bands say how much may come at once.
+    /// OFPMF_BURST: bands have a burst size.
     pub const BURST: u16 = 4;
-    /// OFPMF_STATS: what comes is counted, as it always is.
+    /// OFPMF_STATS: the meter counts packets, which it always does.
     pub const STATS: u16 = 8;
 
-    /// What the datapath needs of it.
+    /// Returns the configuration for the datapath.
     pub fn config(&self) -> MeterConfig {
         MeterConfig {
             is_packets: self.flags & Self::PKTPS != 0,
@@ -57,25 +57,25 @@ impl MeterDesc {
     }
 }
 
-/// Adds, changes or deletes meters.
+/// Adds, modifies or deletes meters.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MeterMod {
-    /// What to do.
+    /// The command.
     pub command: MeterCommand,
-    /// With which meter.
+    /// The meter.
     pub meter: MeterDesc,
 }
 
-/// What a meter has seen.
+/// The statistics of a meter.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct MeterStats {
     /// Its number.
     pub meter: u32,
-    /// Flows that use it.
+    /// Number of flows that use it.
     pub flows: u32,
-    /// Packets and bytes that came.
+    /// Packets and bytes received.
     pub seen: (u64, u64),
-    /// How long it is there, in nanoseconds.
+    /// Time since its creation, in nanoseconds.
     pub duration_ns: u64,
     /// Packets and bytes that each band dropped.
     pub bands: Vec<(u64, u64)>,

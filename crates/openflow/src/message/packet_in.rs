@@ -1,31 +1,31 @@
-//! Packets for controllers, and what they need to go on.
+//! Packet-ins and their continuations.
 
 use super::PacketMetadata;
 use crate::action::Action;
 use base::{PortNo, TableId};
 
-/// A packet on its way to a controller.
+/// A packet-in message.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PacketIn {
-    /// The bytes, cut to what was asked for.
+    /// The packet, truncated to the requested length.
     pub data: Vec<u8>,
-    /// Bytes that the packet had.
+    /// Length of the packet before truncation.
     pub total_len: u16,
     /// OpenFlow 1.3's reason: 0 no match, 1 action, 2 invalid TTL.
     pub reason: u8,
-    /// The table of the flow that sent it; `None` from a packet-out.
+    /// The table of the flow that sent it; `None` for a packet-out.
     pub table: Option<TableId>,
-    /// Its cookie; `u64::MAX` for none.
+    /// The flow's cookie; `u64::MAX` for none.
     pub cookie: u64,
     /// Port and pipeline fields.
     pub metadata: PacketMetadata,
-    /// What the action carried for the controller.
+    /// The userdata of the `controller` action.
     pub userdata: Vec<u8>,
-    /// What is left to do with a packet that waits for the controller; only NXT_PACKET_IN2 has it.
+    /// The remaining processing of a paused packet; only in NXT_PACKET_IN2.
     pub continuation: Option<Box<Continuation>>,
 }
 
-/// How packet-ins are written on one connection.
+/// The packet-in format of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PacketInFormat {
     /// OFPT_PACKET_IN of the connection's version.
@@ -37,26 +37,26 @@ pub enum PacketInFormat {
     Nxt2,
 }
 
-/// What is left to do with a packet, besides its registers and the like.
+/// The remaining processing of a packet, besides its metadata.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Continuation {
-    /// Names the bridge that it is in, in this run of the switch.
+    /// Identifies the bridge in this run of the switch.
     pub bridge: u128,
-    /// The stack, the top last.
+    /// The stack, with the top last.
     pub stack: Vec<u128>,
-    /// Mirrors that it went to already, by bit.
+    /// Bit mask of mirrors that received it.
     pub mirrors: u32,
-    /// Whether what connection tracking says is to be seen.
+    /// Whether the connection tracking state is visible.
     pub conntracked: bool,
-    /// What is left of lists of actions.
+    /// The remaining actions, list by list.
     pub rest: Vec<ContinuedActions>,
     /// The action set.
     pub action_set: Vec<Action>,
-    /// The datapath port that it came in on.
+    /// The datapath's input port.
     pub port: PortNo,
 }
 
-/// Actions that were left of a flow's.
+/// The remaining actions of a flow.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ContinuedActions {
     /// The flow's table.

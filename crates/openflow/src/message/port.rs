@@ -1,4 +1,4 @@
-//! Ports as messages tell of them.
+//! Ports in messages.
 
 use base::{MacAddr, OfPort};
 use bitflags::bitflags;
@@ -11,20 +11,20 @@ bitflags! {
         const PORT_DOWN = 1 << 0;
         /// No spanning tree.
         const NO_STP = 1 << 1;
-        /// Drop what is received.
+        /// Drop received packets.
         const NO_RECV = 1 << 2;
         /// Drop received spanning tree packets.
         const NO_RECV_STP = 1 << 3;
-        /// Not part of floods.
+        /// Do not include the port in floods.
         const NO_FLOOD = 1 << 4;
-        /// Drop what would be sent.
+        /// Drop packets to be sent.
         const NO_FWD = 1 << 5;
-        /// No packet-ins for table misses.
+        /// Do not send packet-ins for table misses.
         const NO_PACKET_IN = 1 << 6;
     }
 }
 
-/// A port as OpenFlow describes it.
+/// The description of a port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PortDesc {
     /// Its number.
@@ -37,15 +37,15 @@ pub struct PortDesc {
     pub config: PortConfig,
     /// No carrier.
     pub link_down: bool,
-    /// It can forward; OpenFlow 1.0 does not tell.
+    /// Whether it can forward packets; not in OpenFlow 1.0.
     pub live: bool,
     /// Current features (speed bits of OpenFlow 1.0/1.3, `OFPPF_*`).
     pub current: u32,
-    /// Speed now, in kilobits a second.
+    /// Current speed, in kilobits per second.
     pub speed_kbps: u32,
 }
 
-/// What a port-status message reports.
+/// The reason of a port-status message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PortReason {
     /// Added.

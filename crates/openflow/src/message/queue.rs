@@ -7,26 +7,26 @@ use base::OfPort;
 pub struct QueueId {
     /// The port.
     pub port: OfPort,
-    /// The queue's number there.
+    /// The queue's number at that port.
     pub queue: u32,
 }
 
-/// What a queue has sent; `None` is "not counted".
+/// The statistics of a queue; `None` means "not counted".
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueStats {
     /// Which queue.
     pub id: QueueId,
-    /// Bytes, packets, and packets that were dropped.
+    /// Bytes, packets, and dropped packets.
     pub counters: [Option<u64>; 3],
-    /// How long it exists, in nanoseconds; not told before OpenFlow 1.3.
+    /// Time since its creation, in nanoseconds; not before OpenFlow 1.3.
     pub duration_ns: Option<u64>,
 }
 
-/// Which queues a request asks for.
+/// The queues of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueRequest {
-    /// Of this port; `NONE` is all.
+    /// Their port; `NONE` means all.
     pub port: OfPort,
-    /// This one; `None` is all.
+    /// Their number; `None` means all.
     pub queue: Option<u32>,
 }

@@ -1,4 +1,4 @@
-//! What statistics requests ask, and what their replies hold.
+//! Statistics requests and replies.
 
 use super::queue::{QueueId, QueueRequest, QueueStats};
 use super::{
@@ -14,73 +14,73 @@ use flow::Match;
 pub enum StatsRequest {
     /// Description of the switch.
     Desc,
-    /// Flows; `nicira` says that NXST_FLOW was asked, and is answered.
+    /// Flows.
     Flow {
-        /// Which.
+        /// The flows.
         request: FlowStatsRequest,
-        /// Nicira's form.
+        /// NXST_FLOW.
         nicira: bool,
     },
-    /// Sums over flows; `nicira` as above.
+    /// Sums over flows.
     Aggregate {
-        /// Which.
+        /// The flows.
         request: FlowStatsRequest,
-        /// Nicira's form.
+        /// NXST_AGGREGATE.
         nicira: bool,
     },
     /// All tables.
     Table,
-    /// One port, or all (`NONE`).
+    /// Statistics of one port, or of all (`NONE`).
     Port(OfPort),
-    /// Descriptions of one port, or all (`NONE`).
+    /// Description of one port, or of all (`NONE`).
     PortDesc(OfPort),
-    /// What each table can do.
+    /// Features of each table.
     TableFeatures {
-        /// What tables are to be before that; none are changed where it is empty.
+        /// Features to set first; empty to change none.
         tables: Vec<TableFeatures>,
-        /// More of them come in another message.
+        /// More of them follow in another message.
         more: bool,
     },
-    /// Short description of all tables (1.4).
+    /// Descriptions of all tables (1.4).
     TableDesc,
-    /// What groups can be.
+    /// Features of groups.
     GroupFeatures,
-    /// One group, or all ([`super::GROUP_ALL`]).
+    /// Description of one group, or of all ([`super::GROUP_ALL`]).
     GroupDesc(u32),
     /// Statistics of one group, or of all.
     GroupStats(u32),
-    /// What meters can be.
+    /// Features of meters.
     MeterFeatures,
-    /// One meter, or all.
+    /// Configuration of one meter, or of all.
     MeterConfig(u32),
-    /// What one meter, or all, have seen.
+    /// Statistics of one meter, or of all.
     MeterStats(u32),
-    /// Queues' statistics.
+    /// Statistics of queues.
     Queue(QueueRequest),
-    /// Queues' descriptions (1.4).
+    /// Descriptions of queues (1.4).
     QueueDesc(QueueRequest),
-    /// Begins, changes or ends flow monitors.
+    /// Adds, modifies or deletes flow monitors.
     FlowMonitor(Vec<FlowMonitor>),
 }
 
-/// Which flows statistics are asked of.
+/// The selection of flows in a statistics request.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlowStatsRequest {
-    /// Within this match.
+    /// Flows within this match.
     pub matching: Match,
-    /// In this table; `None` is all.
+    /// Flows in this table; `None` means all.
     pub table: Option<TableId>,
-    /// That output to this port; `NONE` is any.
+    /// Flows that output to this port; `NONE` matches all.
     pub out_port: OfPort,
-    /// That send to this group.
+    /// Flows that output to this group.
     pub out_group: Option<u32>,
-    /// With these cookie bits.
+    /// Flows with this cookie.
     pub cookie: u64,
-    /// Which bits.
+    /// The bits of the cookie that are compared.
     pub cookie_mask: u64,
 }
 
-/// All flows.
+/// Selects all flows.
 impl Default for FlowStatsRequest {
     fn default() -> Self {
         FlowStatsRequest {
@@ -94,7 +94,7 @@ impl Default for FlowStatsRequest {
     }
 }
 
-/// The answer to a statistics request. A long one is written as several messages.
+/// A statistics reply. A long one is encoded as several messages.
 #[derive(Clone, PartialEq, Debug)]
 pub enum StatsReply {
     /// Manufacturer, hardware, software, serial number, description of the datapath.
@@ -103,7 +103,7 @@ pub enum StatsReply {
     Flow {
         /// The flows.
         flows: Vec<FlowStatsEntry>,
-        /// Nicira's form.
+        /// NXST_FLOW.
         nicira: bool,
     },
     /// Sums.
@@ -114,7 +114,7 @@ pub enum StatsReply {
         bytes: u64,
         /// Flows.
         flows: u32,
-        /// Nicira's form.
+        /// NXST_AGGREGATE.
         nicira: bool,
     },
     /// Tables.
@@ -123,27 +123,27 @@ pub enum StatsReply {
     Port(Vec<PortStats>),
     /// Descriptions of ports.
     PortDesc(Vec<PortDesc>),
-    /// What each table can do.
+    /// Features of each table.
     TableFeatures(Vec<TableStats>),
-    /// Short description of tables.
+    /// Descriptions of tables.
     TableDesc(Vec<TableDesc>),
-    /// What groups can be.
+    /// Features of groups.
     GroupFeatures,
-    /// Groups.
+    /// Descriptions of groups.
     GroupDesc(Vec<GroupDesc>),
-    /// What groups have carried.
+    /// Statistics of groups.
     GroupStats(Vec<GroupStats>),
-    /// What meters can be.
+    /// Features of meters.
     MeterFeatures,
-    /// Meters.
+    /// Configurations of meters.
     MeterConfig(Vec<MeterDesc>),
-    /// What meters have seen.
+    /// Statistics of meters.
     MeterStats(Vec<MeterStats>),
-    /// What queues have sent.
+    /// Statistics of queues.
     Queue(Vec<QueueStats>),
-    /// Which queues there are.
+    /// Descriptions of queues.
     QueueDesc(Vec<QueueId>),
-    /// What flow monitors report: at first as the answer to a request, then with transaction id 0.
+    /// Updates of flow monitors: first as the reply to a request, then with transaction id 0.
     FlowMonitor(Vec<FlowUpdate>),
 }
 
@@ -152,23 +152,23 @@ pub enum StatsReply {
 pub struct FlowStatsEntry {
     /// Its table.
     pub table: TableId,
-    /// Which packets.
+    /// Its match.
     pub matching: Match,
     /// Priority.
     pub priority: u16,
     /// Cookie.
     pub cookie: u64,
-    /// How long it exists, in nanoseconds.
+    /// Time since its creation, in nanoseconds.
     pub duration_ns: u64,
-    /// Seconds without packets after which it goes.
+    /// Idle timeout in seconds.
     pub idle_timeout_s: u16,
-    /// Seconds after which it goes.
+    /// Hard timeout in seconds.
     pub hard_timeout_s: u16,
     /// Seconds since the last packet.
     pub idle_age_s: u64,
     /// Seconds since it was last modified.
     pub hard_age_s: u64,
-    /// Eviction order.
+    /// Importance for eviction.
     pub importance: u16,
     /// Flags.
     pub flags: FlowFlags,
@@ -176,11 +176,11 @@ pub struct FlowStatsEntry {
     pub packets: u64,
     /// Bytes.
     pub bytes: u64,
-    /// What it does.
+    /// Its actions.
     pub actions: Vec<Action>,
 }
 
-/// Statistics of a port; `None` is "not counted".
+/// Statistics of a port; `None` means "not counted".
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PortStats {
     /// Its number, as raw 16 bits.
@@ -188,25 +188,25 @@ pub struct PortStats {
     /// rx_packets, tx_packets, rx_bytes, tx_bytes, rx_dropped, tx_dropped, rx_errors, tx_errors,
     /// rx_frame_err, rx_over_err, rx_crc_err, collisions: in OpenFlow's order.
     pub counters: [Option<u64>; 12],
-    /// How long the port exists, in nanoseconds.
+    /// Time since the port was added, in nanoseconds.
     pub duration_ns: u64,
 }
 
-/// What one table says of itself.
+/// Statistics of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TableStats {
     /// The table.
     pub table: TableId,
-    /// Its name, empty for none.
+    /// Its name; empty for none.
     pub name: String,
-    /// Flows in it.
+    /// Number of flows.
     pub active: u32,
-    /// Flows it takes at most.
+    /// Maximum number of flows.
     pub max_entries: u32,
     /// Packets looked up.
     pub lookups: u64,
-    /// Packets that found a flow.
+    /// Packets that matched a flow.
     pub matched: u64,
-    /// What becomes of the others, as OpenFlow 1.1 and 1.2 tell it.
+    /// The treatment of other packets, in OpenFlow 1.1 and 1.2.
     pub miss: TableMiss,
 }

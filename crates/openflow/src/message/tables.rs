@@ -1,8 +1,8 @@
-//! What controllers may set of flow tables, and what tables tell of themselves.
+//! Configuration and status of flow tables.
 
 use base::TableId;
 
-/// What becomes of packets that no flow of a table matches, as OpenFlow 1.1 and 1.2 configure it.
+/// The treatment of packets that match no flow of a table, as OpenFlow 1.1 and 1.2 configure it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TableMiss {
     /// They go to the controller.
@@ -13,61 +13,61 @@ pub enum TableMiss {
     Drop,
 }
 
-/// When a table tells how much room it has, in percent of its size that is free.
+/// Thresholds of vacancy events, as percentages of free entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VacancyEvents {
-    /// Once less than this is free.
+    /// An event is sent when less than this is free.
     pub down: u8,
-    /// Once more than this is free.
+    /// An event is sent when more than this is free.
     pub up: u8,
 }
 
-/// Changes how tables behave (OFPT_TABLE_MOD). `None` stays as it is.
+/// Modifies tables (OFPT_TABLE_MOD). `None` leaves a setting unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TableMod {
-    /// The table; `None` is all.
+    /// The table; `None` means all.
     pub table: Option<TableId>,
-    /// What becomes of packets without a flow (OpenFlow 1.1 and 1.2).
+    /// The treatment of packets that match no flow (OpenFlow 1.1 and 1.2).
     pub miss: Option<TableMiss>,
-    /// Whether flows give way to others when the table is full (from OpenFlow 1.4 on).
+    /// Whether flows are evicted when the table is full (from OpenFlow 1.4 on).
     pub evicts: Option<bool>,
-    /// By what flows are to be chosen then (OFPTMPEF14_*).
+    /// The criteria of eviction (OFPTMPEF14_*).
     pub eviction_flags: Option<u32>,
-    /// Whether the table tells how much room it has (from OpenFlow 1.4 on).
+    /// Vacancy events, enabled or disabled (from OpenFlow 1.4 on).
     pub vacancy: Option<Option<VacancyEvents>>,
 }
 
-/// How a table behaves (from OpenFlow 1.4 on).
+/// The configuration of a table (from OpenFlow 1.4 on).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TableDesc {
     /// The table.
     pub table: TableId,
-    /// Whether a controller wants flows to give way to others.
+    /// Whether a controller enabled eviction.
     pub evicts: bool,
-    /// When the table tells how much room it has, and how much that is, in percent.
+    /// The thresholds of vacancy events, and the current vacancy in percent.
     pub vacancy: Option<(VacancyEvents, u8)>,
 }
 
-/// Why a table tells how much room it has.
+/// The reason of a table-status message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TableReason {
-    /// Little is left.
+    /// The vacancy fell below its threshold.
     VacancyDown,
-    /// There is room again.
+    /// The vacancy rose above its threshold.
     VacancyUp,
 }
 
-/// What a controller wants a table to be (in a request for OFPMP_TABLE_FEATURES).
+/// The features that a controller requests for a table (OFPMP_TABLE_FEATURES).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TableFeatures {
     /// The table.
     pub table: TableId,
-    /// Whether tables that are not named are to go; otherwise they stay as they are.
+    /// Whether tables that are not named are to be disabled; otherwise they stay unchanged.
     pub replaces: bool,
-    /// The name, empty for none.
+    /// The name; empty for none.
     pub name: String,
-    /// How many flows it takes.
+    /// Maximum number of flows.
     pub max_entries: u32,
-    /// Whether it is to do more than our tables do.
+    /// Whether it requests features that the switch's tables do not have.
     pub exceeds: bool,
 }

@@ -1,6 +1,6 @@
 //! The versions of OpenFlow.
 
-/// The version a connection speaks.
+/// The OpenFlow version of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Version {
@@ -19,7 +19,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// All versions spoken, the highest last.
+    /// All supported versions, in ascending order.
     pub const ALL: [Version; 6] =
         [Version::V10, Version::V11, Version::V12, Version::V13, Version::V14, Version::V15];
 }

@@ -1,4 +1,4 @@
-//! One entry: a header, a value, and perhaps a mask.
+//! One entry: a header, a value, and an optional mask.
 
 use super::prerequisite::Proto;
 use super::table::{Code, Spec, by_code, for_field};
@@ -12,18 +12,18 @@ use flow::Field;
 pub(crate) struct Header {
     pub code: Code,
     pub has_mask: bool,
-    /// Bytes of the value and the mask.
+    /// Bytes of the value and mask together.
     pub len: usize,
 }
 
-/// A value as it stands on the wire.
+/// An entry as on the wire.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub header: Header,
     pub value: u128,
-    /// `None` for an exact value.
+    /// `None` for an exact match.
     pub mask: Option<u128>,
-    /// The bytes, where the field is not known.
+    /// The bytes, if the field is unknown.
     pub raw: Vec<u8>,
 }
 
@@ -44,8 +44,8 @@ fn header(input: &mut Input<'_>) -> Result<Header, OfError> {
     Ok(Header { code, has_mask: number & 1 != 0, len })
 }
 
-/// Reads the next entry of a match. All bits of its value must lie in its mask
-/// (ovs: `lib/nx-match.c`, `is_mask_consistent`).
+/// Reads the next entry of a match. All set bits of its value must be set in its mask (ovs: `lib/nx-match.c`,
+/// `is_mask_consistent`).
 pub(crate) fn take_raw_entry(input: &mut Input<'_>) -> Result<Entry, OfError> {
     let header = header(input)?;
     let raw = input.take(header.len)?.to_vec();
@@ -54,7 +54,7 @@ pub(crate) fn take_raw_entry(input: &mut Input<'_>) -> Result<Entry, OfError> {
         return Err(OfError::new(ErrorCode::MatchBadLen, reason));
     }
     let width = if header.has_mask { header.len / 2 } else { header.len };
-    // A tunnel option may be written longer than its field is, with zeros in front.
+    // A tunnel option may be longer than its field, with leading zeros.
     let spec = by_code(header.code).filter(|spec| spec.header_bytes > spec.bytes);
     let beyond = spec.map_or(0, |spec| width.saturating_sub(spec.bytes));
     if raw[..beyond].iter().any(|&byte| byte != 0) {
@@ -72,7 +72,7 @@ pub(crate) fn take_raw_entry(input: &mut Input<'_>) -> Result<Entry, OfError> {
     Ok(Entry { header, value, mask, raw })
 }
 
-/// A field's number for people.
+/// Returns a field's number as text.
 pub(crate) fn describe(code: Code) -> String {
     match by_code(code) {
         Some(spec) => spec.name.to_owned(),
@@ -83,14 +83,14 @@ pub(crate) fn describe(code: Code) -> String {
     }
 }
 
-/// Finds a field and checks that the length is its own.
+/// Returns the field, after checking the length.
 pub(crate) fn known(header: Header) -> Result<&'static Spec, OfError> {
     let Some(spec) = by_code(header.code) else {
         let reason = format!("field {} is not supported", describe(header.code));
         return Err(OfError::new(ErrorCode::MatchBadField, reason));
     };
     let want = if header.has_mask { spec.bytes * 2 } else { spec.bytes };
-    // A tunnel option's field has the length that the sender's table says, or the longest.
+    // A tunnel option has the length in the sender's table, or the maximum.
     let longest = spec.header_bytes * if header.has_mask { 2 } else { 1 };
     let is_option = spec.header_bytes > spec.bytes && header.len > 0 && header.len <= longest;
     if header.len != want && !is_option {
@@ -100,7 +100,7 @@ pub(crate) fn known(header: Header) -> Result<&'static Spec, OfError> {
     Ok(spec)
 }
 
-/// Reads a header that stands alone in an action, and names a field.
+/// Reads a header without a value in an action. Returns its field.
 pub(crate) fn take_header(input: &mut Input<'_>) -> Result<&'static Spec, OfError> {
     let header = header(input)?;
     if header.has_mask {
@@ -119,8 +119,8 @@ pub(crate) fn take_header(input: &mut Input<'_>) -> Result<&'static Spec, OfErro
     Ok(spec)
 }
 
-/// Reads an entry in an action: field, value and mask. Fields that a match takes only whole may have
-/// masks here, too (ovs: `lib/nx-match.c`, `nx_pull_entry__`).
+/// Reads an entry in an action: field, value and mask. A mask is permitted here also for fields that a match
+/// takes only as a whole (ovs: `lib/nx-match.c`, `nx_pull_entry__`).
 pub(crate) fn take_entry(
     input: &mut Input<'_>,
 ) -> Result<(&'static Spec, u128, Option<u128>), OfError> {
@@ -147,7 +147,7 @@ pub(crate) fn put_code(out: &mut Vec<u8>, code: Code, has_mask: bool, bytes: usi
     }
 }
 
-/// Writes a field with its value, and the mask where it is given.
+/// Writes a field with its value, and the mask if given.
 pub(crate) fn put_entry(
     out: &mut Vec<u8>,
     spec: &Spec,
@@ -162,7 +162,7 @@ pub(crate) fn put_entry(
     }
 }
 
-/// Writes a field's number alone, in a list of what a table can match or set.
+/// Writes only a field's number, in a list of fields that a table can match or set.
 pub(crate) fn put_field_id(out: &mut Vec<u8>, spec: &Spec, version: Version, has_mask: bool) {
     put_code(out, spec.code(version as u8), has_mask, spec.bytes);
 }

@@ -9,7 +9,7 @@ use crate::error::{ErrorCode, OfError};
 use base::OfPort;
 use flow::{Field, Match};
 
-/// Cookie bits that select flows, which Nicira's messages carry within the match.
+/// A cookie and mask that select flows, which Nicira's messages contain in the match.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Cookie {
     pub value: u64,
@@ -46,7 +46,7 @@ pub(crate) fn take_raw(
             }
             continue;
         }
-        // A field is known by its number and length (ovs: `lib/nx-match.c`, `mf_from_oxm_header`).
+        // A field is identified by its number and length (ovs: `lib/nx-match.c`, `mf_from_oxm_header`).
         let spec = known(entry.header)
             .map_err(|error| OfError { code: ErrorCode::MatchBadField, ..error })?;
         add(&mut matching, spec, entry.value, entry.mask)?;
@@ -74,7 +74,7 @@ fn take_cookie(
     Ok(())
 }
 
-/// Narrows `matching` by one entry, checking what must hold.
+/// Adds one entry to `matching`, after checking its prerequisites.
 fn add(matching: &mut Match, spec: &Spec, value: u128, mask: Option<u128>) -> Result<(), OfError> {
     if !spec.prerequisite.met_by(matching) {
         let reason = format!("{} needs a match on {:?} before it", spec.name, spec.prerequisite);
@@ -98,8 +98,7 @@ fn add(matching: &mut Match, spec: &Spec, value: u128, mask: Option<u128>) -> Re
     Ok(())
 }
 
-/// A value on the wire as the key holds it: field, value, mask. `None` for a value that the field
-/// can't have.
+/// Converts a value on the wire to the key's field, value and mask. Returns `None` for an invalid value.
 pub(crate) fn to_key(spec: &Spec, value: u128, mask: u128) -> Option<(Field, u128, u128)> {
     let ones = spec.field.all_ones();
     let fits = value & !ones == 0;
@@ -110,7 +109,7 @@ pub(crate) fn to_key(spec: &Spec, value: u128, mask: u128) -> Option<(Field, u12
             (spec.field, port.0.into(), ones)
         }
         Field::InPort => (Field::InPort, value, ones),
-        // Bits that no state has may stand in the mask, as in an exact match's.
+        // The mask may contain undefined bits, as an exact match's does.
         Field::CtState if value & !0xff == 0 => (Field::CtState, value, mask & 0xff),
         Field::CtState => return None,
         Field::NwTos if value & !0xfc == 0 => (Field::IpDscp, value >> 2, mask >> 2),
@@ -121,11 +120,11 @@ pub(crate) fn to_key(spec: &Spec, value: u128, mask: u128) -> Option<(Field, u12
         Field::TunFlags => return None,
         Field::TunSrc | Field::TunDst => tunnel_address(spec.field, value, mask),
         Field::VlanPcp if fits => {
-            // A priority implies a tag.
+            // Matching a priority requires a tag.
             let present = if mask == 0 { 0 } else { 0x1000 };
             (Field::VlanTci, value << 13 | present, (mask & 7) << 13 | present)
         }
-        // The key holds ICMP types as ports, 16 bits wide.
+        // The key stores ICMP types as ports, 16 bits wide.
         Field::IcmpType => (Field::TpSrc, value, if mask == 0 { 0 } else { 0xffff }),
         Field::IcmpCode => (Field::TpDst, value, if mask == 0 { 0 } else { 0xffff }),
         Field::ArpOp if value > 0xff => return None,
@@ -159,7 +158,7 @@ pub(crate) fn take_oxm_match(input: &mut Input<'_>) -> Result<Match, OfError> {
     take_raw(Input::new(padded.take(body)?, ErrorCode::MatchBadLen, "the match"), None)
 }
 
-/// How a match is written.
+/// The format of a match.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum MatchForm {
     /// Nicira's, for OpenFlow 1.0 and Nicira's messages.
@@ -177,13 +176,13 @@ impl MatchForm {
     }
 }
 
-/// Writes entries in the order of Open vSwitch, which puts prerequisites first.
+/// Writes entries in Open vSwitch's order, which puts prerequisites first.
 pub(crate) fn put_raw(out: &mut Vec<u8>, matching: &Match, form: MatchForm) {
     let mut entries = Writer { out, matching, version: form.version(), proto: Proto::of(matching) };
     entries.write();
 }
 
-/// Writes entries, then zero bytes to a multiple of 8; returns the entries' length.
+/// Writes entries, then zero bytes to a multiple of 8. Returns the length of the entries.
 pub(crate) fn put_nxm_match(
     out: &mut Vec<u8>,
     matching: &Match,
@@ -205,7 +204,7 @@ pub(crate) fn put_nxm_match(
     len
 }
 
-/// Writes a match with OpenFlow 1.2's header and padding; returns its length without the padding.
+/// Writes a match with OpenFlow 1.2's header and padding. Returns its length without the padding.
 pub(crate) fn put_oxm_match(out: &mut Vec<u8>, matching: &Match, version: u8) -> usize {
     let start = out.len();
     out.put_u16(OXM_MATCH);
@@ -250,7 +249,7 @@ impl Writer<'_> {
         self.field("metadata");
     }
 
-    /// Writes a field if the match says anything of it.
+    /// Writes a field if the match contains it.
     pub(super) fn field(&mut self, name: &str) {
         let Some(spec) = by_name(name) else { return };
         let value = self.matching.key().get(spec.field);
@@ -265,7 +264,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes a field of few bits as a whole where any of them count.
+    /// Writes a field of few bits completely if any of them is matched.
     fn exact(&mut self, name: &str, field: Field) {
         let Some(spec) = by_name(name) else { return };
         if self.matching.mask().has(field) {
@@ -378,8 +377,8 @@ impl Writer<'_> {
         }
     }
 
-    /// The original direction's addresses. IPv4 ones lie within the IPv6 ones' place, and the
-    /// match's Ethernet type says which they are.
+    /// The original direction's addresses. IPv4 ones are stored in the bits of the IPv6 ones, and the match's
+    /// Ethernet type distinguishes them.
     fn ct_tuple(&mut self) {
         let names = if self.proto.eth_type == 0x86dd {
             ["ct_ipv6_src", "ct_ipv6_dst"]

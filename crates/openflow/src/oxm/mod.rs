@@ -1,6 +1,6 @@
 //! Fields on the wire: NXM (Nicira's) and OXM (OpenFlow's) type-length-value entries.
 //!
-//! Both have the same form; they differ in class and field numbers and in the width of `in_port`.
+//! Both have the same format; they differ in class and field numbers and in the width of `in_port`.
 
 mod entry;
 mod matching;

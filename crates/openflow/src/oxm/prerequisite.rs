@@ -1,10 +1,10 @@
-//! What a match must say of its packets before it may speak of a field.
+//! Prerequisites of fields: what else a match must contain.
 
 use Prerequisite as P;
 use flow::{CtState, Field, Match};
 use wire::protocol;
 
-/// What a match must say before it may speak of a field.
+/// A prerequisite of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Prerequisite {
     None,
@@ -24,7 +24,7 @@ pub(crate) enum Prerequisite {
     Ct,
 }
 
-/// What a match says of the protocols of its packets.
+/// The protocols that a match specifies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Proto {
     pub eth_type: u16,
@@ -58,8 +58,8 @@ impl Proto {
         self.eth_type == 0x86dd && self.nw_proto == protocol::ICMPV6
     }
 
-    /// Whether the match's connection addresses are of its packets' own family. IPv4 ones lie
-    /// within the place of the IPv6 ones.
+    /// Returns whether the match's connection addresses are of the same family as its packets. IPv4 ones are
+    /// stored in the bits of the IPv6 ones.
     pub fn fits_ct_addresses(self, matching: &Match) -> bool {
         let within = |wide: Field, narrow: Field| {
             let mask = matching.mask();
@@ -74,8 +74,8 @@ impl Proto {
 }
 
 impl Prerequisite {
-    /// Whether the match says what is needed. A connection field needs a match on `ct_state` that
-    /// implies a valid connection (ovs: `lib/flow.h`, `is_ct_valid`).
+    /// Returns whether the match satisfies the prerequisite. A connection field requires a match on
+    /// `ct_state` that implies a valid connection (ovs: `lib/flow.h`, `is_ct_valid`).
     pub fn met_by(self, matching: &Match) -> bool {
         let key = matching.key();
         let proto = Proto::of(matching);

@@ -1,5 +1,5 @@
-//! Every field that OpenFlow knows by a number: its names, numbers, width and prerequisites
-//! (ovs: `include/openvswitch/meta-flow.h`).
+//! All fields with an OpenFlow number: names, numbers, width and prerequisites (ovs:
+//! `include/openvswitch/meta-flow.h`).
 
 use flow::Field;
 use std::collections::HashMap;
@@ -18,25 +18,25 @@ pub(crate) struct Code {
 }
 
 impl Code {
-    /// `OXM_OF_PACKET_TYPE`, which is accepted for Ethernet and not kept.
+    /// `OXM_OF_PACKET_TYPE`, which is accepted for Ethernet and not stored.
     pub const PACKET_TYPE: Code = Code { class: 0x8000, number: 44, experimenter: 0 };
-    /// `NXM_NX_COOKIE`, which is no packet field.
+    /// `NXM_NX_COOKIE`, which is not a packet field.
     pub const COOKIE: Code = Code { class: 1, number: 30, experimenter: 0 };
-    /// The class of Ericsson's fields, which have neither a Nicira nor an OpenFlow number.
+    /// The class of Ericsson's fields, which have neither Nicira nor OpenFlow numbers.
     const ERICSSON: u16 = 0x1000;
-    /// The class of experimenters' fields; those of the table are Nicira's.
+    /// The class of experimenter fields; those in the table are Nicira's.
     const EXPERIMENTER: u16 = 0xffff;
 }
 
-/// One field as OpenFlow numbers it.
+/// An OpenFlow field.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Spec {
     pub field: Field,
     /// Open vSwitch's name.
     pub name: &'static str,
-    /// The name in `load`, `move` and the like.
+    /// The name in actions such as `load` and `move`.
     pub nxm_name: String,
-    /// A second name there.
+    /// An alternative name in those actions.
     pub oxm_name: String,
     /// The number in OpenFlow 1.0 and in Nicira's actions.
     pub first: Code,
@@ -46,10 +46,9 @@ pub(crate) struct Spec {
     pub oxm15: Code,
     /// Bytes of a value.
     pub bytes: usize,
-    /// The length in a header that stands alone in an action: of a field whose length a controller
-    /// chooses, the longest.
+    /// The length in a header without a value: the maximum for a field whose length a controller chooses.
     pub header_bytes: usize,
-    /// Bits that count.
+    /// Significant bits.
     pub bits: u32,
     pub maskable: bool,
     pub writable: bool,
@@ -57,7 +56,7 @@ pub(crate) struct Spec {
 }
 
 impl Spec {
-    /// The number for an OpenFlow version's wire number, 0 for NXM.
+    /// Returns the number for an OpenFlow wire version, or 0 for NXM.
     pub fn code(&self, version: u8) -> Code {
         match version {
             6.. => self.oxm15,
@@ -68,8 +67,8 @@ impl Spec {
         }
     }
 
-    /// The field that stands for bits of this one: `OXM_OF_VLAN_VID[]` is 12 bits wide, though the
-    /// field carries the bit that says that there is a tag, too; and `OXM_OF_IN_PORT[]` has bits that
+    /// Returns the field that represents bits of this one: `OXM_OF_VLAN_VID[]` is 12 bits wide, though the
+    /// field also contains the bit for the presence of a tag; and `OXM_OF_IN_PORT[]` has bits that
     /// `NXM_OF_IN_PORT[]` lacks.
     pub fn bits_field(&self) -> Field {
         match self.field {
@@ -80,7 +79,7 @@ impl Spec {
     }
 }
 
-/// A row of the table in short: NXM class 0 or 1, Ericsson's or that of experimenters, and number, OXM number.
+/// A row of the table in short form: NXM class (0, 1, Ericsson's or experimenter) and number, OXM number.
 struct Row {
     field: Field,
     name: &'static str,
@@ -184,24 +183,23 @@ struct Table {
 
 static TABLE: LazyLock<Table> = LazyLock::new(build);
 
-/// All fields.
+/// Returns all fields.
 pub(crate) fn specs() -> &'static [Spec] {
     &TABLE.specs
 }
 
-/// The field with this number.
+/// Returns the field with this number.
 pub(crate) fn by_code(code: Code) -> Option<&'static Spec> {
     TABLE.specs.get(*TABLE.by_code.get(&code)?)
 }
 
-/// The field of this name: Open vSwitch's (`eth_src`, `dl_src`) or a number's (`NXM_OF_ETH_SRC`).
+/// Returns the field with this name: Open vSwitch's (`eth_src`, `dl_src`) or OpenFlow's (`NXM_OF_ETH_SRC`).
 pub(crate) fn by_name(name: &str) -> Option<&'static Spec> {
     TABLE.specs.get(*TABLE.by_name.get(name)?)
 }
 
-/// The numbered field that stands for `field` in packets of `proto`: ports and ICMP types are
-/// numbered by protocol, and `in_port` by its width. `None` where OpenFlow has no number for the
-/// field.
+/// Returns the numbered field for `field` in packets of `proto`: numbers of ports and ICMP types depend on
+/// the protocol, and that of `in_port` on its width. Returns `None` if OpenFlow has no number for the field.
 pub(crate) fn for_field(field: Field, proto: Proto) -> Option<&'static Spec> {
     let (field, is_wide) = match field {
         Field::VlanVid => (Field::VlanVidPresent, false),
@@ -229,7 +227,7 @@ fn spec(row: &Row) -> Spec {
         Code { class, number, experimenter }
     });
     let oxm = row.oxm.map(|(number, _)| Code { class: 0x8000, number, experimenter: 0 });
-    // Fields that OpenFlow 1.3 got from the ONF's extensions before 1.5 numbered them.
+    // Fields that the ONF's extensions added to OpenFlow 1.3 before 1.5 numbered them.
     let onf = oxm.filter(|code| matches!(code.number, 42 | 43));
     let onf = onf.map(|code| Code { class: 0xffff, experimenter: crate::vendor::ONF, ..code });
     let first = nxm.or(onf).or(oxm).unwrap_or(Code::PACKET_TYPE);
@@ -245,9 +243,9 @@ fn spec(row: &Row) -> Spec {
     let bits = match row.field {
         Field::VlanVidPresent => 12,
         Field::NwFrag => 2,
-        // Of these only the flag of control packets is seen.
+        // Only the flag of control packets is visible to flows.
         Field::TunFlags => 1,
-        // The key holds these in fewer bits than they have on the wire.
+        // The key stores these in fewer bits than they have on the wire.
         Field::CtState | Field::ArpOp => row.bytes as u32 * 8,
         Field::InPort => row.bytes as u32 * 8,
         field => field.bits(),
@@ -269,7 +267,7 @@ fn spec(row: &Row) -> Spec {
     }
 }
 
-/// Registers by class and first number: 32 bits, 64 bits, 128 bits.
+/// Registers by class and first number: 32, 64 and 128 bits.
 fn registers() -> Vec<Spec> {
     let count = |prefix: &str| Field::ALL.iter().filter(|f| f.name().starts_with(prefix)).count();
     debug_assert_eq!((count("reg"), count("xreg"), count("xxreg")), (16, 8, 4));
@@ -302,11 +300,11 @@ fn registers() -> Vec<Spec> {
     out
 }
 
-/// Bytes of the longest tunnel option.
+/// Maximum length of a tunnel option, in bytes.
 const OPTION_LEN_MAX: usize = 124;
 
-/// The fields of tunnel options. Their values have four bytes here; Open vSwitch's headers in actions name
-/// the longest that there could be.
+/// The fields of tunnel options. Values have four bytes here; Open vSwitch's headers in actions contain the
+/// maximum length.
 fn tunnel_options() -> Vec<Spec> {
     let fields = Field::ALL.iter().filter_map(|&it| Some((it, it.tun_metadata_index()?)));
     let spec = |(field, n): (Field, u8)| {
@@ -330,10 +328,10 @@ fn tunnel_options() -> Vec<Spec> {
     fields.map(spec).collect()
 }
 
-/// Second names (ovs: `lib/ovs-fields.7.xml`).
+/// Alternative names (ovs: `lib/ovs-fields.7.xml`).
 const ALIASES: &[(&str, &str)] = &[
     ("tunnel_id", "tun_id"),
-    // As they are printed, in Open vSwitch too.
+    // The printed names, as in Open vSwitch.
     ("gtpu_flags", "tun_gtpu_flags"),
     ("gtpu_msgtype", "tun_gtpu_msgtype"),
     ("dl_src", "eth_src"),

@@ -1,12 +1,12 @@
-//! Matches on what packets came through. IPv4 addresses lie in the places of IPv6 ones.
+//! Matches on tunnel metadata. IPv4 addresses are stored in the bits of IPv6 ones.
 
 use super::matching::Writer;
 use flow::Field;
 
-/// Bits of an IPv6 address that are zero where an IPv4 address lies in its place.
+/// The bits of an IPv6 address that are zero if it stores an IPv4 address.
 pub(crate) const BEYOND_IPV4: u128 = !0xffff_ffff;
 
-/// An IPv4 address of a tunnel's outer header: packets with IPv6 outer headers do not match it.
+/// Converts a match on an outer IPv4 address: packets with IPv6 outer headers do not match it.
 pub(crate) fn tunnel_address(field: Field, value: u128, mask: u128) -> (Field, u128, u128) {
     let wide = match field {
         Field::TunSrc => Field::TunIpv6Src,
@@ -16,13 +16,13 @@ pub(crate) fn tunnel_address(field: Field, value: u128, mask: u128) -> (Field, u
     (wide, value, (mask & 0xffff_ffff) | beyond)
 }
 
-/// Whether a match on a tunnel's address is one on an IPv4 address.
+/// Returns whether a match on a tunnel's address is one on an IPv4 address.
 pub(crate) fn is_tunnel_ipv4(value: u128, mask: u128) -> bool {
     mask & BEYOND_IPV4 == BEYOND_IPV4 && value & BEYOND_IPV4 == 0
 }
 
 impl Writer<'_> {
-    /// Writes what the match says of the tunnel.
+    /// Writes the tunnel fields of the match.
     pub(super) fn tunnel(&mut self) {
         self.field("tun_id");
         self.put("tun_flags", self.value(Field::TunFlags) & 1, self.bits(Field::TunFlags) & 1);

@@ -11,7 +11,7 @@ use crate::oxm::{self, Cookie, MatchForm, Proto};
 use crate::{of10_match, of11_match};
 use base::TableId;
 
-/// The entry that begins with its length.
+/// Returns a reader of the next entry, which begins with its length.
 fn entry<'a>(input: &mut Input<'a>) -> Result<Input<'a>, OfError> {
     let len = usize::from(input.u16()?);
     let Some(body) = len.checked_sub(2) else {
@@ -20,8 +20,7 @@ fn entry<'a>(input: &mut Input<'a>) -> Result<Input<'a>, OfError> {
     input.part(body)
 }
 
-/// Reads an entry of OFPST_FLOW. How long the flow was idle is known from OpenFlow 1.5 on only, and
-/// reads as 0 before.
+/// Reads an entry of OFPST_FLOW. Before OpenFlow 1.5 it has no idle time, which is set to 0.
 pub(super) fn take(input: &mut Input<'_>, version: Version) -> Result<FlowStatsEntry, OfError> {
     let input = &mut entry(input)?;
     let mut flow = blank_flow();
@@ -75,7 +74,7 @@ pub(super) fn take_nicira(input: &mut Input<'_>) -> Result<FlowStatsEntry, OfErr
     flow.priority = input.u16()?;
     (flow.idle_timeout_s, flow.hard_timeout_s) = (input.u16()?, input.u16()?);
     let match_len = usize::from(input.u16()?);
-    // One more than the age, 0 being for switches that don't know.
+    // The age plus one; 0 means unknown.
     flow.idle_age_s = u64::from(input.u16()?.saturating_sub(1));
     flow.hard_age_s = u64::from(input.u16()?.saturating_sub(1));
     (flow.cookie, flow.packets, flow.bytes) = (input.u64()?, input.u64()?, input.u64()?);
@@ -150,7 +149,7 @@ fn put11(out: &mut Vec<u8>, version: Version, flow: &FlowStatsEntry) {
     out.put_u16(flow.priority);
     out.put_u16(flow.idle_timeout_s);
     out.put_u16(flow.hard_timeout_s);
-    // Flags are told from 1.3 on, the importance from 1.4 on.
+    // Flags exist from 1.3 on, the importance from 1.4 on.
     out.put_u16(if version < Version::V13 { 0 } else { flags_number(flow.flags, version) });
     out.put_u16(if version < Version::V14 { 0 } else { flow.importance });
     out.put_zeros(2);

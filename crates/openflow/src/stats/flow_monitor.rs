@@ -1,5 +1,5 @@
-//! Flow monitors' requests and updates (ovs: `lib/ofp-monitor.c`): Nicira's form until OpenFlow 1.2,
-//! the ONF's extension in 1.3, OpenFlow's own from 1.4 on.
+//! Requests and updates of flow monitors (ovs: `lib/ofp-monitor.c`): Nicira's format up to OpenFlow 1.2, the
+//! ONF's extension in 1.3, OpenFlow's own from 1.4 on.
 
 use super::{Kind, kind};
 use crate::actions::{ActionForm, put_actions, put_flow_actions, take_actions, take_flow_actions};
@@ -22,13 +22,13 @@ use flow::Match;
 const NICIRA_CANCEL: u32 = 21;
 const NICIRA_PAUSED: u32 = 22;
 const NICIRA_RESUMED: u32 = 23;
-/// The same of the ONF.
+/// The ONF's numbers of the same messages.
 const ONF_CANCEL: u32 = 1870;
 const ONF_PAUSED: u32 = 1871;
 const ONF_RESUMED: u32 = 1872;
 /// OFPT_VENDOR
 const VENDOR: u8 = 4;
-/// NXFME_*; OpenFlow 1.4's OFPFME_* have OFPFME_INITIAL in front, and so are one more.
+/// NXFME_*; OpenFlow 1.4's OFPFME_* begin with OFPFME_INITIAL, and are one higher.
 const ADDED: u16 = 0;
 const REMOVED: u16 = 1;
 const MODIFIED: u16 = 2;
@@ -37,9 +37,9 @@ const ABBREVIATED: u16 = 3;
 const INITIAL14: u16 = 0;
 const PAUSED14: u16 = 5;
 const RESUMED14: u16 = 6;
-/// From OpenFlow 1.4 on this stands for [`FlowMonitorFlags::OWN`]: the standard's OFPFMF_ONLY_OWN means
-/// something else, but Open vSwitch reads and writes it so (ovs: `ofproto/connmgr.c`,
-/// `ofmonitor_report`). The standard's OFPFMF_NO_ABBREV, the bit of earlier versions, is read, too.
+/// The bit of [`FlowMonitorFlags::OWN`] from OpenFlow 1.4 on: the standard's OFPFMF_ONLY_OWN has another
+/// meaning, but Open vSwitch uses the bit like this (ovs: `ofproto/connmgr.c`, `ofmonitor_report`). The
+/// standard's OFPFMF_NO_ABBREV, the bit of earlier versions, is also accepted.
 const OWN14: u16 = 1 << 6;
 /// OFPG_ANY
 const ANY: u32 = 0xffff_ffff;
@@ -114,7 +114,7 @@ fn take_command(input: &mut Input<'_>) -> Result<FlowMonitorCommand, OfError> {
     })
 }
 
-/// A monitor must watch some kind of change; only its end needs no flags.
+/// A monitor must include some type of change; only its deletion needs no flags.
 fn take_flags(
     raw: u16,
     version: Version,
@@ -171,7 +171,7 @@ pub(super) fn put_request(out: &mut Vec<u8>, version: Version, monitor: &FlowMon
     }
 }
 
-/// Writes a match and gives its length without padding.
+/// Writes a match. Returns its length without padding.
 fn put_match(out: &mut Vec<u8>, version: Version, matching: &Match) -> usize {
     if version < Version::V13 {
         return oxm::put_nxm_match(out, matching, MatchForm::Nxm, Cookie::default());
@@ -256,7 +256,7 @@ fn take_flow14(input: &mut Input<'_>, version: Version, raw: u16) -> Result<Flow
     Ok(FlowUpdate::Flow { event, flow: Box::new(flow) })
 }
 
-/// Writes one update. Before OpenFlow 1.4 pausing and resuming are no part of a reply.
+/// Writes one update. Before OpenFlow 1.4 pausing and resuming are not part of a reply.
 pub(super) fn put_update(out: &mut Vec<u8>, version: Version, update: &FlowUpdate) {
     let v14 = version >= Version::V14;
     let start = out.len();
@@ -316,13 +316,13 @@ fn put_flow(out: &mut Vec<u8>, version: Version, flow: &WatchedFlow, why: u8) {
     let len = put_match(out, version, &flow.matching);
     out.set_u16(at, len);
     match version {
-        // Nicira's form has no instructions.
+        // Nicira's format has no instructions.
         Version::V11 | Version::V12 => put_actions(out, &flow.actions, form),
         _ => put_flow_actions(out, &flow.actions, form),
     }
 }
 
-/// The vendor and the numbers of cancelling, pausing and resuming before OpenFlow 1.4.
+/// Returns the vendor and the numbers of cancel, pause and resume messages before OpenFlow 1.4.
 fn numbers(version: Version) -> (u32, [u32; 3]) {
     if version == Version::V13 {
         return (ONF, [ONF_CANCEL, ONF_PAUSED, ONF_RESUMED]);
@@ -330,7 +330,7 @@ fn numbers(version: Version) -> (u32, [u32; 3]) {
     (NICIRA, [NICIRA_CANCEL, NICIRA_PAUSED, NICIRA_RESUMED])
 }
 
-/// Reads a vendor's message about flow monitors, if it is one.
+/// Reads a vendor message about flow monitors, if it is one.
 pub(crate) fn take_vendor(
     vendor: u32,
     subtype: u32,
@@ -348,8 +348,8 @@ pub(crate) fn take_vendor(
     }
 }
 
-/// Writes the body of a message that ends a monitor, and returns the type. From OpenFlow 1.4 on it is
-/// a statistics request.
+/// Writes the body of a message that cancels a monitor. Returns the type. From OpenFlow 1.4 on it is a
+/// statistics request.
 pub(crate) fn put_cancel(out: &mut Vec<u8>, version: Version, id: u32) -> u8 {
     if version >= Version::V14 {
         Kind::of(kind::FLOW_MONITOR, version).put(out, version);
@@ -366,7 +366,7 @@ pub(crate) fn put_cancel(out: &mut Vec<u8>, version: Version, id: u32) -> u8 {
     VENDOR
 }
 
-/// The message that stands for a reply which only pauses or resumes, before OpenFlow 1.4.
+/// Returns the message for a reply that only pauses or resumes, before OpenFlow 1.4.
 pub(super) fn put_pause(version: Version, xid: Xid, updates: &[FlowUpdate]) -> Option<Vec<u8>> {
     let (vendor, [_, paused, resumed]) = numbers(version);
     let subtype = match updates {

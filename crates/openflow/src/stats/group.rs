@@ -14,11 +14,11 @@ const CAPABILITIES: u32 = 7;
 /// All four types.
 const TYPES: u32 = 0xf;
 
-/// Writes what groups can be: of each type as many as there are numbers, with `actions`, by the
-/// version's numbers of them.
+/// Writes the features of groups: the maximum number of groups of each type, and the `actions`, as bits of
+/// the version's action numbers.
 pub(crate) fn put_features(out: &mut Vec<u8>, version: Version) {
-    // OpenFlow's own actions that buckets take: in 1.0 output to mod_tp_dst, in 1.1 these and those
-    // of later versions without set_field.
+    // The standard actions that buckets support: output to mod_tp_dst in 1.0; in 1.1 these and those of later
+    // versions without set_field.
     let actions: u32 = match version {
         Version::V10 => 0x7ff,
         Version::V11 => 0x7ff | bits(&[17, 18, 22, 23, 24]),
@@ -72,7 +72,7 @@ pub(crate) fn put_desc(out: &mut Vec<u8>, version: Version, desc: &GroupDesc) {
     out.set_u16(start, len);
 }
 
-/// OpenFlow 1.1 and 1.2 don't say how long a group exists.
+/// OpenFlow 1.1 and 1.2 do not report how long a group has existed.
 fn has_duration(version: Version) -> bool {
     !matches!(version, Version::V11 | Version::V12)
 }

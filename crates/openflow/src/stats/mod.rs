@@ -36,7 +36,7 @@ pub(crate) mod kind {
     pub const VENDOR: u16 = 0xffff;
 }
 
-/// Which statistics, as number on the wire, with the subtype where it is a vendor's.
+/// The type of statistics: its number on the wire, with the subtype if it is a vendor's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Standard(u16),
@@ -54,7 +54,7 @@ use crate::message::Version;
 use crate::vendor::{NICIRA, ONF};
 
 impl Kind {
-    /// Reads what follows the message's header, and the flags.
+    /// Reads the type and flags after the message's header.
     pub fn take(input: &mut Input<'_>, version: Version) -> Result<(Kind, u16), OfError> {
         let v10 = version == Version::V10;
         let (kind, flags) = (input.u16()?, input.u16()?);
@@ -79,7 +79,7 @@ impl Kind {
         Ok((Kind::Nicira(subtype), flags))
     }
 
-    /// Writes what follows the message's header.
+    /// Writes the type and flags after the message's header.
     pub fn put(self, out: &mut Vec<u8>, version: Version) {
         let v10 = version == Version::V10;
         out.put_u16(match self {
@@ -102,7 +102,7 @@ impl Kind {
         }
     }
 
-    /// The number of the standard's, or of the vendor's that stands in for it in early versions.
+    /// Returns the standard number, or the vendor's number for it in early versions.
     pub fn of(standard: u16, version: Version) -> Kind {
         match standard {
             kind::GROUP if version == Version::V10 => Kind::Nicira(7),
@@ -114,8 +114,8 @@ impl Kind {
         }
     }
 
-    /// The standard's number, if this version has it; flows and aggregates of Nicira's are told
-    /// apart before.
+    /// Returns the standard number, if this version has it; the caller has handled Nicira's flows and
+    /// aggregates.
     pub fn standard(self, version: Version) -> Option<u16> {
         let since = match self {
             Kind::Nicira(subtype @ 7..=9) => return self.stands_for(subtype as u16 - 1, version),
@@ -137,12 +137,12 @@ impl Kind {
         }
     }
 
-    /// The standard's number, if this is how the version writes it.
+    /// Returns the standard number, if this is its encoding in the version.
     fn stands_for(self, standard: u16, version: Version) -> Option<u16> {
         (Kind::of(standard, version) == self).then_some(standard)
     }
 
-    /// The error for statistics that this version lacks.
+    /// Returns the error for statistics that this version does not have.
     pub fn unknown(self) -> OfError {
         match self {
             Kind::Standard(kind) => {

@@ -13,7 +13,7 @@ const FLOW_COUNT: u8 = 3;
 const PACKET_COUNT: u8 = 4;
 const BYTE_COUNT: u8 = 5;
 
-/// What was read; absent entries are zero.
+/// Decoded statistics; missing entries are zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Stats {
     pub duration_ns: u64,

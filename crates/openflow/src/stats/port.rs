@@ -6,9 +6,9 @@ use crate::flow_removed::{put_duration, take_duration};
 use crate::message::{PortStats, Version};
 use crate::port::{put_port, take_port};
 
-/// Counters of OpenFlow 1.4's fixed part; the rest are Ethernet's.
+/// Counters in OpenFlow 1.4's fixed part; the others are Ethernet's.
 const PLAIN: usize = 8;
-/// The fixed part of OpenFlow 1.4 and the Ethernet property behind it.
+/// Bytes of OpenFlow 1.4's fixed part and the Ethernet property after it.
 const LEN_14: usize = 80 + 40;
 
 fn counter(raw: u64) -> Option<u64> {

@@ -1,4 +1,4 @@
-//! Replies, which may be cut into several messages.
+//! Replies, which may be split into several messages.
 
 use super::{Kind, all, flow, flow_monitor, group, kind, oxs, port, table, table_features};
 use crate::bytes::{Input, Output};
@@ -11,10 +11,10 @@ use crate::{meter_mod, queue, table_mod};
 const MORE: u8 = 1;
 /// Lengths of the description's five texts.
 const DESC: [usize; 5] = [256, 256, 256, 32, 256];
-/// Where the flags' low byte lies in a message.
+/// Offset of the flags' low byte in a message.
 const FLAGS_AT: usize = 11;
 
-/// Whether a statistics reply (whole message) is followed by another part.
+/// Returns whether another part follows this statistics reply (whole message).
 pub fn has_more(bytes: &[u8]) -> bool {
     bytes.get(FLAGS_AT).is_some_and(|flags| flags & MORE != 0)
 }
@@ -61,7 +61,7 @@ pub(crate) fn take_reply(input: &mut Input<'_>, version: Version) -> Result<Stat
             StatsReply::FlowMonitor(all(input, |input| flow_monitor::take_update(input, version))?)
         }
         other => {
-            // Ours say only that there is nothing; a peer's are passed over.
+            // This switch's features are fixed; a peer's are ignored.
             input.take(input.len())?;
             match other {
                 kind::GROUP_FEATURES => StatsReply::GroupFeatures,
@@ -95,7 +95,7 @@ struct Parts {
     done: Vec<Vec<u8>>,
     open: Vec<u8>,
     entry: Vec<u8>,
-    /// Entries that fit no message.
+    /// Entries that fit into no message.
     left_out: usize,
 }
 
@@ -118,7 +118,7 @@ impl Parts {
         if self.version == Version::V10 { 17 } else { 19 }
     }
 
-    /// Adds one entry, which stays whole, unless it is too large for any message.
+    /// Adds one entry, which is never split. An entry too large for any message is dropped.
     fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         self.entry.clear();
         write(&mut self.entry);
@@ -146,7 +146,7 @@ impl Parts {
     }
 }
 
-/// The kind of a reply.
+/// Returns the type of a reply.
 fn kind_of(reply: &StatsReply, version: Version) -> Kind {
     let nicira_kind = |standard: u16, nicira: bool| match (nicira, version) {
         (true, Version::V10) => Kind::Nicira(u32::from(standard - kind::FLOW)),

@@ -69,7 +69,7 @@ pub(crate) fn take_request(
     })
 }
 
-/// The number of a group or a meter.
+/// Reads the number of a group or a meter.
 fn take_group(input: &mut Input<'_>) -> Result<u32, OfError> {
     let group = input.u32()?;
     input.skip(4)?;

@@ -18,14 +18,14 @@ const ACTIONS_11: u32 = 0x0186_07ff;
 const ACTIONS_12: u32 = 0x0386_0001;
 /// OFPFMF11_*: all fields but MPLS and the type of the match.
 const FIELDS_11: u32 = 0x0000_f8ff;
-/// What a table of OpenFlow 1.1 can do: fields with wildcards, fields, instructions, actions of the
-/// set and at once.
+/// Features of a table in OpenFlow 1.1: maskable fields, fields, instructions, and actions for write and
+/// apply.
 const ABILITIES_11: [u32; 5] = [FIELDS_11, FIELDS_11, INSTRUCTIONS, ACTIONS_11, ACTIONS_11];
-/// Bytes of the same of OpenFlow 1.2, with fields that may be set and metadata.
+/// Bytes of the features in OpenFlow 1.2, with settable fields and metadata.
 const ABILITIES_12_LEN: usize = 8 * 2 + 4 * 2 + 8 * 4 + 4;
 
 fn put_abilities_12(out: &mut Vec<u8>) {
-    // Bits are numbers of OpenFlow 1.2's own fields (OXM, class 0x8000), which end at 37.
+    // Bits are the numbers of OpenFlow 1.2's own fields (OXM, class 0x8000), which end at 37.
     let fields = |wanted: fn(&Spec) -> bool| {
         let mut bits = 0u64;
         for spec in specs().iter().filter(|spec| spec.oxm.class == 0x8000 && wanted(spec)) {

@@ -1,4 +1,4 @@
-//! What tables can do: the same for all of them, but for the tables that each can lead on to.
+//! Table features: the same for all tables, except for the tables that `goto_table` can reach.
 
 use super::table::{NAME_LEN, blank};
 use crate::bytes::{Input, Output};
@@ -17,12 +17,12 @@ const MATCH: u16 = 8;
 const WILDCARDS: u16 = 10;
 const WRITE_SETFIELD: u16 = 12;
 const APPLY_SETFIELD: u16 = 14;
-/// The bit of a field's header that says that a mask follows the value.
+/// The bit of a field's header for a mask after the value.
 const HAS_MASK: u32 = 1 << 8;
 /// OFPAT_OUTPUT, PUSH_VLAN, POP_VLAN, GROUP, SET_NW_TTL, DEC_NW_TTL, SET_FIELD
 pub(super) const ACTIONS: [u16; 7] = [0, 17, 18, 22, 23, 24, 25];
 
-/// Reads one table's name and size; the properties are passed over.
+/// Reads one table's name and size; the properties are ignored.
 pub(super) fn take(input: &mut Input<'_>) -> Result<TableStats, OfError> {
     let len = usize::from(input.u16()?);
     let Some(body) = len.checked_sub(2) else {
@@ -37,7 +37,7 @@ pub(super) fn take(input: &mut Input<'_>) -> Result<TableStats, OfError> {
     Ok(table)
 }
 
-/// Reads what tables are wanted to be.
+/// Reads the requested features of tables.
 pub(super) fn take_wanted(
     input: &mut Input<'_>,
     version: Version,
@@ -76,7 +76,7 @@ pub(super) fn take_wanted(
     Ok(wanted)
 }
 
-/// Writes what a table is wanted to be: what our tables are, with that name and size.
+/// Writes requested features: those of the switch's tables, with this name and size.
 pub(super) fn put_wanted(out: &mut Vec<u8>, version: Version, wanted: &TableFeatures) {
     let table = TableStats {
         name: wanted.name.clone(),
@@ -90,15 +90,15 @@ pub(super) fn put_wanted(out: &mut Vec<u8>, version: Version, wanted: &TableFeat
     }
 }
 
-/// The tables that are shown: the last one is Open vSwitch's own.
+/// Returns the visible tables: the last one is internal, as in Open vSwitch.
 fn all_tables() -> Vec<u8> {
     (0..limits::TABLES as u8 - 1).collect()
 }
 
-/// A property and one thing that it lists: a table, an instruction, an action or a field.
+/// A property and one of its elements: a table, an instruction, an action or a field.
 type Ability = (u16, u64);
 
-/// All that the properties list. Those for packets without a flow count as the others.
+/// Returns all elements of the properties. Those for table misses count as the others.
 fn abilities(mut properties: Input<'_>) -> Result<BTreeSet<Ability>, OfError> {
     let mut able = BTreeSet::new();
     while !properties.is_empty() {
@@ -124,7 +124,7 @@ fn abilities(mut properties: Input<'_>) -> Result<BTreeSet<Ability>, OfError> {
                     let experimenter = if header >> 16 == 0xffff { list.u32()? } else { 0 };
                     let field = u64::from(experimenter) << 32 | u64::from(header >> 9 << 1);
                     able.insert((kind, field));
-                    // Who can match with a mask can without.
+                    // A field that can be matched with a mask can also be matched without.
                     if kind == MATCH && header & HAS_MASK != 0 {
                         able.insert((kind, field | 1));
                     }
@@ -135,7 +135,7 @@ fn abilities(mut properties: Input<'_>) -> Result<BTreeSet<Ability>, OfError> {
     Ok(able)
 }
 
-/// What the first table can do, which can lead on to all others.
+/// Returns the features of the first table, which can reach all others.
 fn own_abilities(version: Version) -> Result<BTreeSet<Ability>, OfError> {
     let mut own = Vec::new();
     put(&mut own, version, &blank(0), &all_tables());
@@ -144,7 +144,7 @@ fn own_abilities(version: Version) -> Result<BTreeSet<Ability>, OfError> {
     abilities(own)
 }
 
-/// Writes one table's features. `tables` are all there are.
+/// Writes one table's features. `tables` contains all tables.
 pub(super) fn put(out: &mut Vec<u8>, version: Version, table: &TableStats, tables: &[u8]) {
     let start = out.len();
     out.put_u16(0);
@@ -157,7 +157,7 @@ pub(super) fn put(out: &mut Vec<u8>, version: Version, table: &TableStats, table
     out.put_u32(table.max_entries);
     let next: Vec<u8> = tables.iter().copied().filter(|&id| id > table.table.0).collect();
     property(out, INSTRUCTIONS, |out| {
-        // goto_table (1) only where a table follows, then write_metadata to clear_actions.
+        // goto_table (1) only if a table follows, then write_metadata to clear_actions.
         let first = if next.is_empty() { 2 } else { 1 };
         (first..=5).for_each(|instruction| put_id(out, instruction));
     });
@@ -182,7 +182,7 @@ pub(super) fn put(out: &mut Vec<u8>, version: Version, table: &TableStats, table
     out.set_u16(start, len);
 }
 
-/// An instruction or action without anything in it.
+/// Writes an instruction or action without contents.
 fn put_id(out: &mut Vec<u8>, id: u16) {
     out.put_u16(id);
     out.put_u16(4);
@@ -220,7 +220,7 @@ mod tests {
             let with = |property: [u8; 8]| exceeds(usize::MAX, &property);
             assert!(!exceeds(usize::MAX, &[]));
             assert!(!exceeds(64, &[]), "no properties");
-            // Packets without a flow: output and set_queue; tables 8 and 7.
+            // For table misses: output and set_queue; tables 8 and 7.
             assert!(!with([0, 5, 0, 8, 0, 0, 0, 4]));
             assert!(with([0, 5, 0, 8, 0, 21, 0, 4]));
             assert!(!with([0, 3, 0, 5, 8, 0, 0, 0]));

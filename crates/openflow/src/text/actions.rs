@@ -9,7 +9,7 @@ use crate::message::{GROUP_MAX, METER_MAX};
 use base::{MacAddr, OfPort, TableId};
 use flow::Field;
 
-/// How deep parentheses may nest.
+/// Nesting depth of parentheses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Nesting(u32);
 
@@ -23,10 +23,10 @@ impl Nesting {
     }
 }
 
-/// Reads actions, without `actions=` before them.
+/// Parses actions, without `actions=` before them.
 ///
 /// # Errors
-/// An unknown action or one that is not supported, or an argument that it can't have.
+/// An unknown or unsupported action, or an invalid argument.
 pub fn parse_actions(text: &str, ports: PortNames<'_>) -> Result<Vec<Action>, TextError> {
     parse(Span::new(text), ports)
 }
@@ -40,7 +40,7 @@ pub(super) fn parse(span: Span<'_>, ports: PortNames<'_>) -> Result<Vec<Action>,
     Ok(actions)
 }
 
-/// Reads a list, at the top or within parentheses.
+/// Parses a list, at the top level or within parentheses.
 pub(super) fn list(
     span: Span<'_>,
     ports: PortNames<'_>,
@@ -128,7 +128,7 @@ pub(super) fn one(
     })
 }
 
-/// A meter's number.
+/// Parses a meter's number.
 fn meter(span: Span<'_>) -> Result<Action, TextError> {
     match value::number_to(span, METER_MAX.into())? as u32 {
         0 => Err(span.error("meters are numbered from 1")),
@@ -162,7 +162,7 @@ fn plain(pair: Pair<'_>) -> Result<Option<Action>, TextError> {
     }
 }
 
-/// Actions that set one field each, of OpenFlow 1.0 and 1.1.
+/// Actions of OpenFlow 1.0 and 1.1 that set one field each.
 fn old_set(pair: Pair<'_>) -> Result<Option<Action>, TextError> {
     let needed = || pair.needed();
     let number = |max: u16| needed().and_then(|span| value::number_to(span, max.into()));
@@ -222,7 +222,7 @@ fn old_set(pair: Pair<'_>) -> Result<Option<Action>, TextError> {
 }
 
 fn output_to(port: OfPort) -> Action {
-    // A controller gets the whole packet unless it says how much (OFPCML_NO_BUFFER).
+    // A controller receives the whole packet unless a length is given (OFPCML_NO_BUFFER).
     Action::Output { port, max_len: if port == OfPort::CONTROLLER { u16::MAX } else { 0 } }
 }
 
@@ -278,8 +278,8 @@ fn controller(pair: Pair<'_>) -> Result<Action, TextError> {
     Ok(Action::Controller(to))
 }
 
-/// Reasons of packet-ins by number (ovs: `lib/ofp-packet.c`). The last two, a flow for misses and the
-/// lack of one, are Open vSwitch's own, and have no name.
+/// Reasons of packet-ins by number (ovs: `lib/ofp-packet.c`). The last two, for table misses, are internal to
+/// Open vSwitch and have no name.
 pub(super) const REASONS: [&str; 8] =
     ["no_match", "action", "invalid_ttl", "action_set", "group", "packet_out", "", ""];
 
@@ -331,7 +331,7 @@ fn conjunction(pair: Pair<'_>) -> Result<Action, TextError> {
     Ok(Action::Conjunction(Conjunction { id, clause, clauses }))
 }
 
-/// `enqueue:PORT:QUEUE`, with a comma also.
+/// `enqueue:PORT:QUEUE`, or with a comma.
 fn enqueue(pair: Pair<'_>, ports: PortNames<'_>) -> Result<Action, TextError> {
     let span = pair.needed()?;
     let parts = span.split(":").or_else(|| span.split(","));
@@ -358,7 +358,7 @@ fn fin_timeout(span: Span<'_>) -> Result<Action, TextError> {
     Ok(Action::FinTimeout { idle_s, hard_s })
 }
 
-/// Bytes in hexadecimal, dots between them where one likes.
+/// Parses bytes in hexadecimal, with optional dots between them.
 fn note(span: Span<'_>) -> Result<Vec<u8>, TextError> {
     let digits: String = span.text.chars().filter(|c| *c != '.').collect();
     let bad = || span.error_with("bytes are two hexadecimal digits each", "00.11.22");

@@ -8,7 +8,7 @@ use crate::oxm::{Spec, by_name};
 use base::OfPort;
 use flow::Field;
 
-/// A field, by any of its names.
+/// Parses a field by any of its names.
 fn field(span: Span<'_>) -> Result<&'static Spec, TextError> {
     by_name(span.text).ok_or_else(|| {
         span.error_with(format!("there is no field '{}'", span.text), "see ovs-fields(7)")
@@ -41,7 +41,7 @@ pub(super) fn subfield(span: Span<'_>) -> Result<(Subfield, &'static Spec), Text
     Ok((Subfield { field: spec.bits_field(), offset: first, bits: last - first + 1 }, spec))
 }
 
-/// The same, for bits that an action writes.
+/// Parses the same for bits that an action writes.
 pub(super) fn target(span: Span<'_>) -> Result<Subfield, TextError> {
     let (part, spec) = subfield(span)?;
     writable(spec, span)?;
@@ -80,7 +80,7 @@ pub(super) fn set_field(span: Span<'_>, ports: PortNames<'_>) -> Result<Action, 
         mask = assignable(spec.field);
     }
     if spec.field == Field::VlanVidPresent && value & 0x1000 == 0 {
-        // People mean the plain VLAN id (ovs: `lib/ofp-actions.c`, `set_field_parse__`).
+        // Users mean the plain VLAN id (ovs: `lib/ofp-actions.c`, `set_field_parse__`).
         value |= 0x1000;
         mask |= 0x1000;
     }
@@ -91,7 +91,7 @@ pub(super) fn set_field(span: Span<'_>, ports: PortNames<'_>) -> Result<Action, 
 pub(super) fn load(span: Span<'_>, ports: PortNames<'_>) -> Result<Action, TextError> {
     let (from, to) = arrow(span)?;
     let part = target(to)?;
-    // Numbers, or what the field itself is written as (addresses, port names).
+    // Numbers, or the field's own syntax (addresses, port names).
     let value = match value::number(from) {
         Ok(value) => value,
         Err(_) => {

@@ -9,7 +9,7 @@ use crate::oxm::Proto;
 
 const MULTIPATH: &str = "multipath(FIELDS,BASIS,ALGORITHM,N_LINKS,ARG,FIELD)";
 
-/// The arguments, each with the commas and spaces around it taken away.
+/// Returns the arguments, without the commas and spaces around them.
 fn arguments(span: Span<'_>) -> Vec<Span<'_>> {
     let mut out = Vec::new();
     let mut rest = span;
@@ -27,7 +27,7 @@ fn fields(span: Span<'_>) -> Result<HashFields, TextError> {
         .ok_or_else(|| span.error(format!("there are no hash fields '{}'", span.text)))
 }
 
-/// Reads `bundle(...)` or, where `loads`, `bundle_load(...)`.
+/// Parses `bundle(...)`, or `bundle_load(...)` if `loads`.
 pub(super) fn bundle(
     pair: Pair<'_>,
     loads: bool,
@@ -70,7 +70,7 @@ pub(super) fn bundle(
     })))
 }
 
-/// Reads `multipath(...)`.
+/// Parses `multipath(...)`.
 pub(super) fn multipath(pair: Pair<'_>) -> Result<Action, TextError> {
     let span = pair.needed()?;
     let &[hashed, basis, algorithm, links, arg, target] = arguments(span).as_slice() else {

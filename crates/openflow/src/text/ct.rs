@@ -1,4 +1,4 @@
-//! `ct(...)` and the `nat(...)` within.
+//! `ct(...)` and the `nat(...)` in it.
 
 use super::actions::{Nesting, list};
 use super::span::Span;
@@ -8,7 +8,7 @@ use base::TableId;
 use flow::{NatKind, NatRange, PortSelection};
 use std::net::IpAddr;
 
-/// Reads what stands between the parentheses of `ct`.
+/// Parses the text between the parentheses of `ct`.
 pub(super) fn ct(
     span: Span<'_>,
     ports: PortNames<'_>,
@@ -54,7 +54,7 @@ pub(super) fn ct(
     if ct.force && !ct.commit {
         return Err(span.error_with("ct: force goes only with commit", "add commit"));
     }
-    // Open vSwitch puts nat first, wherever it was written.
+    // As in Open vSwitch, `nat` comes first, wherever it was written.
     if let Some(nat) = nat {
         ct.exec.insert(0, nat);
     }
@@ -74,7 +74,7 @@ fn zone(span: Span<'_>) -> Result<ZoneSource, TextError> {
     Ok(ZoneSource::Field(part))
 }
 
-/// Reads what stands between the parentheses of `nat`; `None` if nothing does.
+/// Parses the text between the parentheses of `nat`; `None` if it is empty.
 fn nat_range(span: Span<'_>) -> Result<Option<NatRange>, TextError> {
     let mut kind = None;
     let (mut addresses, mut ports) = (None, None);
@@ -112,7 +112,7 @@ fn nat_range(span: Span<'_>) -> Result<Option<NatRange>, TextError> {
 
 type Range<T> = Option<(T, T)>;
 
-/// `ADDRESS[-ADDRESS][:PORT[-PORT]]`, IPv6 addresses in brackets where a port follows.
+/// `ADDRESS[-ADDRESS][:PORT[-PORT]]`; IPv6 addresses are in brackets if a port follows.
 fn address_range(span: Span<'_>) -> Result<(Range<IpAddr>, Range<u16>), TextError> {
     let (addresses, ports) = split_ports(span);
     let (first, last) = match addresses.split("-") {

@@ -15,12 +15,11 @@ const FLAGS: [(&str, FlowFlags); 5] = [
     ("no_byte_counts", FlowFlags::NO_BYT_COUNTS),
 ];
 
-/// Reads a flow as `ovs-ofctl add-flow`, `mod-flows` or `del-flows` take it, by `command`.
-/// Statistics in it, as `dump-flows` prints them, are passed over.
+/// Parses a flow in the syntax of `ovs-ofctl add-flow`, `mod-flows` or `del-flows`, according to `command`.
+/// Statistics, as printed by `dump-flows`, are ignored.
 ///
 /// # Errors
-/// Where the text is wrong, why, and what would be right. Whether the actions suit the match is
-/// left to [`crate::check`].
+/// The position, the reason and a hint. Whether the actions suit the match is checked by [`crate::check`].
 pub fn parse_flow(
     text: &str,
     command: FlowModCommand,
@@ -41,13 +40,13 @@ pub fn parse_flow(
         None => return Err(span.error_with("a flow needs actions", "actions=drop")),
     }
     if flow.cookie_mask == 0 && flow.new_cookie == u64::MAX && !command.is_delete() {
-        // A modification without a cookie adds the flow where there is none, with cookie 0.
+        // A modification without a cookie adds a missing flow with cookie 0.
         flow.new_cookie = 0;
     }
     Ok(flow)
 }
 
-/// What stands before `actions=` and behind.
+/// Splits the text at `actions=`.
 fn split_actions(span: Span<'_>) -> Result<(Span<'_>, Option<Span<'_>>), TextError> {
     let Some((before, behind)) = span.split("action") else { return Ok((span, None)) };
     let rest = behind.text.strip_prefix('s').unwrap_or(behind.text).trim_start();
@@ -58,7 +57,7 @@ fn split_actions(span: Span<'_>) -> Result<(Span<'_>, Option<Span<'_>>), TextErr
     }
 }
 
-/// Takes a pair that is no match, if it is one.
+/// Parses a pair that is not a match. Returns whether it was one.
 fn setting(flow: &mut FlowMod, pair: Pair<'_>, ports: PortNames<'_>) -> Result<bool, TextError> {
     let name = pair.key.text;
     if let Some((_, flag)) = FLAGS.iter().find(|(known, _)| *known == name) {
@@ -112,11 +111,11 @@ fn cookie(flow: &mut FlowMod, span: Span<'_>) -> Result<(), TextError> {
     }
 }
 
-/// Writes a flow as `ovs-ofctl dump-flows` prints it, without the space in front; with
-/// `statistics`, or (as `--no-stats`) without.
+/// Formats a flow as `ovs-ofctl dump-flows` prints it, without the leading space; with `statistics`, or
+/// without (as `--no-stats`).
 pub fn format_flow(flow: &FlowStatsEntry, statistics: bool) -> String {
     let mut out = format!("cookie={:#x}, ", flow.cookie);
-    // Writing to a String can't fail.
+    // Writing to a String cannot fail.
     if statistics {
         let _ = write!(out, "duration={}, ", duration(flow.duration_ns));
     }
@@ -154,7 +153,7 @@ pub fn format_flow(flow: &FlowStatsEntry, statistics: bool) -> String {
     out
 }
 
-/// Seconds to the millisecond, the last zeros left out as Open vSwitch does.
+/// Formats seconds with milliseconds, without trailing zeros, as Open vSwitch does.
 fn duration(ns: u64) -> String {
     let (s, ms) = (ns / 1_000_000_000, ns % 1_000_000_000 / 1_000_000);
     if ns % 1_000_000_000 >= 1_000_000 {

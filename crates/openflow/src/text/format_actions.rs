@@ -11,8 +11,8 @@ use base::OfPort;
 use flow::{Field, Match, NatKind, NatRange, PortSelection};
 use std::net::IpAddr;
 
-/// Writes actions as `ovs-ofctl dump-flows` prints them, `drop` if there are none. The match says of
-/// which protocol ports are that are set.
+/// Formats actions as `ovs-ofctl dump-flows` prints them; `drop` if there are none. The match determines the
+/// protocol of assigned ports.
 pub fn format_actions(actions: &[Action], matching: &Match) -> String {
     list(actions, Proto::of(matching))
 }
@@ -171,14 +171,14 @@ fn set(field: Field, value: u128, mask: u128, form: SetForm, proto: Proto) -> St
     if form == SetForm::Load {
         let loads = segments(field, value, mask);
         let loads = loads.iter().map(|(part, value)| {
-            // Open vSwitch writes 0 as C's `%#x` does.
+            // As C's `%#x`, Open vSwitch prints 0 without `0x`.
             let value = if *value == 0 { "0".to_owned() } else { format!("{value:#x}") };
             format!("load:{value}->{}", bits(part, proto))
         });
         return loads.collect::<Vec<_>>().join(",");
     }
     let (field, value, mask) = match field {
-        // As OpenFlow 1.5 writes it, with the bit for the tag.
+        // In OpenFlow 1.5's form, with the bit for the tag.
         Field::VlanVid => (Field::VlanVidPresent, value | 0x1000, mask | 0x1000),
         field => (field, value, mask),
     };
@@ -194,7 +194,7 @@ fn set(field: Field, value: u128, mask: u128, form: SetForm, proto: Proto) -> St
     format!("set_field:{text}->{name}")
 }
 
-/// The whole of a field as Open vSwitch writes it (ovs: `lib/meta-flow.c`, `mf_format`).
+/// Formats a whole field as Open vSwitch does (ovs: `lib/meta-flow.c`, `mf_format`).
 pub(super) fn plain_value(field: Field, value: u128) -> String {
     match field {
         _ if is_mac(field) => mac(value, field.all_ones()),
@@ -210,7 +210,7 @@ pub(super) fn plain_value(field: Field, value: u128) -> String {
     }
 }
 
-/// Fields that Open vSwitch prints in decimal.
+/// Returns whether Open vSwitch prints the field in decimal.
 fn is_decimal(field: Field) -> bool {
     use Field as F;
     matches!(

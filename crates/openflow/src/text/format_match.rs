@@ -8,8 +8,8 @@ use flow::{Field, Match};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::protocol;
 
-/// Writes a match as `ovs-ofctl dump-flows` prints it. A priority is written first, unless it is the
-/// default of 32768; `None` leaves it out.
+/// Formats a match as `ovs-ofctl dump-flows` prints it. A priority comes first, unless it is the default of
+/// 32768; `None` omits it.
 pub fn format_match(matching: &Match, priority: Option<u16>) -> String {
     let mut out = Writer { parts: Vec::new(), matching, proto: Proto::of(matching) };
     if let Some(priority) = priority.filter(|&priority| priority != FlowMod::DEFAULT_PRIORITY) {
@@ -31,13 +31,13 @@ struct Writer<'a> {
     proto: Proto,
 }
 
-/// `0x1` or `0x1/0x3`; zero is written as C does, without `0x`.
+/// Formats `0x1` or `0x1/0x3`; zero without `0x`, as C does.
 fn hex(value: u128, mask: u128, ones: u128) -> String {
     let value = if value == 0 { "0".to_owned() } else { format!("{value:#x}") };
     if mask == ones { value } else { format!("{value}/{mask:#x}") }
 }
 
-/// An IPv4 address with its prefix length or mask, if not all of it counts.
+/// Formats an IPv4 address, with its prefix length or mask unless it is exact.
 pub(super) fn ipv4(value: u128, mask: u128) -> String {
     let (address, mask) = (Ipv4Addr::from(value as u32), mask as u32);
     match mask.leading_ones() {
@@ -47,7 +47,7 @@ pub(super) fn ipv4(value: u128, mask: u128) -> String {
     }
 }
 
-/// The same of IPv6.
+/// Formats an IPv6 address in the same way.
 pub(super) fn ipv6(value: u128, mask: u128) -> String {
     let address = Ipv6Addr::from(value);
     match mask.leading_ones() {
@@ -57,7 +57,7 @@ pub(super) fn ipv6(value: u128, mask: u128) -> String {
     }
 }
 
-/// An Ethernet address with its mask, if not all of it counts.
+/// Formats an Ethernet address, with its mask unless it is exact.
 pub(super) fn mac(value: u128, mask: u128) -> String {
     let address = MacAddr::from_u64(value as u64);
     if mask == 0xffff_ffff_ffff {
@@ -66,7 +66,7 @@ pub(super) fn mac(value: u128, mask: u128) -> String {
     format!("{address}/{}", MacAddr::from_u64(mask as u64))
 }
 
-/// `+a-b`, or `a|b` where all bits count.
+/// Formats `+a-b`, or `a|b` if the match is exact.
 pub(super) fn flags(value: u128, mask: u128, ones: u128, names: &[&str]) -> String {
     let each = names.iter().enumerate().map(|(i, name)| (1u128 << i, *name));
     if mask == ones {
@@ -88,7 +88,7 @@ impl Writer<'_> {
         self.matching.mask().get(field)
     }
 
-    /// Writes a field, if the match speaks of it.
+    /// Writes a field, if the match contains it.
     fn put(&mut self, field: Field, name: &str, text: impl FnOnce(u128, u128) -> String) {
         let mask = self.mask(field);
         if mask != 0 {
@@ -133,7 +133,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A port: decimal if all of it counts, else hexadecimal with its mask.
+    /// Writes a port: decimal if it is exact, otherwise hexadecimal with its mask.
     fn port(&mut self, field: Field, name: &str) {
         self.put(field, name, |value, mask| match mask {
             0xffff => value.to_string(),
@@ -141,7 +141,7 @@ impl Writer<'_> {
         });
     }
 
-    /// Writes the protocol's short name; says whether that tells Ethernet type and IP protocol.
+    /// Writes the protocol's short name. Returns whether it implies the Ethernet type and the IP protocol.
     fn protocol(&mut self) -> (bool, bool) {
         if self.mask(Field::EthType) == 0 {
             return (false, false);
@@ -294,7 +294,7 @@ impl Writer<'_> {
         let icmp = icmp6 || self.proto.is_icmp4();
         let (src, dst) = if icmp { ("icmp_type", "icmp_code") } else { ("tp_src", "tp_dst") };
         if icmp {
-            // The upper byte is always zero, and may be left out of the mask.
+            // The upper byte is always zero and may be missing in the mask.
             self.put(Field::IcmpType, src, |value, _| value.to_string());
             self.put(Field::IcmpCode, dst, |value, _| value.to_string());
         } else {

@@ -12,10 +12,10 @@ use base::OfPort;
 use flow::Match;
 use std::fmt::Write;
 
-/// Reads a group as `ovs-ofctl add-group`, `mod-group` and the like take it, by `command`.
+/// Parses a group in the syntax of `ovs-ofctl add-group`, `mod-group` and so on, according to `command`.
 ///
 /// # Errors
-/// Where the text is wrong, and why.
+/// The position and the reason.
 pub fn parse_group(
     text: &str,
     command: GroupCommand,
@@ -136,9 +136,9 @@ fn bucket(
     Ok(bucket)
 }
 
-/// Writes a group as `ovs-ofctl dump-groups` prints it, without the space in front.
+/// Formats a group as `ovs-ofctl dump-groups` prints it, without the leading space.
 pub fn format_group(group: &GroupDesc) -> String {
-    // Writing to a String can't fail.
+    // Writing to a String cannot fail.
     let mut out = format!("group_id={},type={}", group.group, group.kind.name());
     if let Some(selection) = &group.selection {
         let method = match selection.method {

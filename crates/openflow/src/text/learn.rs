@@ -9,7 +9,7 @@ use crate::oxm::{Proto, for_field};
 use base::{OfPort, TableId};
 use flow::Field;
 
-/// Reads what stands between the parentheses.
+/// Parses the text between the parentheses.
 pub(super) fn learn(span: Span<'_>, ports: PortNames<'_>) -> Result<Action, TextError> {
     let mut learn = Learn::default();
     for pair in span.pairs()? {
@@ -101,7 +101,7 @@ fn same_width(span: Span<'_>, from: Subfield, to: Subfield) -> Result<(), TextEr
     Err(span.error(format!("{} bits can't become {}", from.bits, to.bits)))
 }
 
-/// Writes it, within a flow of this protocol.
+/// Formats the action, in a flow of this protocol.
 pub(super) fn format(learn: &Learn, proto: Proto) -> String {
     let mut parts = vec![format!("table={}", learn.table)];
     for (name, value) in [
@@ -136,7 +136,7 @@ pub(super) fn format(learn: &Learn, proto: Proto) -> String {
     format!("learn({})", parts.join(","))
 }
 
-/// `proto` is of the packets that teach, `learned` of those that the learned flow is for.
+/// `proto` is the protocol of the packet, `learned` that of the learned flow's match so far.
 fn format_spec(spec: &LearnSpec, proto: Proto, learned: Proto) -> String {
     match spec {
         LearnSpec::Output(part) => format!("output:{}", bits(part, proto)),

@@ -1,4 +1,4 @@
-//! Actions about the length of packets: `output(port=,max_len=)` and `check_pkt_larger`.
+//! Actions on packet lengths: `output(port=,max_len=)` and `check_pkt_larger`.
 
 use super::span::Span;
 use super::{PortNames, TextError, assign, value};

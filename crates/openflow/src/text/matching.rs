@@ -6,7 +6,7 @@ use crate::of10_match::normalize;
 use crate::oxm::{Prerequisite, Proto, Spec, by_name, tunnel_address};
 use flow::{Field, Match};
 
-/// Short names of protocols: Ethernet type and IP protocol.
+/// Protocol keywords: Ethernet type and IP protocol.
 const PROTOCOLS: &[(&str, u16, u8)] = &[
     ("ip", 0x0800, 0),
     ("ipv4", 0x0800, 0),
@@ -24,10 +24,10 @@ const PROTOCOLS: &[(&str, u16, u8)] = &[
     ("sctp6", 0x86dd, 132),
 ];
 
-/// Reads a match.
+/// Parses a match.
 ///
 /// # Errors
-/// An unknown field, a value that it can't have, or a field without the protocol that has it.
+/// An unknown field, an invalid value, or a field whose prerequisite is missing.
 pub fn parse_match(text: &str, ports: PortNames<'_>) -> Result<Match, TextError> {
     let span = Span::new(text);
     let mut matching = Match::any();
@@ -38,7 +38,7 @@ pub fn parse_match(text: &str, ports: PortNames<'_>) -> Result<Match, TextError>
     Ok(matching)
 }
 
-/// Narrows a match by one pair.
+/// Adds one pair to a match.
 pub(super) fn add(
     matching: &mut Match,
     pair: Pair<'_>,
@@ -54,7 +54,7 @@ pub(super) fn add(
             return Ok(());
         }
         if name == "eth" {
-            // All packets are Ethernet's here.
+            // All packets are Ethernet packets.
             return Ok(());
         }
     }
@@ -85,7 +85,7 @@ fn store(
     if mask == 0 {
         return Ok(());
     }
-    // Where the key holds a field in another's bits.
+    // For fields that the key stores in bits of another field.
     let (field, value, mask) = match spec.field {
         Field::NwTos if value & 3 != 0 => {
             let hint = "the lower two bits are nw_ecn's";
@@ -107,7 +107,7 @@ fn store(
 
 fn dl_vlan(matching: &mut Match, span: Span<'_>) -> Result<(), TextError> {
     match value::number(span)? {
-        // OpenFlow 1.0's way to say "no tag".
+        // OpenFlow 1.0's value for "no tag".
         0xffff => matching.set_masked(Field::VlanTci, 0, 0xffff),
         vid @ 0..=0xfff => matching.set_masked(Field::VlanTci, vid | 0x1000, 0x1fff),
         other => {
@@ -118,7 +118,7 @@ fn dl_vlan(matching: &mut Match, span: Span<'_>) -> Result<(), TextError> {
     Ok(())
 }
 
-/// Refuses a field of a protocol that the match does not promise.
+/// Rejects a field whose prerequisite the match does not satisfy.
 pub(super) fn check_prerequisites(matching: &Match, span: Span<'_>) -> Result<(), TextError> {
     check_connection(matching, span)?;
     check_icmp(matching, span)?;
@@ -134,8 +134,8 @@ pub(super) fn check_prerequisites(matching: &Match, span: Span<'_>) -> Result<()
     Err(span.error_with(what, "add tcp, udp, icmp, ip, arp, ipv6, tcp6 or the like"))
 }
 
-/// A connection's original direction needs a state that packets of connections have, and
-/// addresses of the packets' own family.
+/// The original direction requires a `ct_state` of tracked packets, and addresses of the same family as the
+/// packet's.
 fn check_connection(matching: &Match, span: Span<'_>) -> Result<(), TextError> {
     let tuple =
         [Field::CtNwProto, Field::CtTpSrc, Field::CtTpDst, Field::CtIpv6Src, Field::CtIpv6Dst];
@@ -157,7 +157,7 @@ fn check_connection(matching: &Match, span: Span<'_>) -> Result<(), TextError> {
     Ok(())
 }
 
-/// An ICMP message's type and code, which OpenFlow 1.0 calls ports, are bytes and matched whole.
+/// ICMP type and code, which OpenFlow 1.0 calls ports, are bytes and are matched completely.
 fn check_icmp(matching: &Match, span: Span<'_>) -> Result<(), TextError> {
     let proto = Proto::of(matching);
     if !proto.is_icmp4() && !proto.is_icmp6() {

@@ -1,5 +1,5 @@
-//! The flow syntax of `ovs-ofctl` (`ovs-ofctl(8)`, `ovs-fields(7)`, `ovs-actions(7)`): text to types
-//! and back, in the very text that `ovs-ofctl dump-flows` prints.
+//! The flow syntax of `ovs-ofctl` (`ovs-ofctl(8)`, `ovs-fields(7)`, `ovs-actions(7)`): parsing, and
+//! formatting exactly as `ovs-ofctl dump-flows` prints.
 
 mod actions;
 mod assign;
@@ -27,17 +27,17 @@ pub use named_bits::NamedBits;
 use base::OfPort;
 use std::fmt;
 
-/// Finds a port by its name.
+/// Returns the number of a port by name.
 pub type PortNames<'a> = &'a dyn Fn(&str) -> Option<OfPort>;
 
-/// What is wrong with a text, and where.
+/// An error in a text, with its position.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TextError {
-    /// The byte at which it is wrong, counted from 1.
+    /// Byte position of the error, from 1.
     pub column: usize,
-    /// What is wrong.
+    /// The error.
     pub what: String,
-    /// What to write in its place; empty where nothing is better than the message itself.
+    /// A suggestion; empty if there is none.
     pub hint: String,
 }
 

@@ -1,4 +1,4 @@
-//! Bits of a field outside of a flow, as the database names them.
+//! Bits of a field outside of flows, as named in the database.
 
 use super::TextError;
 use super::assign::subfield;
@@ -15,16 +15,17 @@ pub struct NamedBits {
 }
 
 impl NamedBits {
-    /// Reads the text.
+    /// Parses the text.
     ///
     /// # Errors
-    /// There is no such field, or it has no such bits.
+    /// The field or bits do not exist.
     pub fn parse(text: &str) -> Result<Self, TextError> {
         let (part, spec) = subfield(Span::new(text))?;
         Ok(NamedBits { part, spec })
     }
 
-    /// The bits that the match asks for, in the field's place; 0 where its packets lack the field.
+    /// Returns the value of these bits in the match, at their position in the field; 0 if its packets do not
+    /// have the field.
     pub fn of(&self, matching: &Match) -> u128 {
         if !self.spec.prerequisite.met_by(matching) {
             return 0;

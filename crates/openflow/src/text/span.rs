@@ -1,4 +1,4 @@
-//! Parts of a text that know where they stand in it.
+//! Parts of a text that know their position.
 
 use super::TextError;
 
@@ -6,7 +6,7 @@ use super::TextError;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span<'a> {
     pub text: &'a str,
-    /// Bytes before it.
+    /// Offset in bytes.
     pub at: usize,
 }
 
@@ -15,7 +15,7 @@ pub(super) struct Span<'a> {
 pub(super) struct Pair<'a> {
     pub key: Span<'a>,
     pub value: Option<Span<'a>>,
-    /// The value stood in parentheses.
+    /// Whether the value was in parentheses.
     pub nested: bool,
 }
 
@@ -24,29 +24,29 @@ impl<'a> Span<'a> {
         Span { text, at: 0 }
     }
 
-    /// What lies between two bytes of it.
+    /// Returns the part between two offsets.
     fn part(self, from: usize, to: usize) -> Span<'a> {
         Span { text: self.text.get(from..to).unwrap_or(""), at: self.at + from }
     }
 
-    /// From a byte on.
+    /// Returns the part from an offset on.
     pub fn from(self, from: usize) -> Span<'a> {
         self.part(from, self.text.len())
     }
 
-    /// Up to a byte.
+    /// Returns the part up to an offset.
     pub fn until(self, to: usize) -> Span<'a> {
         self.part(0, to)
     }
 
-    /// Without white space around it.
+    /// Returns the part without surrounding white space.
     pub fn trim(self) -> Span<'a> {
         let start = self.text.len() - self.text.trim_start().len();
         let text = self.text.trim();
         self.part(start, start + text.len())
     }
 
-    /// The parts before and behind the first `mark`.
+    /// Returns the parts before and after the first `mark`.
     pub fn split(self, mark: &str) -> Option<(Span<'a>, Span<'a>)> {
         let at = self.text.find(mark)?;
         Some((self.until(at), self.from(at + mark.len())))
@@ -56,17 +56,17 @@ impl<'a> Span<'a> {
         self.text.is_empty()
     }
 
-    /// An error about this part.
+    /// Returns an error about this part.
     pub fn error(self, what: impl Into<String>) -> TextError {
         self.error_with(what, "")
     }
 
-    /// An error about this part, with a way out.
+    /// Returns an error about this part, with a hint.
     pub fn error_with(self, what: impl Into<String>, hint: impl Into<String>) -> TextError {
         TextError { column: self.at + 1, what: what.into(), hint: hint.into() }
     }
 
-    /// The pairs, with commas or white space between them.
+    /// Returns the pairs, which are separated by commas or white space.
     pub fn pairs(self) -> Result<Vec<Pair<'a>>, TextError> {
         let mut out = Vec::new();
         let mut rest = self;
@@ -84,7 +84,7 @@ impl<'a> Span<'a> {
             let (value, nested, end) = match rest.text.as_bytes().get(key_len) {
                 Some(b'(') => {
                     let close = closing(rest, key_len)?;
-                    // `check_pkt_larger(200)->reg0[0]` goes on behind its parenthesis.
+                    // `check_pkt_larger(200)->reg0[0]` continues after its parenthesis.
                     let (inside, end) = match rest.from(close + 1).text.starts_with("->") {
                         true => value_end(rest, close + 1).map(|end| (end, end))?,
                         false => (close, close + 1),
@@ -110,7 +110,7 @@ fn is_between(c: char) -> bool {
     c == ',' || c.is_ascii_whitespace()
 }
 
-/// Where the parenthesis at `open` closes.
+/// Returns the offset of the parenthesis that closes the one at `open`.
 fn closing(span: Span<'_>, open: usize) -> Result<usize, TextError> {
     let mut depth = 0usize;
     for (i, c) in span.text.bytes().enumerate().skip(open) {
@@ -126,7 +126,7 @@ fn closing(span: Span<'_>, open: usize) -> Result<usize, TextError> {
     Err(span.from(open).error_with("this parenthesis is never closed", "add a )"))
 }
 
-/// Where a value ends: at a comma or space outside of parentheses and brackets.
+/// Returns the end of a value: a comma or space outside of parentheses and brackets.
 fn value_end(span: Span<'_>, from: usize) -> Result<usize, TextError> {
     let mut depth = 0usize;
     for (i, c) in span.text.bytes().enumerate().skip(from) {
@@ -142,7 +142,7 @@ fn value_end(span: Span<'_>, from: usize) -> Result<usize, TextError> {
 }
 
 impl<'a> Pair<'a> {
-    /// The value, or an error that it is missing.
+    /// Returns the value, or an error that it is missing.
     pub fn needed(self) -> Result<Span<'a>, TextError> {
         match self.value {
             Some(value) if !value.is_empty() => Ok(value),
@@ -150,7 +150,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// The value, empty where there is none.
+    /// Returns the value; empty if there is none.
     pub fn rest(self) -> Span<'a> {
         self.value.unwrap_or(Span { text: "", ..self.key })
     }

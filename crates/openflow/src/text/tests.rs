@@ -1,4 +1,4 @@
-//! Flows as people write them, and as they are printed.
+//! Parsing and formatting of flows.
 
 use super::*;
 use crate::message::{FlowFlags, FlowModCommand, FlowStatsEntry, Message, StatsReply, Version};
@@ -8,7 +8,7 @@ fn ports(name: &str) -> Option<OfPort> {
     (name == "veth1").then_some(OfPort(7))
 }
 
-/// What is written, and what comes out when it is read and printed again.
+/// A text, and the text after parsing and formatting it.
 const FLOWS: &[(&str, &str)] = &[
     ("actions=drop", "actions=drop"),
     (
@@ -27,7 +27,7 @@ const FLOWS: &[(&str, &str)] = &[
         "in_port=1 ip nw_dst=10.0.0.0/8 idle_timeout=0 action=output:2",
         "ip,in_port=1,nw_dst=10.0.0.0/8 actions=output:2",
     ),
-    // Two fields of one port, of 16 and 32 bits.
+    // Two fields for one port, of 16 and 32 bits.
     (
         "actions=push:in_port,push:in_port_oxm,push:OXM_OF_IN_PORT[0..15],pop:OXM_OF_IN_PORT[]",
         "actions=push:NXM_OF_IN_PORT[],push:OXM_OF_IN_PORT[],push:OXM_OF_IN_PORT[0..15],\
@@ -111,7 +111,7 @@ const FLOWS: &[(&str, &str)] = &[
         "arp,arp_op=1,arp_spa=10.0.0.0/8,arp_sha=00:00:00:00:00:01,actions=1",
         "arp,arp_spa=10.0.0.0/8,arp_op=1,arp_sha=00:00:00:00:00:01 actions=output:1",
     ),
-    // As ovs-ofctl and Open vSwitch 3.1 write them.
+    // In the form of ovs-ofctl and Open vSwitch 3.1.
     ("arp,actions=set_field:2->arp_op", "arp actions=set_field:2->arp_op"),
     ("arp,actions=load:2->arp_op", "arp actions=load:0x2->NXM_OF_ARP_OP[]"),
     ("arp,actions=load:2->arp_op[0..7]", "arp actions=load:0x2->NXM_OF_ARP_OP[0..7]"),
@@ -281,7 +281,7 @@ fn what_is_wrong_is_said_with_its_column() {
         ("cookie=1/1,actions=1", 8, "not a mask"),
         ("priority=70000,actions=1", 10, "more than"),
         ("actions=push_vlan:0x1234", 19, "no Ethernet type of a VLAN tag"),
-        // It would be printed without a name, and could not be read.
+        // It would be printed without a name, and could not be parsed.
         ("actions=controller(reason=7)", 27, "unknown reason \"7\""),
         ("actions=note:1", 14, "two hexadecimal digits"),
         ("actions=resubmit(,1,ct,x)", 24, "does not take this"),
@@ -313,7 +313,7 @@ fn entry(text: &str) -> FlowStatsEntry {
     }
 }
 
-/// What `ovs-ofctl` makes of a message; `None` where there is no `ovs-ofctl`.
+/// Returns `ovs-ofctl`'s output for a message; `None` if `ovs-ofctl` is not installed.
 fn ofp_print(bytes: &[u8]) -> Option<String> {
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let run = std::process::Command::new("ovs-ofctl").args(["ofp-print", &hex]).output();
@@ -342,11 +342,11 @@ fn ovs_ofctl_reads_what_is_written_and_prints_what_is_printed() {
             };
             let mut ours = format_flow(&flows[0], true);
             if !matches!(version, Version::V10 | Version::V15) {
-                // These versions don't say how long a flow was idle.
+                // These versions do not contain the idle time.
                 ours = ours.replace("idle_age=0, ", "");
             }
             let theirs = theirs.lines().nth(1).unwrap_or(&theirs).trim();
-            // Actions of two names.
+            // Actions with two names.
             let theirs = theirs.replace("pop_vlan", "strip_vlan");
             let theirs = (0..10).fold(theirs, |text, vid| {
                 let ours = format!("set_field:{}->vlan_vid", 0x1000 + vid);
@@ -381,7 +381,7 @@ fn ovs_ofctl_reads_the_same_out_of_the_text() {
             assert!(refusal.contains("OFPBAC_MATCH_INCONSISTENT"), "{text}: {theirs} {refusal}");
             continue;
         }
-        // One action of two names.
+        // An action with two names.
         let theirs = theirs.replace("pop_vlan", "strip_vlan");
         assert!(theirs.ends_with(&format!("ADD {ours}")), "{text}\n  {ours}\n  {theirs}");
     }

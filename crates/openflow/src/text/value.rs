@@ -7,15 +7,15 @@ use base::{MacAddr, OfPort};
 use flow::{CtState, Field};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// TCP's flags from the lowest bit on (ovs: `lib/packets.c`, `packet_tcp_flag_to_string`).
+/// TCP flags from the lowest bit (ovs: `lib/packets.c`, `packet_tcp_flag_to_string`).
 pub(super) const TCP_FLAGS: [&str; 12] =
     ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr", "ns", "[200]", "[400]", "[800]"];
 
-/// A tunnel's flags from the lowest bit on (ovs: `lib/packets.c`, `flow_tun_flag_to_string`). Flows see
-/// the first only.
+/// Tunnel flags from the lowest bit (ovs: `lib/packets.c`, `flow_tun_flag_to_string`). Only the first is
+/// visible to flows.
 pub(super) const TUNNEL_FLAGS: [&str; 4] = ["oam", "df", "csum", "key"];
 
-/// A number, decimal, `0x` hexadecimal or `0` octal.
+/// Parses a number: decimal, hexadecimal with `0x`, or octal with `0`.
 pub(super) fn number(span: Span<'_>) -> Result<u128, TextError> {
     let span = span.trim();
     let text = span.text;
@@ -27,13 +27,13 @@ pub(super) fn number(span: Span<'_>) -> Result<u128, TextError> {
         text.parse()
     };
     match parsed {
-        // The parser of numbers takes a sign; we don't.
+        // Rust's parser accepts a sign, which is invalid here.
         Ok(value) if !text.contains(['+', '-']) => Ok(value),
         _ => Err(span.error(format!("'{text}' is not a number"))),
     }
 }
 
-/// A number of at most `max`.
+/// Parses a number of at most `max`.
 pub(super) fn number_to(span: Span<'_>, max: u128) -> Result<u128, TextError> {
     let value = number(span)?;
     if value > max {
@@ -42,7 +42,7 @@ pub(super) fn number_to(span: Span<'_>, max: u128) -> Result<u128, TextError> {
     Ok(value)
 }
 
-/// A port by number or name.
+/// Parses a port number or name.
 pub(super) fn port(span: Span<'_>, names: PortNames<'_>) -> Result<OfPort, TextError> {
     let span = span.trim();
     let text = span.text.trim_matches('"');
@@ -85,15 +85,14 @@ fn mac(span: Span<'_>) -> Result<u128, TextError> {
     Ok(mac.to_u64().into())
 }
 
-/// A prefix length as mask of `bits` bits.
+/// Parses a prefix length. Returns the mask of `bits` bits.
 fn prefix(span: Span<'_>, bits: u32) -> Result<u128, TextError> {
     let len = number_to(span, bits.into())? as u32;
     let ones = u128::MAX >> (128 - bits);
     Ok(ones ^ ones.checked_shr(len).unwrap_or(0))
 }
 
-/// Value and mask of a field. The mask has just the bits that were written; all of the field's
-/// where none was.
+/// Parses value and mask of a field. Without a mask, all bits of the field are set in it.
 pub(super) fn masked(
     spec: &Spec,
     span: Span<'_>,
@@ -183,7 +182,7 @@ pub(super) fn ct_state_names() -> [&'static str; 8] {
     CtState::NAMES.map(|(_, name)| name)
 }
 
-/// `+a-b`, `a|b`, or a number with or without mask; `ones` are the bits that there are.
+/// Parses `+a-b`, `a|b`, or a number with an optional mask; `ones` are the valid bits.
 fn flags(span: Span<'_>, names: &[&str], ones: u128) -> Result<(u128, u128), TextError> {
     if span.text.starts_with(|c: char| c.is_ascii_digit()) {
         let (value, mask) = match span.split("/") {

@@ -1,4 +1,4 @@
-//! Messages out of a seed, such as the version can say in full.
+//! Random messages that the version can express completely.
 
 use base::{DatapathId, MacAddr, OfPort, PortNo, TableId};
 use flow::{Field, Match, NatKind, NatRange, PortSelection};
@@ -68,7 +68,7 @@ impl Generate {
         }
     }
 
-    /// What OpenFlow 1.1's fixed match can say.
+    /// A match that OpenFlow 1.1's fixed format can express.
     fn matching11(&mut self) -> Match {
         let mut m = Match::any();
         for field in [Field::Metadata, Field::EthSrc, Field::EthDst] {
@@ -138,7 +138,7 @@ impl Generate {
             _ => return,
         }
         if m.key().vlan_tci() == 0 && self.version >= Version::V12 {
-            // OXM says "no tag" by 13 bits.
+            // OXM expresses "no tag" with 13 bits.
             m.wildcard(Field::VlanTci);
             m.set_masked(Field::VlanTci, 0, 0x1fff);
         }
@@ -232,7 +232,7 @@ impl Generate {
             persistent: addresses.is_some() && self.often(),
         })
         .map(|range| match range.addresses {
-            // Flags without addresses are written, but not printed.
+            // Flags without addresses are encoded, but not printed.
             None => NatRange { selection: PortSelection::Default, ..range },
             Some(_) => range,
         })
@@ -450,7 +450,7 @@ impl Generate {
         }
     }
 
-    /// A flow-mod whose instructions stand anywhere in the list.
+    /// A flow-mod whose instructions are at any position in the list.
     pub fn unordered_flow_mod(&mut self) -> FlowMod {
         let mut flow_mod = self.flow_mod();
         flow_mod.command = FlowModCommand::Add;
@@ -549,7 +549,7 @@ impl Generate {
     }
 
     fn flow_updates(&mut self) -> Message {
-        // Nicira's form has no instructions.
+        // Nicira's format has no instructions.
         let is_nicira = self.version < Version::V13;
         let events = [
             if self.version < Version::V14 { FlowEvent::Added } else { FlowEvent::Initial },
@@ -648,7 +648,7 @@ impl Generate {
                 Message::BundleControl { bundle: 9, control: 4, flags: 2 }
             }
             17 => {
-                // Only from 1.4 on can something be left out.
+                // Only from 1.4 on can masks be omitted.
                 let left_out = self.version >= Version::V14;
                 Message::SetAsync(AsyncMasks {
                     packet_in: [(!left_out).then_some(1), Some(2)],
@@ -741,7 +741,7 @@ impl Generate {
         }
     }
 
-    /// A group as it may be added in this version.
+    /// A group that can be added in this version.
     fn added_group(&mut self) -> GroupMod {
         let is_new = matches!(self.version, Version::V10 | Version::V15);
         let kind = GroupType::ALL[self.below(4) as usize];
@@ -861,7 +861,7 @@ impl Generate {
     }
 }
 
-/// The flow as a switch would keep it; `None` if it refuses it.
+/// Returns the flow as a switch would store it; `None` if it is rejected.
 pub fn accepted(version: Version, flow_mod: &FlowMod) -> Option<FlowStatsEntry> {
     let bytes = encode(
         version,

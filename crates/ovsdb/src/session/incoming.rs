@@ -1,4 +1,4 @@
-//! What a server says, and what a session makes of it.
+//! Processing of the server's messages.
 
 use super::monitor::MonitorMethod;
 use super::{Event, Lock, Pending, Phase, Session, TransactionId};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 impl Session {
-    /// Takes all messages that have arrived whole.
+    /// Processes all complete messages.
     pub(super) fn process(&mut self) -> Result<(), Error> {
         while let Some(bytes) = self.framer.next_message()? {
             match Message::parse(bytes)? {
@@ -33,8 +33,7 @@ impl Session {
 
     fn notified(&mut self, method: &str, params: &Value) -> Result<(), Error> {
         let params = params.as_array().map(Vec::as_slice).unwrap_or_default();
-        // What belongs to another monitor or lock is none of ours, and so is what is unknown
-        // (ovs: lib/ovsdb-cs.c ignores both).
+        // Messages for other monitors or locks, and unknown ones, are ignored (as in ovs: lib/ovsdb-cs.c).
         let is_ours = params.first().and_then(Value::as_str);
         match (method, params) {
             ("locked" | "stolen", _)
@@ -83,7 +82,7 @@ impl Session {
     fn schema_answered(&mut self, result: Result<Value, Value>) -> Result<(), Error> {
         let schema = DatabaseSchema::parse(&result.map_err(|e| refused("get_schema", &e))?)?;
         if self.schema.as_deref() != Some(&schema) {
-            // Rows of another schema cannot be carried on by differences.
+            // Differences cannot be applied to rows of another schema.
             self.last_txn = Uuid::nil();
             self.monitored = self.config.monitor.known_to(&schema);
             self.schema = Some(Arc::new(schema));
@@ -100,7 +99,7 @@ impl Session {
         });
         let tables = Value::Object(tables.collect::<Map<_, _>>());
         let database = &self.config.database;
-        // The database's name serves as the monitor's, since there is one a session.
+        // The database's name also names the monitor, since a session has only one.
         let mut params = vec![json!(database), json!(database), tables];
         if method == MonitorMethod::CondSince {
             params.push(json!(self.last_txn.to_string()));
@@ -115,7 +114,7 @@ impl Session {
     ) -> Result<(), Error> {
         let result = match (result, method.older()) {
             (Ok(result), _) => result,
-            // Whatever the error: a real one comes again with the oldest method.
+            // Any error makes it try the older method; a permanent one recurs with the oldest method.
             (Err(_), Some(older)) => {
                 self.request_monitor(older);
                 return Ok(());
@@ -137,7 +136,7 @@ impl Session {
         }
     }
 
-    /// Takes the answer to a monitor request: everything, or with `resumed` only what is new.
+    /// Processes the reply to a monitor request: the whole contents, or with `resumed` only the changes.
     fn contents(&mut self, updates: &Value, form: UpdateForm, resumed: bool) -> Result<(), Error> {
         let Some(schema) = self.schema.clone() else { return Ok(()) };
         let reader = UpdateReader { schema: &schema, monitored: &self.monitored, form };

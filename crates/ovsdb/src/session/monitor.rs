@@ -1,17 +1,17 @@
-//! What a session keeps a copy of, and the requests that ask for it.
+//! The monitored tables and columns, and the monitor requests.
 
 use crate::DatabaseSchema;
 use crate::replica::MonitoredColumns;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The tables and columns to keep a copy of. Those that a server lacks are left out silently.
+/// The tables and columns to copy. Those that a server does not have are ignored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Monitor {
     tables: BTreeMap<String, Option<Vec<String>>>,
 }
 
-/// The three generations of the monitor request; a newer one is tried first.
+/// The three versions of the monitor request; the newest is tried first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MonitorMethod {
     CondSince,
@@ -33,14 +33,14 @@ impl Monitor {
         self
     }
 
-    /// Adds every column that the server has of a table.
+    /// Adds every column of a table that the server has.
     #[must_use]
     pub fn whole_table(mut self, table: &str) -> Self {
         self.tables.insert(table.to_owned(), None);
         self
     }
 
-    /// What of it this server has.
+    /// Returns the part that the server has.
     pub(super) fn known_to(&self, schema: &DatabaseSchema) -> MonitoredColumns {
         let known = |(name, wanted): (&String, &Option<Vec<String>>)| {
             let (name, table) = schema.tables.get_key_value(name.as_str())?;
@@ -64,7 +64,7 @@ impl MonitorMethod {
         }
     }
 
-    /// What to ask a server that does not know this one.
+    /// Returns the method to use with a server that does not know this one.
     pub(super) const fn older(self) -> Option<Self> {
         match self {
             MonitorMethod::CondSince => Some(MonitorMethod::Cond),

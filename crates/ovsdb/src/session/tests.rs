@@ -45,7 +45,7 @@ fn sent(session: &mut Session) -> Vec<Value> {
     messages
 }
 
-/// A session with one row, monitoring with update3.
+/// A session with one row that monitors with update3.
 fn monitoring() -> Session {
     let mut session = session();
     session.connected(at(0));

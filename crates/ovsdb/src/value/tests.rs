@@ -113,7 +113,7 @@ fn differences_follow_the_column_type() {
     );
 }
 
-/// What a server would send for a change: the naive reading of ovsdb-server(7) 4.1.14.
+/// The difference that a server would send: a naive implementation of ovsdb-server(7) 4.1.14.
 fn server_diff(old: &Datum, new: &Datum) -> Datum {
     match (old, new) {
         (Datum::Set(old), Datum::Set(new)) => {
@@ -132,7 +132,7 @@ fn server_diff(old: &Datum, new: &Datum) -> Datum {
 fn atom() -> impl Strategy<Value = Atom> {
     prop_oneof![
         any::<i64>().prop_map(Atom::Integer),
-        // A real that is whole would come back as an integer where no type is known.
+        // A whole real would be parsed as an integer where the type is unknown.
         any::<f64>().prop_filter_map("finite, not whole", |f| {
             Real::new(f).filter(|_| f.fract() != 0.0).map(Atom::Real)
         }),

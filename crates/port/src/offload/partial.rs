@@ -1,4 +1,4 @@
-//! Recognises checksums that a virtual device left undone and does not tell of.
+//! Detects partial checksums of virtual devices that do not report them.
 
 use super::{Layout, UDP_CHECKSUM, get_u16};
 use packet::Checksum;
@@ -7,12 +7,10 @@ use wire::protocol;
 /// Where the checksum field lies in a TCP header (RFC 9293).
 const TCP_CHECKSUM: u16 = 16;
 
-/// Finds out whether the transport checksum is still to be completed, on a path that carries
-/// frames without saying so, such as AF_XDP on a veth: then the field holds the pseudo header's
-/// sum. Anything else is [`Checksum::Unverified`].
+/// Returns whether the transport checksum is partial, for drivers without checksum metadata, such as AF_XDP
+/// on a veth: the field then contains the pseudo header's sum. Otherwise returns [`Checksum::Unverified`].
 ///
-/// One complete checksum in 65,536 happens to look so too. Nothing is lost: completing it gives
-/// the same value again.
+/// One complete checksum in 65,536 looks the same. That is harmless: completing it yields the same value.
 pub fn find_partial(frame: &[u8]) -> Checksum {
     undone(frame).unwrap_or(Checksum::Unverified)
 }
@@ -27,7 +25,7 @@ fn undone(frame: &[u8]) -> Option<Checksum> {
     let end = if layout.ipv6 {
         layout.network + 40 + usize::from(get_u16(frame, layout.network + 4)?)
     } else {
-        // Fragments have no transport checksum of their own (flag MF, or an offset).
+        // Fragments have no transport checksum of their own (flag MF, or a non-zero offset).
         if get_u16(frame, layout.network + 6)? & 0x3fff != 0 {
             return None;
         }
@@ -47,7 +45,7 @@ mod tests {
     use packet::Packet;
     use wire::checksum::{combine, sum, udp_nonzero};
 
-    /// A frame with this protocol and payload, and the sum of its pseudo header.
+    /// Returns a frame with this protocol and payload, the transport offset, and the pseudo header's sum.
     fn frame(ipv6: bool, protocol: u8, payload: &[u8]) -> (Vec<u8>, usize, u16) {
         let header_bytes = if protocol == protocol::TCP { 20 } else { 8 };
         let length = (header_bytes + payload.len()) as u16;
@@ -106,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_complete_checksum_that_looks_undone_is_completed_to_itself() {
-        // One payload among 65,536 of these has a checksum that equals the pseudo header's sum.
+        // One payload in 65,536 has a checksum equal to the pseudo header's sum.
         let mut alike = 0;
         for word in 0..=u16::MAX {
             let (mut bytes, transport, pseudo) = frame(false, protocol::UDP, &word.to_be_bytes());

@@ -3,8 +3,8 @@ use packet::Gso;
 
 const TCP_FLAGS_ALL: u8 = TCP_CWR | 0x10 | TCP_PSH | TCP_FIN;
 
-/// An Ethernet frame (with a VLAN tag if asked) with an IP header, the transport header given and
-/// a payload that counts up; lengths are those of the whole frame.
+/// Returns an Ethernet frame (with a VLAN tag if requested) with an IP header, the given transport header and
+/// a payload that counts up; lengths cover the whole frame.
 fn frame(vlan: bool, ipv6: bool, protocol: u8, transport: &[u8], payload_bytes: usize) -> Vec<u8> {
     let mut f = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
     if vlan {
@@ -33,8 +33,8 @@ fn tcp_header() -> Vec<u8> {
     header
 }
 
-/// The receiver's check, independent of how the sum was made: over pseudo header and segment the
-/// words add up to all ones.
+/// The receiver's check, independent of the code under test: the words of pseudo header and segment add up to
+/// all ones.
 fn transport_verifies(frame: &[u8]) -> bool {
     let at = Layout::of(frame).unwrap();
     let length = frame.len() - at.transport;
@@ -118,7 +118,7 @@ fn a_partial_checksum_is_finished() {
 
 #[test]
 fn a_udp_checksum_of_zero_is_sent_as_ones() {
-    // Everything else zero and the field 0xffff: the sum's complement is zero.
+    // Everything else is zero and the field 0xffff: the sum's complement is zero.
     let mut packet = Packet::from_bytes(&[0; 42]);
     put_u16(packet.data_mut(), 40, 0xffff).unwrap();
     packet.offload.checksum = Checksum::Partial { start: 34, offset: 6 };
@@ -135,7 +135,7 @@ fn lies_are_refused_without_output() {
         (good.clone(), gso(GsoKind::UdpL4, 50)),
         (good.clone(), gso(GsoKind::TcpV4, 0)),
     ];
-    // Cut anywhere in its headers, a frame has no place to be segmented at.
+    // A frame truncated within its headers cannot be segmented.
     for len in 0..66 {
         cases.push((good[..len].to_vec(), gso(GsoKind::TcpV4, 50)));
     }

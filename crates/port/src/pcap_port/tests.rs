@@ -26,7 +26,7 @@ fn capture(folder: &tempfile::TempDir) -> String {
     path.display().to_string()
 }
 
-/// The first bytes of what a queue has now.
+/// Receives once. Returns the first byte of each frame.
 fn receive(rx: &mut PcapPortRx) -> Vec<u8> {
     let mut batch = Batch::new();
     rx.receive(&mut Pool::new(64), &mut batch).unwrap();
