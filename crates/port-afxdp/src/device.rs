@@ -1,4 +1,4 @@
-//! What must be known of a device before it becomes a port, and the little that is set.
+//! Properties of a device that are needed to open it as a port, and its promiscuous mode.
 
 use port::PortError;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
@@ -8,20 +8,20 @@ use std::os::fd::{AsRawFd, OwnedFd};
 const ETHTOOL_GDRVINFO: u32 = 0x3;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 
-/// A device's facts.
+/// The properties of a device.
 #[derive(Debug)]
 pub(crate) struct Device {
     pub(crate) ifindex: u32,
     pub(crate) mtu: u32,
-    /// Whether frames may come with checksums left undone, and do not say so: a veth hands over
-    /// what its peer's host gave it, as it is.
+    /// Whether received frames may have partial checksums without saying so: a veth passes them as its peer's
+    /// host sent them.
     pub(crate) leaves_checksums: bool,
-    /// How many receive queues it has, where its driver says.
+    /// Number of receive queues, if the driver reports it.
     pub(crate) queues: Option<u32>,
 }
 
 impl Device {
-    /// Looks at a device of this thread's network namespace.
+    /// Returns the properties of a device in this thread's network namespace.
     pub(crate) fn look(name: &str) -> Result<Device, PortError> {
         let failed = |what| move |source: io::Error| system_error(name, what, source);
         let mut asked = request(name)?;
@@ -30,19 +30,19 @@ impl Device {
                 .map_err(|e| failed("open a socket")(e.into()))?;
         let ifindex = netdevice::name_to_index(&socket, name)
             .map_err(|e| failed("find the device")(e.into()))?;
-        // SAFETY: SIOCGIFMTU reads the name in a request that lives until the call returns and
-        // writes the MTU into it.
+        // SAFETY: SIOCGIFMTU reads the name from a request that lives until the call returns and writes the
+        // MTU to it.
         if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut asked) } < 0 {
             return Err(failed("read the MTU")(io::Error::last_os_error()));
         }
         // SAFETY: after SIOCGIFMTU succeeded, the MTU is the union's valid member.
         let mtu = unsafe { asked.ifr_ifru.ifru_mtu };
         let driver = ask::<49>(&socket, name, ETHTOOL_GDRVINFO);
-        // Behind the command: the driver's name, 32 bytes (struct ethtool_drvinfo).
+        // After the command: the driver's name, 32 bytes (struct ethtool_drvinfo).
         let leaves_checksums = driver
             .map(|words| words[1].to_ne_bytes() == *b"veth" && words[2].to_ne_bytes()[0] == 0);
-        // Behind the command and four maxima: receive, transmit, other and combined queues
-        // (struct ethtool_channels).
+        // After the command and four maxima: receive, transmit, other and combined queues (struct
+        // ethtool_channels).
         let channels = ask::<9>(&socket, name, ETHTOOL_GCHANNELS);
         Ok(Device {
             ifindex,
@@ -53,11 +53,11 @@ impl Device {
     }
 }
 
-/// Keeps a device promiscuous while it is open: a switch's port receives what is addressed to
-/// others.
+/// Keeps a device promiscuous while the descriptor is open: a switch's port receives frames for any
+/// destination.
 pub(crate) fn make_promiscuous(name: &str, ifindex: u32) -> Result<OwnedFd, PortError> {
     let kind = (SocketType::RAW, SocketFlags::CLOEXEC);
-    // Without a protocol it receives nothing.
+    // Without a protocol it receives no frames.
     let socket = socket_with(AddressFamily::PACKET, kind.0, kind.1, None)
         .map_err(|e| system_error(name, "open a packet socket", e.into()))?;
     let membership = libc::packet_mreq {
@@ -66,7 +66,7 @@ pub(crate) fn make_promiscuous(name: &str, ifindex: u32) -> Result<OwnedFd, Port
         mr_alen: 0,
         mr_address: [0; 8],
     };
-    // SAFETY: setsockopt() reads one packet_mreq at a local that lives until it returns.
+    // SAFETY: setsockopt() reads one packet_mreq from a local that lives until it returns.
     let rc = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -94,7 +94,7 @@ fn system_error(name: &str, what: &'static str, source: io::Error) -> PortError 
     }
 }
 
-/// A device request with the name filled in and the rest zero.
+/// Returns a device request with the name; the rest is zero.
 fn request(name: &str) -> Result<libc::ifreq, PortError> {
     let mut request = libc::ifreq {
         ifr_name: [0; libc::IFNAMSIZ],
@@ -112,15 +112,14 @@ fn request(name: &str) -> Result<libc::ifreq, PortError> {
     Ok(request)
 }
 
-/// Asks the driver something whose answer has `WORDS` words; None where it has no answer.
+/// Makes a driver request whose answer has `WORDS` words. Returns `None` if the driver does not support it.
 fn ask<const WORDS: usize>(socket: &OwnedFd, name: &str, command: u32) -> Option<[u32; WORDS]> {
     let mut request = request(name).ok()?;
     let mut answer = [0; WORDS];
     *answer.first_mut()? = command;
     request.ifr_ifru.ifru_data = (&raw mut answer).cast();
-    // SAFETY: SIOCETHTOOL reads the request and, for the two commands asked here, writes exactly
-    // their structure, whose size is WORDS words, into the answer; both locals live until the
-    // call returns.
+    // SAFETY: SIOCETHTOOL reads the request and, for the two commands used here, writes exactly their
+    // structure, whose size is WORDS words, to the answer; both locals live until the call returns.
     let rc = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
     (rc == 0).then_some(answer)
 }

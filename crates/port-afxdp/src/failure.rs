@@ -1,29 +1,29 @@
-//! What the kernel's refusals mean, in words that say what to do.
+//! Explanations of the kernel's errors, with advice.
 
 use crate::options::XdpMode;
 use port::PortError;
 use std::io;
 use std::time::Duration;
 
-/// What was tried.
+/// The step that failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
-    /// Open a socket, share memory or map a ring.
+    /// Opening a socket, sharing memory or mapping a ring.
     Socket,
-    /// Make the map or load the program.
+    /// Creating the map or loading the program.
     Load,
-    /// Hang the program on the device.
+    /// Attaching the program to the device.
     Attach(XdpMode),
-    /// Bind a socket to a queue of the device.
+    /// Binding a socket to a queue of the device.
     Bind { queue: u16, mode: XdpMode },
 }
 
-/// The kernel lets go of a device and its queues only some time after they were closed, on a
-/// machine with much to do some hundred milliseconds after.
+/// The kernel releases a device and its queues some time after they were closed, on a busy machine some
+/// hundred milliseconds later.
 const ATTEMPTS: u32 = 200;
 const AGAIN: Duration = Duration::from_millis(5);
 
-/// Does something again while its object is busy, for about a second, if it is to wait at all.
+/// Repeats an operation while its object is busy, for about a second, if `waits`.
 pub(crate) fn patiently<T>(
     waits: bool,
     mut attempt: impl FnMut() -> io::Result<T>,
@@ -39,7 +39,7 @@ pub(crate) fn patiently<T>(
     attempt()
 }
 
-/// The error of a step that the kernel refused on `device`.
+/// Returns the error of a step that failed on `device`.
 pub(crate) fn describe(device: &str, step: Step, source: io::Error) -> PortError {
     let gone = matches!(source.raw_os_error(), Some(libc::ENODEV | libc::ENXIO));
     if gone && !matches!(step, Step::Bind { .. }) {

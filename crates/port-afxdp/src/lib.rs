@@ -1,11 +1,10 @@
-//! Network devices as ports through AF_XDP: an XDP program hands each receive queue's frames to
-//! a socket whose rings and frames this process shares with the kernel.
+//! Network devices as ports through AF_XDP: an XDP program passes each receive queue's frames to a socket,
+//! whose rings and frames this process shares with the kernel.
 //!
-//! The program is four instructions, assembled by hand ([`program`]), so nothing but the kernel
-//! is needed to build or run it. It hangs on the device by a link that the kernel removes when
-//! this process ends, however it ends.
+//! The program has a few instructions, assembled by hand ([`program`]), so only the kernel is needed to build
+//! and run it. A link attaches it to the device, which the kernel removes when this process ends.
 //!
-//! This crate shares memory with the kernel; each `unsafe` says why it is sound.
+//! This crate shares memory with the kernel; each `unsafe` has a comment why it is sound.
 
 mod device;
 mod failure;

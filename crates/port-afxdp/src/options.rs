@@ -1,35 +1,35 @@
-//! What an interface's `options` say about an AF_XDP port (ovs: `lib/netdev-afxdp.c`,
+//! An AF_XDP port's configuration in an interface's `options` (ovs: `lib/netdev-afxdp.c`,
 //! `netdev_afxdp_set_config`).
 
 use std::collections::BTreeMap;
 
-/// How frames get from the driver to the socket.
+/// How frames are passed from the driver to the socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum XdpMode {
-    /// The driver writes them where the socket's owner reads them.
+    /// The driver writes frames directly to the shared memory.
     NativeWithZerocopy,
     /// The driver runs the program; frames are copied once.
     Native,
-    /// The kernel runs the program behind the driver, on any device; the slowest.
+    /// The kernel runs the program after the driver, on any device; the slowest mode.
     Generic,
 }
 
 /// An AF_XDP port's options.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct XdpOptions {
-    /// The mode that is asked for (`xdp-mode`); None takes the fastest that the device has.
+    /// The requested mode (`xdp-mode`); `None` selects the fastest that the device supports.
     pub mode: Option<XdpMode>,
-    /// How many of the device's receive queues are used, from the first (`n_rxq`).
+    /// Number of the device's receive queues that are used, from the first (`n_rxq`).
     pub queues: u16,
-    /// Whether the kernel may ask to be woken, which saves system calls (`use-need-wakeup`).
+    /// Whether the kernel may request to be woken, which saves system calls (`use-need-wakeup`).
     pub need_wakeup: bool,
 }
 
 impl XdpMode {
-    /// The modes from the fastest to the slowest.
+    /// The modes, the fastest first.
     pub const ALL: [XdpMode; 3] = [XdpMode::NativeWithZerocopy, XdpMode::Native, XdpMode::Generic];
 
-    /// Its name, as Open vSwitch has it.
+    /// Returns its name in Open vSwitch.
     pub fn name(self) -> &'static str {
         match self {
             XdpMode::NativeWithZerocopy => "native-with-zerocopy",
@@ -46,13 +46,13 @@ impl Default for XdpOptions {
 }
 
 impl XdpOptions {
-    /// The most queues (ovs: `lib/netdev-afxdp.c`, `MAX_XSKQ`).
+    /// Maximum number of queues (ovs: `lib/netdev-afxdp.c`, `MAX_XSKQ`).
     pub const QUEUES_MAX: u16 = 16;
 
-    /// Reads an interface's `options`; those of other names are none of its business.
+    /// Parses an interface's `options`; those with other names are ignored.
     ///
     /// # Errors
-    /// What is wrong with which option, and what may stand there.
+    /// The invalid option, with its valid values.
     pub fn parse(options: &BTreeMap<String, String>) -> Result<Self, String> {
         let get = |name: &str| options.get(name).map(String::as_str);
         let mode = match get("xdp-mode").map(str::to_ascii_lowercase).as_deref() {
@@ -71,7 +71,7 @@ impl XdpOptions {
         let queues = match get("n_rxq") {
             None => 1,
             Some(text) => match text.parse::<i64>() {
-                // Less than one is one, as in Open vSwitch.
+                // Less than one becomes one, as in Open vSwitch.
                 Ok(queues) if queues <= Self::QUEUES_MAX.into() => queues.max(1) as u16,
                 _ => {
                     return Err(format!(

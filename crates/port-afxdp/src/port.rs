@@ -1,4 +1,4 @@
-//! A device as a port.
+//! A device as an AF_XDP port.
 
 use crate::device::{self, Device};
 use crate::failure::{Step, describe};
@@ -13,13 +13,13 @@ use rustix::net::sockopt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
-/// Bytes of an Ethernet header with two VLAN tags, which the MTU does not count.
+/// Bytes of an Ethernet header with two VLAN tags, which the MTU does not include.
 const HEADER_BYTES_MAX: u32 = 14 + 2 * 4;
 
-/// A network device that packets are received from and sent to through AF_XDP.
+/// A network device as a port through AF_XDP.
 ///
-/// Opening works in the network namespace of the calling thread; the queues work from any
-/// thread. The program leaves the device when the port and all its queues are dropped.
+/// Opening works in the network namespace of the calling thread; the queues work from any thread. The program
+/// is detached when the port and all its queues are dropped.
 #[derive(Debug)]
 pub struct XdpPort {
     mode: XdpMode,
@@ -32,25 +32,25 @@ pub struct XdpPort {
     _promiscuous: OwnedFd,
 }
 
-/// What the kernel counted at one queue's socket.
+/// The kernel's counters of one queue's socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct XdpCounts {
-    /// Frames that were too long for their place, or found no memory.
+    /// Frames that were too long for their buffer, or for which memory was missing.
     pub rx_dropped: u64,
-    /// Descriptors for receiving that made no sense.
+    /// Invalid descriptors in the fill ring.
     pub rx_invalid_descs: u64,
-    /// Descriptors for sending that made no sense.
+    /// Invalid descriptors in the transmit ring.
     pub tx_invalid_descs: u64,
-    /// Frames that found the receive ring full: those before were not taken.
+    /// Frames dropped because the receive ring was full.
     pub rx_ring_full: u64,
 }
 
 impl XdpPort {
-    /// Attaches to a device, which may be down. Gives the port and its receive queues, in order.
+    /// Attaches to a device, which may be down. Returns the port and its receive queues, in order.
     ///
     /// # Errors
-    /// The device is not there, its MTU is too large, it is taken, it cannot do what the options
-    /// ask for, or this process may not.
+    /// The device does not exist, its MTU is too large, it is in use, it does not support the options, or
+    /// this process lacks the privilege.
     pub fn open(name: &str, options: XdpOptions) -> Result<(XdpPort, Vec<XdpRx>), PortError> {
         let device = Device::look(name)?;
         let invalid = |reason| PortError::Invalid { device: name.to_owned(), reason };
@@ -69,8 +69,8 @@ impl XdpPort {
             Some(mode) => open_queues(name, &device, (mode, chunk), options, true)?,
             None => open_best(name, &device, chunk, options)?,
         };
-        // Last, since the system tells everybody of it: who hears of a device that changed, and tries
-        // again what failed, would hear of each attempt.
+        // Last, because the kernel announces it to all listeners: one that retries a failed port when its
+        // device changes would otherwise be triggered by each attempt.
         let promiscuous = device::make_promiscuous(name, device.ifindex)?;
         let (mut sockets, mut sending, mut receiving) = (Vec::new(), Vec::new(), Vec::new());
         for Queue { socket, rx, tx } in queues {
@@ -92,37 +92,37 @@ impl XdpPort {
         Ok((port, receiving))
     }
 
-    /// The mode that is in use.
+    /// Returns the mode in use.
     pub fn mode(&self) -> XdpMode {
         self.mode
     }
 
-    /// What was asked for.
+    /// Returns the requested options.
     pub fn options(&self) -> XdpOptions {
         self.options
     }
 
-    /// The largest MTU that the port was opened for: with a larger one, frames are lost until it
-    /// is opened anew.
+    /// Returns the largest MTU for which the port was opened: with a larger one, frames are lost until it is
+    /// reopened.
     pub fn mtu_max(&self) -> u32 {
         self.mtu_max
     }
 
-    /// The device's receive queues that are not used, where there are any: what arrives at them
-    /// goes to the system.
+    /// Returns the number of the device's receive queues that are not used, if known: their frames go to the
+    /// kernel.
     pub fn unused_queues(&self) -> Option<u32> {
         let used = u32::from(self.options.queues);
         self.queues_there.map(|there| there.saturating_sub(used)).filter(|unused| *unused > 0)
     }
 
-    /// A transmit queue for the worker of this number; workers share them where there are more
-    /// of those.
+    /// Returns a transmit queue for the worker with this number. If there are more workers than queues, they
+    /// share queues.
     pub fn tx(&self, worker: usize) -> XdpTx {
         // There is at least one queue.
         XdpTx::new(Arc::clone(&self.sending[worker % self.sending.len()]))
     }
 
-    /// What the kernel counted, queue by queue.
+    /// Returns the kernel's counters, queue by queue.
     pub fn counts(&self) -> Vec<XdpCounts> {
         let counts = |socket: &Arc<Socket>| {
             let Ok(counted) = sockopt::xdp_statistics(&socket.fd) else {
@@ -141,7 +141,7 @@ impl XdpPort {
 
 type Opened = (XdpMode, Program, Vec<Queue>);
 
-/// The fastest mode that works. What all lack is told in the words of the slowest.
+/// Opens in the fastest mode that works. If all fail, returns the error of the slowest.
 fn open_best(
     name: &str,
     device: &Device,
@@ -149,7 +149,7 @@ fn open_best(
     options: XdpOptions,
 ) -> Result<Opened, PortError> {
     let [fastest, fast, slowest] = XdpMode::ALL;
-    // Only one of them has to wait for a queue.
+    // Only the first of the queues has to wait for the device.
     open_queues(name, device, (fastest, chunk), options, false)
         .or_else(|_| open_queues(name, device, (fast, chunk), options, true))
         .or_else(|_| open_queues(name, device, (slowest, chunk), options, false))

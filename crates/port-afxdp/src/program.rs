@@ -1,4 +1,4 @@
-//! The XDP program, its map, and the link that holds it on a device (bpf(2)).
+//! The XDP program, its map, and the link that attaches it to a device (bpf(2)).
 
 use crate::failure::{Step, describe, patiently};
 use crate::options::XdpMode;
@@ -16,15 +16,15 @@ const BPF_PROG_TYPE_XDP: u32 = 6;
 const BPF_XDP: u32 = 37;
 const BPF_FUNC_REDIRECT_MAP: i32 = 51;
 const XDP_PASS: i32 = 2;
-/// Where `struct xdp_md` has the number of the receive queue.
+/// Offset of the receive queue's number in `struct xdp_md`.
 const XDP_MD_RX_QUEUE_INDEX: i16 = 16;
 // Linux: include/uapi/linux/if_link.h.
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
-/// Queues that the map has room for; those without a socket leave their frames to the kernel.
+/// Most queues in the map; frames of queues without a socket go to the kernel.
 const MAP_ENTRIES: u32 = 256;
 
-/// The program on a device. It leaves the device when this is dropped, or when the process ends.
+/// The program on a device. It is detached when this is dropped, or when the process ends.
 #[derive(Debug)]
 pub(crate) struct Program {
     map: OwnedFd,
@@ -47,15 +47,15 @@ impl Instruction {
     }
 }
 
-/// `return bpf_redirect_map(&map, ctx->rx_queue_index, XDP_PASS)`: the frame goes to its queue's
-/// socket, or to the kernel where that queue has none.
+/// `return bpf_redirect_map(&map, ctx->rx_queue_index, XDP_PASS)`: the frame goes to its queue's socket, or
+/// to the kernel if the queue has none.
 fn instructions(map: BorrowedFd<'_>) -> [Instruction; 6] {
     const LOAD_WORD: u8 = 0x61;
     const LOAD_DOUBLE: u8 = 0x18;
     const MOVE: u8 = 0xb7;
     const CALL: u8 = 0x85;
     const EXIT: u8 = 0x95;
-    /// The source register that makes the immediate value of a load a map's descriptor.
+    /// The source register that marks a load's immediate value as a map's descriptor.
     const MAP_FD: u8 = 1 << 4;
     [
         // r2 = *(u32 *)(r1 + 16)
@@ -71,7 +71,7 @@ fn instructions(map: BorrowedFd<'_>) -> [Instruction; 6] {
 }
 
 impl Program {
-    /// Loads the program and attaches it to a device; `waits` for one that is busy.
+    /// Loads the program and attaches it to a device. If `waits`, it waits for a busy device.
     pub(crate) fn attach(
         device: &str,
         ifindex: u32,
@@ -86,7 +86,7 @@ impl Program {
         Ok(Program { map, _link: link })
     }
 
-    /// Gives a queue's frames to a bound socket.
+    /// Directs a queue's frames to a bound socket.
     pub(crate) fn serve(&self, queue: u16, socket: BorrowedFd<'_>) -> io::Result<()> {
         #[repr(C)]
         struct Update {
@@ -104,8 +104,8 @@ impl Program {
             value: (&raw const value) as u64,
             flags: 0,
         };
-        // SAFETY: the two addresses are those of locals of the map's key and value sizes, four
-        // bytes each, which live until the call returns; the kernel only reads them.
+        // SAFETY: the two addresses are those of locals with the map's key and value sizes, four bytes each,
+        // which live until the call returns; the kernel only reads them.
         unsafe { bpf(BPF_MAP_UPDATE_ELEM, &update) }.map(drop)
     }
 }
@@ -126,7 +126,7 @@ fn create_map() -> io::Result<OwnedFd> {
         entries: MAP_ENTRIES,
         flags: 0,
     };
-    // SAFETY: the attribute holds no address; the descriptor that comes back is new.
+    // SAFETY: the attribute contains no address; the returned descriptor is new.
     unsafe { bpf(BPF_MAP_CREATE, &create).map(|fd| OwnedFd::from_raw_fd(fd)) }
 }
 
@@ -149,8 +149,8 @@ fn load(map: &OwnedFd) -> io::Result<OwnedFd> {
         program_type: BPF_PROG_TYPE_XDP,
         count: instructions.len() as u32,
         instructions: instructions.as_ptr() as u64,
-        // The kernel knows few names; any other may not call what is for the GPL only, and this
-        // program does not.
+        // The kernel knows few names; a program with any other name may not call GPL-only functions, which
+        // this one does not.
         license: c"Apache-2.0".as_ptr() as u64,
         log_level: 0,
         log_bytes: 0,
@@ -158,8 +158,8 @@ fn load(map: &OwnedFd) -> io::Result<OwnedFd> {
         kernel_version: 0,
         flags: 0,
     };
-    // SAFETY: the two addresses are those of `count` instructions and of a C string, which live
-    // until the call returns; the kernel only reads them. The descriptor that comes back is new.
+    // SAFETY: the two addresses are those of `count` instructions and of a C string, which live until the
+    // call returns; the kernel only reads them. The returned descriptor is new.
     unsafe { bpf(BPF_PROG_LOAD, &load).map(|fd| OwnedFd::from_raw_fd(fd)) }
 }
 
@@ -177,18 +177,18 @@ fn create_link(program: &OwnedFd, ifindex: u32, mode: XdpMode) -> io::Result<Own
     };
     let create =
         Create { program: program.as_raw_fd() as u32, ifindex, attach_type: BPF_XDP, flags };
-    // SAFETY: the attribute holds no address; the descriptor that comes back is new.
+    // SAFETY: the attribute contains no address; the returned descriptor is new.
     unsafe { bpf(BPF_LINK_CREATE, &create).map(|fd| OwnedFd::from_raw_fd(fd)) }
 }
 
-/// The system call.
+/// The bpf(2) system call.
 ///
 /// # Safety
-/// `attribute` is what `command` takes, without padding of the compiler's, and addresses in it
-/// are valid for as much as the command reads.
+/// `attribute` is valid for `command`, without compiler padding, and its addresses are valid for what the
+/// command reads.
 unsafe fn bpf<T>(command: libc::c_int, attribute: &T) -> io::Result<i32> {
-    // SAFETY: the kernel reads `size_of::<T>()` bytes at a reference that lives until the call
-    // returns, takes what lies behind as zero, and the caller answers for what they say.
+    // SAFETY: the kernel reads `size_of::<T>()` bytes from a reference that lives until the call returns,
+    // takes the rest as zero, and the caller guarantees that the contents are valid.
     let result = unsafe {
         libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attribute), size_of::<T>())
     };

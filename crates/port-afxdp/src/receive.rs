@@ -7,7 +7,7 @@ use rustix::net::{RecvFlags, recv, sockopt};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
-/// How often the queue may be empty before it is asked whether its device is still there.
+/// Empty polls between two checks whether the device still exists.
 const LOOK_AFTER: u32 = 256;
 
 /// A receive queue of an [`crate::XdpPort`].
@@ -16,9 +16,9 @@ pub struct XdpRx {
     device: String,
     socket: Arc<Socket>,
     rings: RxRings,
-    /// Whether frames may come with checksums left undone.
+    /// Whether received frames may have partial checksums.
     completes_checksums: bool,
-    /// How often in a row nothing was there.
+    /// Number of empty polls in a row.
     empty: u32,
 }
 
@@ -32,7 +32,7 @@ impl XdpRx {
         XdpRx { device, socket, rings, completes_checksums, empty: 0 }
     }
 
-    /// Whether the device is still there: it leaves an error with the socket when it goes.
+    /// Checks whether the device still exists: its removal leaves an error in the socket.
     fn check_device(&mut self) -> Result<(), PortError> {
         self.empty = 0;
         match sockopt::socket_error(&self.socket.fd) {
@@ -48,8 +48,7 @@ impl RxQueue for XdpRx {
         while !batch.is_full() {
             let Some(descriptor) = self.rings.received.pop() else { break };
             let mut packet = pool.take();
-            // SAFETY: the descriptor came out of the receive ring just now, and the frame goes
-            // back below.
+            // SAFETY: the descriptor was just taken from the receive ring, and the frame is returned below.
             let bytes = unsafe {
                 let (address, len) = (descriptor.addr, descriptor.len);
                 self.socket.umem.read(address, len, packet.receive_area())
@@ -59,8 +58,8 @@ impl RxQueue for XdpRx {
                 packet.offload.checksum = offload::find_partial(packet.data());
             }
             batch.push(packet);
-            // There is a place for every frame. An address within the frame will do: the kernel
-            // takes its start.
+            // The ring has an entry for every frame. An address within the frame is sufficient: the kernel
+            // uses the frame's start.
             let _ = self.rings.fill.push(descriptor.addr);
         }
         if batch.len() > before {
@@ -71,7 +70,7 @@ impl RxQueue for XdpRx {
             self.empty += 1;
         }
         if self.rings.fill.needs_wakeup() {
-            // It has nothing to say but "not now".
+            // The only possible error is "not now".
             let _ = recv(&self.socket.fd, &mut [0u8; 0], RecvFlags::DONTWAIT);
         }
         if self.empty >= LOOK_AFTER { self.check_device() } else { Ok(()) }

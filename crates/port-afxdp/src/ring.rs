@@ -1,8 +1,7 @@
-//! Rings shared with the kernel: one side puts descriptors in, the other takes them out
-//! (Linux: `Documentation/networking/af_xdp.rst`, `net/xdp/xsk_queue.h`).
+//! Rings shared with the kernel: one side adds descriptors, the other removes them (Linux:
+//! `Documentation/networking/af_xdp.rst`, `net/xdp/xsk_queue.h`).
 //!
-//! Positions count up for ever and wrap at 2³²; their difference is how many descriptors lie in
-//! the ring.
+//! Positions count up and wrap at 2³²; their difference is the number of descriptors in the ring.
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::net::xdp::{XdpRingFlags, XdpRingOffset};
@@ -16,9 +15,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 #[derive(Debug)]
 pub(crate) struct Producer<T> {
     ring: Ring<T>,
-    /// Where the next descriptor goes; the kernel sees it once it is submitted.
+    /// Position of the next descriptor; the kernel sees it after `submit`.
     next: u32,
-    /// How far the kernel had come when that was last looked at.
+    /// The kernel's position when it was last read.
     seen: u32,
 }
 
@@ -26,31 +25,31 @@ pub(crate) struct Producer<T> {
 #[derive(Debug)]
 pub(crate) struct Consumer<T> {
     ring: Ring<T>,
-    /// The next descriptor to be taken; the kernel gets the place back once it is released.
+    /// Position of the next descriptor to take; the kernel may reuse its entry after `release`.
     next: u32,
-    /// How far the kernel had come when that was last looked at.
+    /// The kernel's position when it was last read.
     seen: u32,
 }
 
 impl<T: Copy> Producer<T> {
-    /// Maps a socket's ring of `entries`, a power of two, that lies at `offset`.
+    /// Maps a socket's ring of `entries`, a power of two, at `offset`.
     ///
     /// # Safety
-    /// `at` and `offset` are the kernel's for this ring of `socket`, which has `entries` of
-    /// descriptors that are `T`; no other value maps it.
+    /// `at` and `offset` are the kernel's for this ring of `socket`, which has `entries` descriptors of type
+    /// `T`; no other value maps it.
     pub(crate) unsafe fn map(
         socket: BorrowedFd<'_>,
         offset: u64,
         at: &XdpRingOffset,
         entries: u32,
     ) -> io::Result<Self> {
-        // SAFETY: the caller's word is the one that is asked for.
+        // SAFETY: the caller guarantees what `Ring::map` requires.
         let ring = unsafe { Ring::map(socket, offset, at, entries)? };
         let (next, seen) = (ring.producer().load(Ordering::Relaxed), ring.consumer_seen());
         Ok(Producer { ring, next, seen })
     }
 
-    /// Puts a descriptor in; false where the ring is full.
+    /// Adds a descriptor. Returns false if the ring is full.
     #[must_use]
     pub(crate) fn push(&mut self, descriptor: T) -> bool {
         if self.next.wrapping_sub(self.seen) >= self.ring.entries {
@@ -59,26 +58,25 @@ impl<T: Copy> Producer<T> {
                 return false;
             }
         }
-        // SAFETY: the place is within the ring, and the kernel does not look at it before
-        // `submit` says that it may: it has read all up to `seen`, and less than a whole ring
-        // lies between.
+        // SAFETY: the entry is within the ring, and the kernel does not read it before `submit`: it has read
+        // all up to `seen`, and the distance is less than a whole ring.
         unsafe { self.ring.place(self.next).write_volatile(descriptor) };
         self.next = self.next.wrapping_add(1);
         true
     }
 
-    /// Lets the kernel see what was put in.
+    /// Makes added descriptors visible to the kernel.
     pub(crate) fn submit(&mut self) {
         self.ring.producer().store(self.next, Ordering::Release);
     }
 
-    /// Descriptors that the kernel has not taken yet.
+    /// Returns the number of descriptors that the kernel has not taken yet.
     pub(crate) fn waiting(&mut self) -> u32 {
         self.seen = self.ring.consumer_seen();
         self.next.wrapping_sub(self.seen)
     }
 
-    /// Whether the kernel looks into the ring only when it is called.
+    /// Returns whether the kernel must be called to process the ring.
     pub(crate) fn needs_wakeup(&self) -> bool {
         self.ring.flags().is_some_and(|flags| {
             flags.load(Ordering::Relaxed) & XdpRingFlags::XDP_RING_NEED_WAKEUP.bits() != 0
@@ -97,7 +95,7 @@ impl<T: Copy> Consumer<T> {
         at: &XdpRingOffset,
         entries: u32,
     ) -> io::Result<Self> {
-        // SAFETY: the caller's word is the one that is asked for.
+        // SAFETY: the caller guarantees what `Ring::map` requires.
         let ring = unsafe { Ring::map(socket, offset, at, entries)? };
         let next = ring.consumer().load(Ordering::Relaxed);
         Ok(Consumer { ring, next, seen: next })
@@ -111,14 +109,14 @@ impl<T: Copy> Consumer<T> {
                 return None;
             }
         }
-        // SAFETY: the place is within the ring, and the kernel has written it: `seen` was read
-        // with acquire order. It writes it again only after `release`.
+        // SAFETY: the entry is within the ring, and the kernel has written it: `seen` was read with acquire
+        // order. The kernel writes it again only after `release`.
         let descriptor = unsafe { self.ring.place(self.next).read_volatile() };
         self.next = self.next.wrapping_add(1);
         Some(descriptor)
     }
 
-    /// Gives the places of what was taken back to the kernel.
+    /// Returns the entries of taken descriptors to the kernel.
     pub(crate) fn release(&mut self) {
         self.ring.consumer().store(self.next, Ordering::Release);
     }
@@ -137,7 +135,7 @@ struct Ring<T> {
     _descriptors: PhantomData<T>,
 }
 
-// SAFETY: the memory is the process's, not a thread's, and one value owns one side of the ring.
+// SAFETY: the memory belongs to the process and not to a thread, and one value owns one side of the ring.
 unsafe impl<T: Send> Send for Ring<T> {}
 
 impl<T: Copy> Ring<T> {
@@ -152,7 +150,7 @@ impl<T: Copy> Ring<T> {
         let bytes = at.desc as usize + entries as usize * size_of::<T>();
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
-        // SAFETY: a new mapping, at an address that the kernel chooses, replaces nothing.
+        // SAFETY: a new mapping at an address that the kernel chooses replaces no other.
         let start =
             unsafe { mmap(std::ptr::null_mut(), bytes, protection, flags, socket, offset)? };
         let start =
@@ -170,8 +168,8 @@ impl<T: Copy> Ring<T> {
     }
 
     fn producer(&self) -> &AtomicU32 {
-        // SAFETY: the kernel put an aligned counter there, within the mapping, which lives as
-        // long as `self`; both sides access it as an atomic only.
+        // SAFETY: the kernel placed an aligned counter there, within the mapping, which lives as long as
+        // `self`; both sides access it only as an atomic.
         unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(self.producer_at).cast()) }
     }
 
@@ -189,18 +187,18 @@ impl<T: Copy> Ring<T> {
         self.consumer().load(Ordering::Acquire)
     }
 
-    /// Where the descriptor of a position lies, which is always within the mapping.
+    /// Returns the address of a position's descriptor, which is always within the mapping.
     fn place(&self, position: u32) -> *mut T {
         let index = (position & (self.entries - 1)) as usize;
         let at = self.descriptors_at + index * size_of::<T>();
-        // SAFETY: the mapping was made for `entries` descriptors behind `descriptors_at`.
+        // SAFETY: the mapping was made for `entries` descriptors from `descriptors_at`.
         unsafe { self.start.as_ptr().add(at).cast() }
     }
 }
 
 impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own, and references into it live no longer.
+        // SAFETY: this value owns the mapping, and no reference into it outlives the value.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
@@ -211,15 +209,14 @@ mod tests {
     use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
     use std::os::fd::AsFd;
 
-    /// Both sides of a ring in memory that no kernel knows of.
+    /// Returns both sides of a ring in memory that is not shared with the kernel.
     fn pair(entries: u32, start: u32) -> (Producer<u64>, Consumer<u64>) {
         let file = memfd_create("ring", MemfdFlags::CLOEXEC).unwrap();
         ftruncate(&file, 65_536).unwrap();
         let positions = [start.to_ne_bytes(), start.to_ne_bytes()].concat();
         rustix::io::pwrite(&file, &positions, 0).unwrap();
         let at = XdpRingOffset { producer: 0, consumer: 4, desc: 64, flags: Some(8) };
-        // SAFETY: the layout is this test's own, and the file is large enough for it; each side
-        // maps it once.
+        // SAFETY: the test defines the layout, and the file is large enough for it; each side maps it once.
         unsafe {
             let producer = Producer::map(file.as_fd(), 0, &at, entries).unwrap();
             (producer, Consumer::map(file.as_fd(), 0, &at, entries).unwrap())
@@ -244,7 +241,7 @@ mod tests {
                 }
                 assert!(!producer.push(sent), "nothing was released");
                 consumer.release();
-                // What is left goes too, so that every round starts with an empty ring.
+                // The rest is taken too, so that every round starts with an empty ring.
                 while let Some(descriptor) = consumer.pop() {
                     assert_eq!(descriptor, received);
                     received += 1;

@@ -8,10 +8,10 @@ use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 use rustix::net::{SendFlags, send};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How often the kernel is called in a row while it makes progress: it sends 32 frames a call.
+/// Most system calls in a row while the kernel makes progress: it sends 32 frames per call.
 const CALLS_MAX: usize = 64;
 
-/// No frame is shorter.
+/// Minimum frame length.
 const ETHERNET_HEADER_BYTES: usize = 14;
 
 /// Rings and free frames of a queue.
@@ -20,10 +20,10 @@ pub(crate) struct TxHalf {
     socket: Arc<Socket>,
     rings: TxRings,
     free: Vec<u64>,
-    /// Whether the kernel says when it wants to be called.
+    /// Whether the kernel reports that it needs to be called.
     need_wakeup: bool,
-    /// Whether the kernel kept all frames although it was called for this batch: calling it for
-    /// one more for each packet would not help.
+    /// Whether the kernel took no frame although it was called for this batch: further calls for each packet
+    /// would not help.
     is_stuck: bool,
 }
 
@@ -32,10 +32,10 @@ impl TxHalf {
         TxHalf { free: tx_frames(&socket.umem), socket, rings, need_wakeup, is_stuck: false }
     }
 
-    /// Puts one frame, with nothing left to be done on it, into the ring.
+    /// Adds one frame without offload to the ring.
     fn put(&mut self, frame: &[u8], counters: &mut TxCounters) {
         let most = self.socket.umem.chunk_bytes() as usize;
-        // The kernel would keep the place of a frame that it finds too short.
+        // The kernel would keep the buffer of a frame that it considers too short.
         if frame.len() < ETHERNET_HEADER_BYTES || frame.len() > most {
             counters.errors += 1;
             return;
@@ -48,12 +48,11 @@ impl TxHalf {
             counters.dropped += 1;
             return;
         };
-        // SAFETY: free frames are those that were never sent or came back, and this one has just
-        // been taken from them.
+        // SAFETY: free frames were never sent or have been returned, and this one was just taken from them.
         let fits = unsafe { self.socket.umem.write(address, frame) };
         let options = XdpDescOptions::empty();
         let descriptor = XdpDesc { addr: address, len: frame.len() as u32, options };
-        // There is a place for every frame.
+        // The ring has an entry for every frame.
         if fits && self.rings.send.push(descriptor) {
             counters.packets += 1;
             counters.bytes += frame.len() as u64;
@@ -63,7 +62,7 @@ impl TxHalf {
         }
     }
 
-    /// Lets the kernel send, and takes back what it has sent.
+    /// Makes the kernel send, and collects the frames that it has sent.
     fn flush(&mut self) {
         self.rings.send.submit();
         for _ in 0..CALLS_MAX {
@@ -74,8 +73,8 @@ impl TxHalf {
             }
             let result = send(&self.socket.fd, &[], SendFlags::DONTWAIT);
             let has_moved = self.rings.send.waiting() < before;
-            // Calling again helps where it had only sent its share, or the queue behind was full
-            // a moment ago; not where the device is down or gone.
+            // Another call helps if the kernel sent only its share, or if the device's queue was full a
+            // moment ago, but not if the device is down or removed.
             match result {
                 Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS) | Ok(_) if has_moved => {}
                 _ => break,
@@ -92,7 +91,7 @@ impl TxHalf {
 #[derive(Debug)]
 pub struct XdpTx {
     half: Arc<Mutex<TxHalf>>,
-    /// Frames made of the packet that is being finished; kept for its room.
+    /// Frames made from the current packet; kept to reuse the memory.
     finished: Vec<Packet>,
 }
 
@@ -105,7 +104,7 @@ impl XdpTx {
 impl TxQueue for XdpTx {
     fn send(&mut self, pool: &mut Pool, batch: &mut Batch) -> TxCounters {
         let mut counters = TxCounters::default();
-        // A worker that died here left at worst frames that are not sent.
+        // A panic here leaves at worst frames that are not sent.
         let mut half = self.half.lock().unwrap_or_else(PoisonError::into_inner);
         half.is_stuck = false;
         for packet in batch.drain(..) {
@@ -114,8 +113,7 @@ impl TxQueue for XdpTx {
                 pool.give(packet);
                 continue;
             }
-            // Nothing about checksums or segments goes along with an AF_XDP frame, so both are
-            // done here.
+            // AF_XDP frames carry no checksum or segmentation metadata, so both are completed here.
             let cut = offload::finish(packet, pool, |frame| self.finished.push(frame));
             counters.errors += u64::from(!cut);
             for frame in self.finished.drain(..) {

@@ -1,4 +1,4 @@
-//! One queue's socket: its memory, its four rings, and its place on the device.
+//! One queue's socket: its memory, its four rings, and its binding to the device.
 
 use crate::failure::{Step, describe, patiently};
 use crate::options::XdpMode;
@@ -14,40 +14,40 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-/// Frames for receiving, and entries of the rings that they go through.
+/// Number of receive frames, and entries of their rings.
 pub(crate) const RX_FRAMES: u32 = 2048;
-/// Frames for sending, and entries of the rings that they go through.
+/// Number of transmit frames, and entries of their rings.
 pub(crate) const TX_FRAMES: u32 = 1024;
 
-/// What both halves of a queue share.
+/// The part that both halves of a queue share.
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub(crate) fd: OwnedFd,
     pub(crate) umem: Umem,
 }
 
-/// The receiving half's rings: empty frames go to the kernel, filled ones come back.
+/// The receiving half's rings: empty frames to the kernel, filled ones back.
 #[derive(Debug)]
 pub(crate) struct RxRings {
     pub(crate) fill: Producer<u64>,
     pub(crate) received: Consumer<XdpDesc>,
 }
 
-/// The sending half's rings: filled frames go to the kernel, sent ones come back.
+/// The sending half's rings: filled frames to the kernel, sent ones back.
 #[derive(Debug)]
 pub(crate) struct TxRings {
     pub(crate) send: Producer<XdpDesc>,
     pub(crate) completed: Consumer<u64>,
 }
 
-/// A queue's socket, bound, with its rings; all frames for receiving are with the kernel.
+/// A bound socket with its rings; the kernel has all receive frames.
 pub(crate) struct Queue {
     pub(crate) socket: Arc<Socket>,
     pub(crate) rx: RxRings,
     pub(crate) tx: TxRings,
 }
 
-/// Where a socket is bound, and how.
+/// The binding of a socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) ifindex: u32,
@@ -55,12 +55,12 @@ pub(crate) struct Place {
     pub(crate) mode: XdpMode,
     pub(crate) chunk: Chunk,
     pub(crate) need_wakeup: bool,
-    /// Whether to wait for a queue that is taken: it may have been closed a moment ago.
+    /// Whether to wait for a queue that is in use: it may have been closed a moment ago.
     pub(crate) waits: bool,
 }
 
 impl Queue {
-    /// Makes a socket and binds it.
+    /// Opens and binds a socket.
     pub(crate) fn open(device: &str, place: Place) -> Result<Queue, PortError> {
         let mut queue =
             Self::set_up(place.chunk).map_err(|source| describe(device, Step::Socket, source))?;
@@ -96,9 +96,9 @@ impl Queue {
         sockopt::set_xdp_rx_ring_size(&fd, RX_FRAMES)?;
         sockopt::set_xdp_tx_ring_size(&fd, TX_FRAMES)?;
         let at = sockopt::xdp_mmap_offsets(&fd)?;
-        // SAFETY: the offsets are the kernel's for these rings of this socket, whose sizes were
-        // just set; their descriptors are frames' addresses for the memory's two rings and
-        // `struct xdp_desc` for the socket's two; each is mapped here, once.
+        // SAFETY: the offsets are the kernel's for these rings of this socket, whose sizes were just set;
+        // their descriptors are frame addresses for the memory's two rings and `struct xdp_desc` for the
+        // socket's two; each is mapped here, once.
         let (rx, tx) = unsafe {
             let fill = Producer::map(fd.as_fd(), XDP_UMEM_PGOFF_FILL_RING, &at.fr, RX_FRAMES)?;
             let completed =
@@ -112,17 +112,17 @@ impl Queue {
 }
 
 impl RxRings {
-    /// Gives the kernel every frame for receiving.
+    /// Passes all receive frames to the kernel.
     fn fill_all(&mut self, chunk: Chunk) {
         for index in 0..RX_FRAMES {
-            // The ring has as many places as there are frames.
+            // The ring has as many entries as there are frames.
             let _ = self.fill.push(u64::from(index) * u64::from(chunk.bytes()));
         }
         self.fill.submit();
     }
 }
 
-/// The addresses of the frames for sending.
+/// Returns the addresses of the transmit frames.
 pub(crate) fn tx_frames(umem: &Umem) -> Vec<u64> {
     let frames = RX_FRAMES..RX_FRAMES + TX_FRAMES;
     frames.map(|index| u64::from(index) * u64::from(umem.chunk_bytes())).collect()

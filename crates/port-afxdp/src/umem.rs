@@ -1,29 +1,29 @@
-//! The memory that frames lie in, shared with the kernel (UMEM).
+//! The memory of frames, shared with the kernel (UMEM).
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::io;
 use std::ptr::NonNull;
 
-/// What the kernel keeps free in front of a received frame (Linux: `XDP_PACKET_HEADROOM`).
+/// Room that the kernel reserves before a received frame (Linux: `XDP_PACKET_HEADROOM`).
 const HEADROOM_BYTES: u32 = 256;
 
-/// The size of one frame's place: the less, the more of them stay in the processor's caches and
-/// within the memory that may be locked.
+/// The size of a frame's buffer: smaller ones need less of the processor's caches and of the memory that may
+/// be locked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Chunk {
-    /// 2,048 bytes, for frames as the Internet has them.
+    /// 2,048 bytes, for frames up to the usual Internet MTU.
     Small,
-    /// 4,096 bytes: a page, the most that the kernel takes.
+    /// 4,096 bytes: a page, the kernel's maximum.
     Large,
 }
 
 impl Chunk {
-    /// The place for frames of up to so many bytes; None where there is none so large.
+    /// Returns the buffer size for frames of up to `bytes`; `None` if they are too long.
     pub(crate) fn for_frames(bytes: u32) -> Option<Chunk> {
         [Chunk::Small, Chunk::Large].into_iter().find(|chunk| bytes <= chunk.frame_bytes_max())
     }
 
-    /// Its size.
+    /// Returns its size in bytes.
     pub(crate) fn bytes(self) -> u32 {
         match self {
             Chunk::Small => 2048,
@@ -31,14 +31,14 @@ impl Chunk {
         }
     }
 
-    /// The longest frame that can be received into it.
+    /// Returns the longest frame that can be received into it.
     pub(crate) fn frame_bytes_max(self) -> u32 {
         self.bytes() - HEADROOM_BYTES
     }
 }
 
-/// Places for frames, by their offset from the start. Each belongs to the kernel, to the
-/// receiving or to the sending half of a queue; who has it is told by the rings.
+/// Buffers for frames, by their offset from the start. Each belongs to the kernel, or to the receiving or
+/// sending half of a queue; the rings transfer ownership.
 #[derive(Debug)]
 pub(crate) struct Umem {
     start: NonNull<u8>,
@@ -46,17 +46,17 @@ pub(crate) struct Umem {
     chunk: Chunk,
 }
 
-// SAFETY: the memory is the process's, not a thread's; who may touch which frame is the callers'
-// duty, stated at each method, and goes with the rings that they own.
+// SAFETY: the memory belongs to the process and not to a thread; the callers ensure which thread accesses
+// which frame, as stated at each method, by the rings that they own.
 unsafe impl Send for Umem {}
 // SAFETY: as above; two threads never hold the same frame.
 unsafe impl Sync for Umem {}
 
 impl Umem {
-    /// Maps zeroed memory for so many frames.
+    /// Maps zeroed memory for this number of frames.
     pub(crate) fn new(frames: u32, chunk: Chunk) -> io::Result<Umem> {
         let bytes = frames as usize * chunk.bytes() as usize;
-        // SAFETY: a new mapping, at an address that the kernel chooses, replaces nothing.
+        // SAFETY: a new mapping at an address that the kernel chooses replaces no other.
         let start = unsafe {
             mmap_anonymous(
                 std::ptr::null_mut(),
@@ -70,35 +70,35 @@ impl Umem {
         Ok(Umem { start, bytes, chunk })
     }
 
-    /// Its address, for the kernel.
+    /// Returns its address, for the kernel.
     pub(crate) fn address(&self) -> u64 {
         self.start.as_ptr() as u64
     }
 
-    /// Its size.
+    /// Returns its size.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes as u64
     }
 
-    /// The size of a frame's place.
+    /// Returns the size of a frame's buffer.
     pub(crate) fn chunk_bytes(&self) -> u32 {
         self.chunk.bytes()
     }
 
-    /// Copies a received frame out; says how many bytes, which is zero where the descriptor
-    /// points outside.
+    /// Copies a received frame. Returns the number of bytes, which is zero if the descriptor points outside
+    /// of the memory.
     ///
     /// # Safety
-    /// The frame is the caller's: a descriptor of it came out of the receive ring and it has not
-    /// gone back into the fill ring.
+    /// The caller owns the frame: its descriptor was taken from the receive ring, and it has not been
+    /// returned to the fill ring.
     pub(crate) unsafe fn read(&self, address: u64, len: u32, into: &mut [u8]) -> usize {
         let len = (len as usize).min(into.len());
         if !self.contains(address, len) {
             return 0;
         }
-        // SAFETY: the source lies within the mapping, as was just checked, and the caller's word
-        // is that no thread writes it; the destination is a slice of at least `len` bytes, and no
-        // safe reference into the mapping exists that it could overlap.
+        // SAFETY: the source is within the mapping, as was just checked, and the caller guarantees that no
+        // thread writes it; the destination is a slice of at least `len` bytes, and no safe reference into
+        // the mapping exists that it could overlap.
         unsafe {
             let from = self.start.as_ptr().add(address as usize);
             std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), len);
@@ -106,17 +106,16 @@ impl Umem {
         len
     }
 
-    /// Copies a frame in; says whether it fits its place.
+    /// Copies a frame into its buffer. Returns whether it fits.
     ///
     /// # Safety
-    /// The frame is the caller's: it is one that was never sent, or came back through the
-    /// completion ring.
+    /// The caller owns the frame: it was never sent, or was returned through the completion ring.
     pub(crate) unsafe fn write(&self, address: u64, from: &[u8]) -> bool {
         if from.len() > self.chunk_bytes() as usize || !self.contains(address, from.len()) {
             return false;
         }
-        // SAFETY: the destination lies within the mapping, as was just checked, and the caller's
-        // word is that no other thread reads or writes it; the source is a slice.
+        // SAFETY: the destination is within the mapping, as was just checked, and the caller guarantees that
+        // no other thread accesses it; the source is a slice.
         unsafe {
             let to = self.start.as_ptr().add(address as usize);
             std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len());
@@ -134,8 +133,8 @@ impl Umem {
 
 impl Drop for Umem {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own, and nothing points into it any more: the
-        // kernel keeps the pages themselves for as long as a socket uses them.
+        // SAFETY: this value owns the mapping, and nothing refers to it any more: the kernel keeps the pages
+        // themselves while a socket uses them.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
@@ -170,7 +169,7 @@ mod tests {
             (0, umem.chunk_bytes() as usize + 1, false),
         ] {
             let bytes = vec![7; len];
-            // SAFETY: no kernel knows of this memory.
+            // SAFETY: this memory is not shared with the kernel.
             assert_eq!(unsafe { umem.write(address, &bytes) }, fits, "{address} + {len}");
             let mut back = vec![0; len];
             if fits {
@@ -182,7 +181,7 @@ mod tests {
         let mut back = [1; 4];
         // SAFETY: as above.
         assert_eq!(unsafe { umem.read(end - 3, 4, &mut back) }, 0);
-        // SAFETY: as above. What is longer than the room is cut.
+        // SAFETY: as above. A frame longer than the room is truncated.
         assert_eq!(unsafe { umem.read(0, 4096, &mut back) }, 4);
     }
 }

@@ -1,4 +1,4 @@
-//! AF_XDP on a veth pair: frames both ways in each mode, refusals in words, clean ends.
+//! AF_XDP on a veth pair: frames in both directions in each mode, errors with advice, clean shutdown.
 
 #[path = "../../port-linux/tests/namespace/mod.rs"]
 mod namespace;
@@ -12,10 +12,11 @@ use std::io::Write;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// No device has this address, so frames from it are ours.
+/// No device has this address, so frames from it are the test's.
 const SOURCE: [u8; 6] = [2, 0x78, 0x64, 0x70, 0, 1];
 
-/// A namespace with a veth pair that is up, or None, said aloud, where AF_XDP is not possible.
+/// Returns a namespace with a veth pair that is up, or `None`, after printing why, if AF_XDP is not
+/// available.
 fn veth(queues: u32) -> Option<Namespace> {
     let namespace = Namespace::new()?;
     namespace.ip(&format!(
@@ -28,7 +29,7 @@ fn veth(queues: u32) -> Option<Namespace> {
     match tried {
         Ok(()) => Some(namespace),
         Err(error) => {
-            // Written past the test harness, which would keep it to itself.
+            // Written past the test harness, which would capture it.
             let _ = writeln!(std::io::stderr(), "SKIPPED: {error}");
             None
         }
@@ -43,7 +44,7 @@ fn frame(number: u8, bytes: usize) -> Vec<u8> {
     frame
 }
 
-/// What arrives from [`SOURCE`] within two seconds, until there are `count`.
+/// Returns the frames from [`SOURCE`] that arrive within two seconds, at most `count`.
 fn receive(rx: &mut dyn RxQueue, count: usize) -> Vec<Packet> {
     let (mut pool, mut ours) = (Pool::new(64), Vec::new());
     let mut waiter = Waiter::new().unwrap();
@@ -69,8 +70,7 @@ fn send(tx: &mut dyn TxQueue, frames: impl Iterator<Item = Vec<u8>>) -> u64 {
     sent + tx.send(&mut pool, &mut batch).packets
 }
 
-/// Whether the program leaves the device, which the kernel lets it do a moment after the last
-/// descriptor is closed.
+/// Returns whether the program is detached, which happens a moment after the last descriptor is closed.
 fn detaches() -> bool {
     let start = Instant::now();
     while is_attached() && start.elapsed() < Duration::from_secs(5) {
@@ -84,7 +84,7 @@ fn is_attached() -> bool {
     String::from_utf8_lossy(&out.stdout).contains("prog/xdp")
 }
 
-/// Sends until one frame came through: a device takes a moment to be ready.
+/// Sends until one frame has arrived, because a device takes a moment to be ready.
 fn settle(tx: &mut dyn TxQueue, rx: &mut dyn RxQueue) {
     let start = Instant::now();
     loop {
@@ -109,14 +109,14 @@ fn frames_cross_in_both_directions_in_every_mode() {
             let options = XdpOptions { mode, queues: 1, need_wakeup };
             let (port, mut queues) = XdpPort::open("txdp0", options).unwrap();
             assert!(is_attached());
-            // A veth has no zero-copy.
+            // A veth has no zero-copy mode.
             assert_eq!(port.mode(), mode.unwrap_or(XdpMode::Native));
             let peer = PacketPort::open("txdp1").unwrap();
             let (mut peer_rx, mut peer_tx) = (peer.rx().unwrap(), peer.tx().unwrap());
             let (rx, mut tx) = (&mut queues[0], port.tx(0));
             settle(&mut peer_tx, rx);
             settle(&mut tx, &mut peer_rx);
-            // More than there are frames, so that every place is used more than once.
+            // More than there are frames, so that every buffer is used more than once.
             for round in 0..40u8 {
                 let lengths = (0..128).map(|i| 60 + usize::from(round) * 36 + i % 3);
                 let frames: Vec<_> = lengths.map(|bytes| frame(round, bytes)).collect();
@@ -145,7 +145,7 @@ fn what_a_device_cannot_carry_is_finished_or_counted() {
         settle(&mut peer_tx, &mut queues[0]);
         settle(&mut tx, &mut peer_rx);
 
-        // A UDP datagram as a veth's peer gives it: the sum of the pseudo header and no more.
+        // A UDP datagram as a veth's peer sends it: with the pseudo header's sum only.
         let mut undone = frame(0, 12);
         undone.extend([0x08, 0, 0x45, 0, 0, 46, 0, 1, 0x40, 0, 64, 17, 0, 0]);
         undone.extend([10, 0, 0, 1, 10, 0, 0, 2, 0, 7, 0, 9, 0, 26, 0x14, 0x2e]);
@@ -154,7 +154,7 @@ fn what_a_device_cannot_carry_is_finished_or_counted() {
         let came = receive(&mut queues[0], 1);
         assert_eq!(came[0].offload.checksum, Checksum::Partial { start: 34, offset: 6 });
 
-        // The same leaves with its checksum done, and a large one in pieces.
+        // It is sent with a complete checksum, and a large one in segments.
         let (mut pool, mut batch) = (Pool::new(64), Batch::new());
         batch.extend(came);
         let mut large = frame(0, 12);
@@ -175,7 +175,7 @@ fn what_a_device_cannot_carry_is_finished_or_counted() {
         let came = receive(&mut peer_rx, 6);
         let lengths: Vec<usize> = came.iter().map(Packet::len).collect();
         assert_eq!(lengths, [60, 1054, 1054, 1054, 1054, 14 + 40 + 960]);
-        // Addresses, protocol and length, then the datagram: complete, that is all ones.
+        // Addresses, protocol and length, then the datagram: the sum is all ones if the checksum is correct.
         let words = came[0].data()[26..].chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
         let sum: u32 = words.sum::<u32>() + 17 + 26;
         assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
@@ -264,7 +264,7 @@ fn a_device_that_is_down_drops_and_works_again_when_it_is_up() {
             batch.extend((0..32).map(|i| Packet::from_bytes(&frame(i, 60))));
             dropped += tx.send(&mut pool, &mut batch).dropped;
         }
-        // Some wait for the device; the others found no place.
+        // Some wait for the device; the others did not fit.
         assert!(dropped >= 3200 - 1024, "{dropped}");
         links.set_up("txdp0", true).unwrap();
         settle(&mut tx, &mut peer_rx);

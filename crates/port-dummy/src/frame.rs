@@ -1,22 +1,23 @@
-//! A frame that has a flow key's fields (ovs: `lib/flow.c`, `flow_compose`, whose lengths tests rely on).
+//! A frame with the fields of a flow key (ovs: `lib/flow.c`, `flow_compose`, whose lengths tests rely on).
 
 use flow::{ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, Field, FlowKey, VLAN_PRESENT};
 use wire::{Addresses, checksum, ethertype, icmp, icmpv6, protocol};
 
-/// Bytes of payload behind headers of which it says nothing.
+/// Bytes of payload if the flow key does not determine the length.
 const PAYLOAD_BYTES: usize = 64;
-/// The place of a later fragment, in units of eight bytes.
+/// Offset of a later fragment, in units of eight bytes.
 const LATER_OFFSET: u16 = 100;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const LLC_SNAP: u16 = 14;
 
-/// Builds it. With `bytes` the payload is as long as it takes; `None` where the headers are longer.
+/// Builds the frame. With `bytes` the payload fills the frame to that length; `None` if the headers are
+/// longer.
 #[must_use]
 pub fn compose(key: &FlowKey, bytes: Option<usize>) -> Option<Vec<u8>> {
     let Some(bytes) = bytes else { return Some(with_payload(key, PAYLOAD_BYTES)) };
     let short = with_payload(key, 0);
     let mut frame = with_payload(key, bytes.checked_sub(short.len())?);
-    // What takes no payload is padded, as Ethernet does.
+    // A frame without payload is padded, as in Ethernet.
     frame.resize(bytes, 0);
     Some(frame)
 }
@@ -96,7 +97,7 @@ fn arp(key: &FlowKey, frame: &mut Vec<u8>) {
     frame.extend(body);
 }
 
-/// What stands behind the IP header, its checksum right.
+/// Returns the part after the IP header, with a correct checksum.
 fn transport(key: &FlowKey, payload: usize, addresses: &Addresses) -> Vec<u8> {
     if key.nw_frag() & (FRAG_ANY | FRAG_LATER) == FRAG_ANY | FRAG_LATER {
         return Vec::new();
@@ -111,7 +112,7 @@ fn transport(key: &FlowKey, payload: usize, addresses: &Addresses) -> Vec<u8> {
             l4.resize(20, 0);
             let flags = key.tcp_flags() & 0xfff;
             l4[12..14].copy_from_slice(&(5 << 12 | flags).to_be_bytes());
-            // SYN, FIN and RST come without data.
+            // SYN, FIN and RST have no data.
             has_payload = flags & 0x7 == 0;
             checksum_at = Some(16);
         }
@@ -166,7 +167,7 @@ fn transport(key: &FlowKey, payload: usize, addresses: &Addresses) -> Vec<u8> {
     l4
 }
 
-/// The target of a solicitation or advertisement, and the link-layer addresses that are not zero.
+/// Appends the target of a solicitation or advertisement, and the link-layer addresses that are not zero.
 fn neighbor_discovery(key: &FlowKey, l4: &mut Vec<u8>) {
     l4.extend(key.get(Field::NdTarget).to_be_bytes());
     for (kind, field) in [(1, Field::NdSll), (2, Field::NdTll)] {
@@ -193,7 +194,7 @@ mod tests {
         key
     }
 
-    /// What is built is read as what was asked for, and is as long as Open vSwitch builds it.
+    /// Parsing the frame yields the flow key, and its length is that of Open vSwitch's frame.
     #[test]
     fn frames_have_the_fields_that_they_were_made_of() {
         use Field::{EthDst, EthSrc, EthType, Ipv4Dst, Ipv4Src, Ipv6Dst, Ipv6Src, NwProto, NwTtl};

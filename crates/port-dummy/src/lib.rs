@@ -1,7 +1,7 @@
-//! Ports without a device: frames are put in by hand (`ovs-appctl netdev-dummy/receive`) and what leaves is
-//! recorded. Open vSwitch's unit tests drive its daemon so, and it is the easiest way to try a switch.
+//! Ports without a device: commands inject frames (`ovs-appctl netdev-dummy/receive`), and sent frames are
+//! recorded. Open vSwitch's unit tests use them, and they are the easiest way to try a switch.
 //!
-//! [`DummyPort`] is the port, and [`frame`] makes a frame from a flow key.
+//! [`DummyPort`] is the port, and [`frame`] builds a frame from a flow key.
 #![forbid(unsafe_code)]
 
 pub mod frame;

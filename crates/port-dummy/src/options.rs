@@ -3,46 +3,46 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Most queues that a port has (ovs: `lib/netdev-dummy.c`, `DUMMY_MAX_QUEUES_PER_PORT`).
+/// Maximum number of queues of a port (ovs: `lib/netdev-dummy.c`, `DUMMY_MAX_QUEUES_PER_PORT`).
 const QUEUES_MAX: u16 = 1024;
 
-/// What connects a port with others, perhaps of other processes.
+/// The connection of a port to other dummy ports, perhaps of other processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Wire {
-    /// Nothing.
+    /// None.
     #[default]
     None,
-    /// Others connect to this (`options:pstream`).
+    /// Other ports connect to this address (`options:pstream`).
     Listens(String),
-    /// It connects to this (`options:stream`).
+    /// The port connects to this address (`options:stream`).
     Connects(String),
-    /// Both were asked for, which cannot be.
+    /// Both were requested, which is an error.
     Both,
 }
 
-/// What a port records, and how many queues it has.
+/// The configuration of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DummyOptions {
-    /// Records what is received (`rxq_pcap`, or `pcap`).
+    /// File that records received frames (`rxq_pcap`, or `pcap`).
     pub received: Option<PathBuf>,
-    /// Records what is sent (`tx_pcap`, or `pcap`).
+    /// File that records sent frames (`tx_pcap`, or `pcap`).
     pub sent: Option<PathBuf>,
     /// Receive queues of a `dummy-pmd` port (`n_rxq`).
     pub rx_queues: u16,
-    /// Transmit queues that a `dummy-pmd` port claims (`n_txq`).
+    /// Number of transmit queues that a `dummy-pmd` port reports (`n_txq`).
     pub tx_queues: u16,
-    /// The node of memory that it claims (`numa_id`).
+    /// NUMA node that it reports (`numa_id`).
     pub numa: u16,
-    /// The interface index that it claims (`ifindex`).
+    /// Interface index that it reports (`ifindex`).
     pub ifindex: Option<u32>,
-    /// Where frames come from and go to besides (`pstream`, `stream`).
+    /// Its connection to other ports (`pstream`, `stream`).
     pub wire: Wire,
-    /// Keys that mean nothing here, for the log.
+    /// Unknown keys, for the log.
     pub unknown: Vec<String>,
 }
 
 impl DummyOptions {
-    /// Reads an interface's `options`. Numbers that are none count as not given, as with Open vSwitch.
+    /// Parses an interface's `options`. As in Open vSwitch, invalid numbers are ignored.
     #[must_use]
     pub fn parse(options: &BTreeMap<String, String>, has_queues: bool) -> Self {
         let file = |name| options.get(name).or(options.get("pcap")).map(PathBuf::from);

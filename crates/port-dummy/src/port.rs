@@ -1,4 +1,4 @@
-//! The port: receive queues that commands fill, and a transmit queue that records.
+//! The port: receive queues that commands fill, and transmit queues that record.
 
 use crate::{DummyOptions, Wire};
 use base::MacAddr;
@@ -13,12 +13,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Frames that wait in a queue (ovs: `lib/netdev-dummy.c`, `NETDEV_DUMMY_MAX_QUEUE`).
+/// Most frames in a queue (ovs: `lib/netdev-dummy.c`, `NETDEV_DUMMY_MAX_QUEUE`).
 const WAITING_MAX: usize = 100;
 const ETHERNET_HEADER_BYTES: usize = 14;
 const TAG_BYTES: usize = 4;
-/// The addresses of all ports of a process count up from here, so that tests know them. Open vSwitch gives
-/// the first one, 0, to a port of the datapath's own.
+/// Addresses of all ports of a process count up from here, so that tests know them. Open vSwitch gives the
+/// first one, 0, to an internal port of the datapath.
 const FIRST_ADDRESS: u32 = 0xaa55_0001;
 static NEXT_ADDRESS: AtomicU32 = AtomicU32::new(FIRST_ADDRESS);
 
@@ -38,13 +38,13 @@ struct Shared {
     received: Option<Record>,
     sent: Option<Record>,
     sinks: Mutex<Vec<Sink>>,
-    /// The port that it connects to is there.
+    /// Whether the port that it connects to is connected.
     is_connected: AtomicBool,
     counters: Counters,
     clock: Clock,
 }
 
-/// Takes a copy of every frame that is sent, and says whether it wants more.
+/// Takes a copy of every sent frame, and returns whether it wants more.
 pub type Sink = Box<dyn Fn(&[u8]) -> bool + Send>;
 
 type Record = Arc<Mutex<PcapTx<File>>>;
@@ -63,25 +63,25 @@ struct Counters {
     tx_bytes: AtomicU64,
 }
 
-/// What went through, since the port was opened.
+/// Counters since the port was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DummyCounts {
     /// Frames received.
     pub rx_packets: u64,
-    /// Their bytes.
+    /// Bytes received.
     pub rx_bytes: u64,
     /// Frames sent.
     pub tx_packets: u64,
-    /// Their bytes.
+    /// Bytes sent.
     pub tx_bytes: u64,
 }
 
 impl DummyPort {
-    /// Opens it, down to no device. `clock` gives the time since the Unix epoch, for recordings, which
-    /// are continued where they are.
+    /// Opens the port. `clock` returns the time since the Unix epoch for recordings; existing recordings are
+    /// continued.
     ///
     /// # Errors
-    /// A file cannot be recorded into.
+    /// A recording cannot be opened.
     pub fn open(name: &str, options: DummyOptions, clock: Clock) -> Result<DummyPort, PortError> {
         let failed = |what, source| PortError::System { device: name.to_owned(), what, source };
         let queues = (0..options.rx_queues)
@@ -123,11 +123,11 @@ impl DummyPort {
         Ok(DummyPort { shared: Arc::new(shared) })
     }
 
-    /// Begins recordings anew whose files were removed, as Open vSwitch does whenever it is configured
-    /// (ovs: `lib/netdev-dummy.c`, `netdev_dummy_set_config`).
+    /// Starts recordings again whose files were removed, as Open vSwitch does at each configuration (ovs:
+    /// `lib/netdev-dummy.c`, `netdev_dummy_set_config`).
     ///
     /// # Errors
-    /// A file cannot be recorded into.
+    /// A recording cannot be opened.
     pub fn record_again(&self) -> Result<(), PortError> {
         let Shared { name, options, received, sent, clock, .. } = &*self.shared;
         for (path, record) in [(&options.received, received), (&options.sent, sent)] {
@@ -145,24 +145,24 @@ impl DummyPort {
         Ok(())
     }
 
-    /// Its receive queues.
+    /// Returns its receive queues.
     #[must_use]
     pub fn rx(&self) -> Vec<DummyRx> {
         let queue = |number| DummyRx { shared: Arc::clone(&self.shared), number };
         (0..self.shared.queues.len()).map(queue).collect()
     }
 
-    /// A transmit queue.
+    /// Returns a transmit queue.
     #[must_use]
     pub fn tx(&self) -> DummyTx {
         DummyTx { shared: Arc::clone(&self.shared) }
     }
 
-    /// Receives a frame; `false` where there is no such queue or it is full.
+    /// Receives a frame. Returns false if the queue does not exist or is full.
     pub fn receive(&self, queue: u16, frame: Vec<u8>) -> bool {
         let Some(queue) = self.shared.queues.get(usize::from(queue)) else { return false };
         if let Some(record) = &self.shared.received {
-            // A full disk takes the recording, not the frame.
+            // A full disk loses the recording, not the frame.
             let _ = lock(record).record_now(&frame);
         }
         let mut frames = lock(&queue.frames);
@@ -175,17 +175,17 @@ impl DummyPort {
         true
     }
 
-    /// Gives a copy of every frame that is sent from now on to `sink`.
+    /// Passes a copy of every frame sent from now on to `sink`.
     pub fn attach(&self, sink: Sink) {
         lock(&self.shared.sinks).push(sink);
     }
 
-    /// Says whether the port that this one connects to is there.
+    /// Sets whether the port that this one connects to is connected.
     pub fn set_connected(&self, is_connected: bool) {
         self.shared.is_connected.store(is_connected, Ordering::Relaxed);
     }
 
-    /// Whether the port that this one connects to is there; nothing is known of those that wait for others.
+    /// Returns whether the port that this one connects to is connected; `None` for a port that listens.
     #[must_use]
     pub fn is_connected(&self) -> Option<bool> {
         match self.shared.options.wire {
@@ -194,41 +194,41 @@ impl DummyPort {
         }
     }
 
-    /// How many receive queues it has.
+    /// Returns the number of receive queues.
     #[must_use]
     pub fn rx_queues(&self) -> u16 {
         self.shared.options.rx_queues
     }
 
-    /// What it was opened with.
+    /// Returns its configuration.
     #[must_use]
     pub fn options(&self) -> &DummyOptions {
         &self.shared.options
     }
 
-    /// Its address.
+    /// Returns its Ethernet address.
     #[must_use]
     pub fn mac(&self) -> MacAddr {
         *lock(&self.shared.mac)
     }
 
-    /// Gives it another address.
+    /// Sets its Ethernet address.
     pub fn set_mac(&self, mac: MacAddr) {
         *lock(&self.shared.mac) = mac;
     }
 
-    /// The longest packet, without Ethernet's header.
+    /// Returns its MTU, without the Ethernet header.
     #[must_use]
     pub fn mtu(&self) -> u32 {
         self.shared.mtu.load(Ordering::Relaxed)
     }
 
-    /// Sets that.
+    /// Sets its MTU.
     pub fn set_mtu(&self, mtu: u32) {
         self.shared.mtu.store(mtu, Ordering::Relaxed);
     }
 
-    /// Whether it was not set down.
+    /// Returns whether it is administratively up.
     #[must_use]
     pub fn is_up(&self) -> bool {
         self.shared.is_up.load(Ordering::Relaxed)
@@ -239,7 +239,7 @@ impl DummyPort {
         self.shared.is_up.store(is_up, Ordering::Relaxed);
     }
 
-    /// What went through.
+    /// Returns its counters.
     #[must_use]
     pub fn counts(&self) -> DummyCounts {
         let counters = &self.shared.counters;
@@ -273,7 +273,7 @@ impl RxQueue for DummyRx {
         }
         if frames.is_empty() {
             let mut count = [0; 8];
-            // Nothing to read means that it was emptied before.
+            // A failed read means that it was reset before.
             let _ = rustix::io::read(&queue.waiting, &mut count);
         }
         Ok(())
@@ -331,14 +331,14 @@ impl std::fmt::Debug for DummyPort {
     }
 }
 
-/// Begins a recording, or goes on with one; only the beginning of the file has the header.
+/// Starts a recording, or continues one; only the beginning of the file has the header.
 fn recording(path: &Path, clock: Clock) -> std::io::Result<PcapTx<File>> {
     let file = OpenOptions::new().create(true).append(true).open(path)?;
     let is_new = file.metadata()?.len() == 0;
     Ok(if is_new { PcapTx::new(file, clock)? } else { PcapTx::more(file, clock) })
 }
 
-/// A thread that died holding one left it whole.
+/// Every critical section leaves consistent data, so a poisoned lock may be used.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -381,7 +381,7 @@ mod tests {
         assert!(port.receive(0, vec![0; 60]));
         queues[0].receive(&mut pool, &mut batch).unwrap();
         assert_eq!(port.tx().send(&mut pool, &mut batch).errors, 1);
-        // Another opening goes on in the same file.
+        // Opening it again continues the same file.
         open(folder.path()).receive(0, vec![3; 60]);
         let recorded = Capture::open(&folder.path().join("both.pcap")).unwrap();
         let first = |index| recorded.frame(index).map(|(_, bytes)| bytes[0]);

@@ -1,12 +1,12 @@
 //! A network device of the system as a port, through AF_PACKET sockets (packet(7)).
 //!
-//! The receiving socket sees every frame that the device receives, to whomever it is addressed;
-//! never those that this machine sends through it. VLAN tags that the kernel took out are put
-//! back, and checksums and segmentation left undone travel in [`packet::Offload`].
+//! The receiving socket gets every frame that the device receives, whatever its destination, but none that
+//! this machine sends through it. VLAN tags that the kernel removed are restored, and partial checksums and
+//! segmentation are passed on in [`packet::Offload`].
 //!
-//! Sending goes through the device's queueing discipline on purpose. `PACKET_QDISC_BYPASS` drops
-//! every frame that the device cannot send just as it is, which is each GSO frame on a card
-//! without TSO, and each frame while a card's ring is full; on veth, which has no queueing
+//! Sending uses the device's queueing discipline. `PACKET_QDISC_BYPASS` would drop every frame that the
+//! device cannot send unchanged: each GSO frame on a card without TSO, and each frame while a card's ring is
+//! full. On veth, which has no queueing discipline, it would save little.
 //! discipline, it would save next to nothing.
 
 mod auxiliary;
@@ -21,16 +21,16 @@ use port::PortError;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Bytes of frames that may wait to be received. A 64 KB frame is charged with its buffers, so
-/// that this is some 200 of them.
+/// Size of the receive buffer, in bytes. A 64 KB frame is charged with its buffers, so this holds about 200
+/// of them.
 const RECEIVE_BUFFER_BYTES: i32 = 16 << 20;
-/// Bytes of frames that may be on their way out.
+/// Size of the send buffer, in bytes.
 const SEND_BUFFER_BYTES: i32 = 4 << 20;
 
-/// A network device that packets are received from and sent to.
+/// A network device as a port.
 ///
-/// The device stays promiscuous for as long as its receive queue lives. All methods work in the
-/// network namespace of the calling thread; the queues work from any thread.
+/// The device is promiscuous while its receive queue exists. All methods work in the network namespace of the
+/// calling thread; the queues work from any thread.
 #[derive(Debug)]
 pub struct PacketPort {
     device: String,
@@ -38,8 +38,8 @@ pub struct PacketPort {
 }
 
 impl PacketPort {
-    /// Finds the device, which may be down, and checks that it speaks Ethernet and that this
-    /// process may use it.
+    /// Finds the device, which may be down, and checks that it is an Ethernet device and that this process
+    /// may use it.
     pub fn open(device: &str) -> Result<PacketPort, PortError> {
         let port = PacketPort { device: device.to_owned(), ifindex: socket::device_index(device)? };
         let link = crate::Links::open()?.by_name(device)?;
@@ -53,17 +53,17 @@ impl PacketPort {
         Ok(port)
     }
 
-    /// The device's name.
+    /// Returns the device's name.
     pub fn device(&self) -> &str {
         &self.device
     }
 
-    /// The device's index in its network namespace.
+    /// Returns the device's index in its network namespace.
     pub fn ifindex(&self) -> i32 {
         self.ifindex
     }
 
-    /// The receive queue. A port has one: a second would receive every frame once more.
+    /// Returns the receive queue. A port has only one: a second one would receive every frame again.
     pub fn rx(&self) -> Result<PacketRx, PortError> {
         let failed = |what| move |source| socket::system_error(&self.device, what, source);
         let fd = self.open_socket()?;
@@ -81,24 +81,24 @@ impl PacketPort {
             .map_err(failed("make the device promiscuous"))?;
         socket::set_buffer(&fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, RECEIVE_BUFFER_BYTES)
             .map_err(failed("size the receive buffer"))?;
-        // The last step, because from here on frames arrive.
+        // This is the last step, because from here on frames arrive.
         self.bind(&fd, libc::ETH_P_ALL as u16).map_err(failed("bind to the device"))?;
         Ok(PacketRx::new(fd, self.device.clone()))
     }
 
-    /// A transmit queue of its own socket; any number may be open.
+    /// Returns a transmit queue with a socket of its own. Any number may be open.
     pub fn tx(&self) -> Result<PacketTx, PortError> {
         let failed = |what| move |source| socket::system_error(&self.device, what, source);
         let fd = self.open_socket()?;
         socket::set_buffer(&fd, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, SEND_BUFFER_BYTES)
             .map_err(failed("size the send buffer"))?;
-        // Protocol 0 receives nothing.
+        // Protocol 0 receives no frames.
         self.bind(&fd, 0).map_err(failed("bind to the device"))?;
         Ok(PacketTx::new(fd))
     }
 
-    /// A socket with vnet headers that receives nothing yet: with any other protocol than 0 it
-    /// would collect frames of all devices until it is bound.
+    /// Opens a socket with vnet headers that receives no frames yet: with another protocol than 0 it would
+    /// receive frames of all devices until it is bound.
     fn open_socket(&self) -> Result<OwnedFd, PortError> {
         let fd = socket::open(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK, 0)
             .map_err(|source| self.explain_permission(source))?;
@@ -127,8 +127,8 @@ impl PacketPort {
             sll_halen: 0,
             sll_addr: [0; 8],
         };
-        // SAFETY: bind() reads one sockaddr_ll at a local that lives until it returns, from an
-        // open descriptor.
+        // SAFETY: bind() reads one sockaddr_ll from a local that lives until it returns; the descriptor is
+        // open.
         let rc = unsafe {
             libc::bind(
                 fd.as_raw_fd(),

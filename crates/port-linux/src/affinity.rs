@@ -1,9 +1,9 @@
-//! Which CPUs a thread runs on.
+//! CPU affinity and scheduling of threads.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io;
 
-/// Lets the calling thread run on this CPU only, counted from 0 as in `pmd-cpu-mask`.
+/// Pins the calling thread to this CPU, numbered from 0 as in `pmd-cpu-mask`.
 pub fn pin_to_cpu(cpu: usize) -> io::Result<()> {
     let mut set = CpuSet::new();
     if cpu >= CpuSet::MAX_CPU {
@@ -17,23 +17,22 @@ pub fn pin_to_cpu(cpu: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Lets the calling thread's sleeps end when they should, to the nanosecond where the hardware
-/// can: otherwise the kernel adds up to 50 microseconds to gather them (prctl(2),
-/// `PR_SET_TIMERSLACK`).
+/// Makes the calling thread's sleeps end on time: by default the kernel delays them by up to 50 microseconds
+/// to coalesce timers (prctl(2), `PR_SET_TIMERSLACK`).
 pub fn sleep_precisely() -> io::Result<()> {
     rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1))?;
     Ok(())
 }
 
-/// Lets all other threads go before the calling one, for work that no thread waits for (setpriority(2):
-/// it is a thread's own on Linux).
+/// Gives the calling thread the lowest priority, for work that no other thread waits for (setpriority(2); on
+/// Linux it applies to one thread).
 pub fn give_way() -> io::Result<()> {
     const LEAST: i32 = 19;
     rustix::process::setpriority_process(None, LEAST)?;
     Ok(())
 }
 
-/// The CPUs that the calling thread may run on, in ascending order.
+/// Returns the CPUs on which the calling thread may run, in ascending order.
 pub fn allowed_cpus() -> io::Result<Vec<usize>> {
     let set = sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())

@@ -1,4 +1,4 @@
-//! What a device's driver tells of itself (Linux: `include/uapi/linux/ethtool.h`).
+//! Information from a device's driver (Linux: `include/uapi/linux/ethtool.h`).
 
 use crate::link::{Driver, Duplex};
 use crate::socket;
@@ -9,7 +9,7 @@ const ETHTOOL_GDRVINFO: u32 = 0x3;
 const DRVINFO_BYTES: usize = 196;
 const SETTINGS_BYTES: usize = 44;
 
-/// Driver, its version and the device's firmware version (`struct ethtool_drvinfo`).
+/// Returns the driver, its version and the device's firmware version (`struct ethtool_drvinfo`).
 pub(crate) fn driver(device: &str) -> Option<Driver> {
     let answer = ask::<DRVINFO_BYTES>(device, ETHTOOL_GDRVINFO)?;
     Some(Driver {
@@ -19,7 +19,7 @@ pub(crate) fn driver(device: &str) -> Option<Driver> {
     })
 }
 
-/// Speed in Mbit/s and duplex, as far as the driver knows them (`struct ethtool_cmd`).
+/// Returns speed in Mbit/s and duplex, if the driver reports them (`struct ethtool_cmd`).
 pub(crate) fn speed_and_duplex(device: &str) -> (Option<u32>, Option<Duplex>) {
     let Some(answer) = ask::<SETTINGS_BYTES>(device, ETHTOOL_GSET) else { return (None, None) };
     let half = |at: usize| u32::from(u16::from_ne_bytes([answer[at], answer[at + 1]]));
@@ -33,25 +33,24 @@ pub(crate) fn speed_and_duplex(device: &str) -> (Option<u32>, Option<Duplex>) {
     (Some(speed).filter(|s| !matches!(s, 0 | 0xffff | 0xffff_ffff)), duplex)
 }
 
-/// Room for the largest answer, aligned for the kernel's 32-bit fields.
+/// A buffer for the largest answer, aligned for the kernel's 32-bit fields.
 #[repr(C, align(8))]
 struct Answer<const BYTES: usize>([u8; BYTES]);
 
-/// Makes a request whose answer has `BYTES` bytes; `None` where the driver has no answer.
+/// Makes a request whose answer has `BYTES` bytes. Returns `None` if the driver does not support it.
 fn ask<const BYTES: usize>(device: &str, command: u32) -> Option<[u8; BYTES]> {
     let socket = socket::open(libc::AF_INET, libc::SOCK_DGRAM, 0).ok()?;
     let mut request = socket::device_request(device).ok()?;
     let mut answer = Answer([0; BYTES]);
     answer.0.get_mut(..4)?.copy_from_slice(&command.to_ne_bytes());
     request.ifr_ifru.ifru_data = (&raw mut answer).cast();
-    // SAFETY: SIOCETHTOOL reads the request and, for the two commands asked here, writes exactly
-    // their structure, for which BYTES is the size, into the answer; both locals live until the
-    // call returns.
+    // SAFETY: SIOCETHTOOL reads the request and, for the two commands used here, writes exactly their
+    // structure, whose size is BYTES, to the answer; both locals live until the call returns.
     let rc = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
     (rc == 0).then_some(answer.0)
 }
 
-/// The text of a 32-byte field.
+/// Returns the text of a 32-byte field.
 fn text(answer: &[u8], at: usize) -> String {
     let field = answer.get(at..at + 32).unwrap_or_default();
     let end = field.iter().position(|&b| b == 0).unwrap_or(field.len());

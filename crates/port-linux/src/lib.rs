@@ -1,10 +1,10 @@
-//! Ports on Linux: network devices through AF_PACKET sockets, the switch's own devices through
-//! TAP, and what a switch must know and set of devices and threads.
+//! Ports on Linux: network devices through AF_PACKET sockets, the switch's own devices through TAP, and state
+//! and settings of devices and threads.
 //!
-//! Partial checksums and large (GSO) frames cross these ports intact in both directions, in the
-//! kernel's vnet header, so that TCP over veth works with every offload left on.
+//! Partial checksums and large (GSO) frames pass these ports unchanged in both directions, in the kernel's
+//! vnet header, so that TCP over veth works with all offloads enabled.
 //!
-//! This crate calls the kernel's C interfaces; each `unsafe` says why it is sound.
+//! This crate calls the kernel's C interfaces; each `unsafe` has a comment why it is sound.
 
 pub mod af_packet;
 pub mod affinity;

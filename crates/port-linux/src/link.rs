@@ -1,6 +1,6 @@
-//! The system's network devices: their facts and settings, over routing netlink (rtnetlink(7)).
+//! Network devices of the system: state and settings, over routing netlink (rtnetlink(7)).
 //!
-//! Works in the network namespace of the thread that opened it, and needs no `/sys`.
+//! Works in the network namespace of the thread that opened it, and does not need `/sys`.
 
 use crate::{ethtool, socket};
 use base::MacAddr;
@@ -13,10 +13,10 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use port::PortError;
 use std::io;
 
-/// What errors name where no one device is meant.
+/// The device name in errors that concern no particular device.
 pub(crate) const NETLINK: &str = "routing netlink";
 
-/// What the system knows of one device.
+/// The state of a device.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LinkInfo {
     /// The device's index.
@@ -25,27 +25,27 @@ pub struct LinkInfo {
     pub name: String,
     /// Whether its frames are Ethernet frames (not those of the loopback device).
     pub is_ethernet: bool,
-    /// Its address; zero for devices without one.
+    /// Its Ethernet address; zero for devices without one.
     pub mac: MacAddr,
     /// Its MTU, in bytes of IP packet.
     pub mtu: u32,
-    /// Whether it was brought up.
+    /// Whether it is administratively up.
     pub admin_up: bool,
-    /// Whether there is a carrier: a cable, a peer that is up.
+    /// Whether it has a carrier: a cable, or a peer that is up.
     pub carrier: bool,
-    /// The index of the device that it leads to: of a veth the other end, in that end's namespace.
+    /// The index of the device that it is linked to: for veth the other end, in that end's namespace.
     pub leads_to: Option<u32>,
-    /// What it counted.
+    /// Its counters.
     pub statistics: LinkStatistics,
 }
 
 impl LinkInfo {
-    /// The driver's name and versions, where it tells.
+    /// Returns the driver's name and versions, if it reports them.
     pub fn driver(&self) -> Option<Driver> {
         ethtool::driver(&self.name)
     }
 
-    /// Speed in Mbit/s and duplex, where they are known.
+    /// Returns speed in Mbit/s and duplex, if known.
     pub fn speed_and_duplex(&self) -> (Option<u32>, Option<Duplex>) {
         ethtool::speed_and_duplex(&self.name)
     }
@@ -88,7 +88,7 @@ pub struct Driver {
     pub firmware_version: String,
 }
 
-/// Whether a device sends and receives at the same time.
+/// The duplex mode of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Duplex {
     /// One at a time.
@@ -97,8 +97,8 @@ pub enum Duplex {
     Full,
 }
 
-/// What a device counted since it was made, from the device's point of view: what a TAP device
-/// received, the switch sent.
+/// Counters of a device since its creation, from the device's point of view: frames that a TAP device
+/// received were sent by the switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(missing_docs, reason = "the names are those of the Interface table's statistics column")]
 pub struct LinkStatistics {
@@ -140,8 +140,8 @@ impl From<&Stats64> for LinkStatistics {
 }
 
 impl LinkStatistics {
-    /// The same from the other side of the device, as a switch shows its own TAP devices: each
-    /// direction's counters change places and the wire's errors, which there are none of, go.
+    /// Returns the counters from the switch's point of view, for its own TAP devices: receive and transmit
+    /// are swapped, and errors on the wire are zero.
     #[must_use]
     pub fn seen_from_switch(self) -> LinkStatistics {
         LinkStatistics {
@@ -160,10 +160,10 @@ impl LinkStatistics {
     }
 }
 
-/// The group of devices that are to be removed.
+/// The device group of devices that are being removed.
 const GROUP: u32 = 0x7464_6700;
 
-/// Questions and orders about devices, over one netlink socket.
+/// Queries and changes devices over one netlink socket.
 #[derive(Debug)]
 pub struct Links {
     socket: Socket,
@@ -180,12 +180,12 @@ impl Links {
         Ok(Links { socket, sequence: 0 })
     }
 
-    /// The facts of one device.
+    /// Returns the state of one device.
     pub fn by_name(&mut self, device: &str) -> Result<LinkInfo, PortError> {
         let message = named(device)?;
         let mut found = None;
         self.ask_links(device, "look at the device", message, 0, |info| found = Some(info))?;
-        // A missing device is an error of the request (ENODEV), so there was an answer.
+        // A missing device is an error of the request (ENODEV), so an answer without a device is an error.
         found.ok_or_else(|| PortError::System {
             device: device.to_owned(),
             what: "look at the device",
@@ -193,7 +193,7 @@ impl Links {
         })
     }
 
-    /// The facts of all devices.
+    /// Returns the state of all devices.
     pub fn list(&mut self) -> Result<Vec<LinkInfo>, PortError> {
         let mut all = Vec::new();
         let question = LinkMessage::default();
@@ -216,17 +216,17 @@ impl Links {
         self.order(device, "set the MTU", message)
     }
 
-    /// Sets a device's address.
+    /// Sets a device's Ethernet address.
     pub fn set_mac(&mut self, device: &str, mac: MacAddr) -> Result<(), PortError> {
         let mut message = named(device)?;
         message.attributes.push(LinkAttribute::Address(mac.0.to_vec()));
         self.order(device, "set the Ethernet address", message)
     }
 
-    /// Removes devices together. The kernel waits once for all of them to be out of use, and not once
-    /// for each (Linux: `net/core/rtnetlink.c`, `rtnl_group_dellink`).
+    /// Removes several devices together. The kernel then waits once until all of them are unused, and not
+    /// once per device (Linux: `net/core/rtnetlink.c`, `rtnl_group_dellink`).
     pub fn remove_all(&mut self, devices: &[&str]) -> Result<(), PortError> {
-        // Of this process alone.
+        // A group that only this process uses.
         let group = LinkAttribute::Group(GROUP ^ std::process::id());
         for device in devices {
             let mut message = named(device)?;
@@ -263,7 +263,7 @@ impl Links {
         })
     }
 
-    /// Sends one request and hands every message of the answer to `each`.
+    /// Sends one request and passes every message of the answer to `each`.
     pub(crate) fn ask(
         &mut self,
         device: &str,
@@ -275,7 +275,7 @@ impl Links {
         self.sequence = self.sequence.wrapping_add(1);
         let failed = |source| socket::system_error(device, what, source);
         let mut header = NetlinkHeader::default();
-        // Without a dump, which ends itself, an acknowledgement ends the answer.
+        // A dump ends by itself; other answers end with an acknowledgement.
         header.flags = NLM_F_REQUEST | if flags == NLM_F_DUMP { flags } else { NLM_F_ACK };
         header.sequence_number = self.sequence;
         let mut message = NetlinkMessage::new(header, NetlinkPayload::from(request));
@@ -309,10 +309,10 @@ impl Links {
     }
 }
 
-/// The first netlink message of several, and those behind it.
+/// Returns the first of several netlink messages, and the rest.
 pub(crate) fn split_message(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let length = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
-    // A header has 16 bytes; anything less would never end.
+    // A header has 16 bytes; a shorter length would loop forever.
     if length < 16 {
         return None;
     }
@@ -320,9 +320,9 @@ pub(crate) fn split_message(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((part, bytes.get(length.next_multiple_of(4)..).unwrap_or_default()))
 }
 
-/// A message about the device of this name.
+/// Returns a message about the device with this name.
 fn named(device: &str) -> Result<LinkMessage, PortError> {
-    // Refuses what cannot be a name, which netlink would take for "no name".
+    // Rejects an invalid name, which netlink would take for "no name".
     socket::device_request(device)?;
     let mut message = LinkMessage::default();
     message.attributes.push(LinkAttribute::IfName(device.to_owned()));

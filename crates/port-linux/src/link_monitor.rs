@@ -1,4 +1,4 @@
-//! Word of devices that appear, change and vanish, from the kernel's own announcements.
+//! Notifications of devices that appear, change and disappear, from the kernel's announcements.
 
 use crate::link::{LinkInfo, Links, NETLINK, split_message};
 use crate::socket;
@@ -10,26 +10,26 @@ use port::PortError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Announcements that may wait; when more do, everything is read anew.
+/// Size of the receive buffer. If announcements are lost, all devices are read again.
 const RECEIVE_BUFFER_BYTES: i32 = 1 << 20;
 
-/// What happened to a device.
+/// An event of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LinkEvent {
-    /// It was made, came from another namespace, or took this name.
+    /// It was created, was moved here from another namespace, or took this name.
     Appeared(LinkInfo),
-    /// Something of it changed: address, MTU, up or down, carrier.
+    /// Its address, MTU, administrative state or carrier changed.
     Changed(LinkInfo),
-    /// It was removed, went to another namespace, or gave up this name.
+    /// It was removed, was moved to another namespace, or lost this name.
     Vanished {
-        /// The index it had.
+        /// Its previous index.
         ifindex: u32,
-        /// The name it had.
+        /// Its previous name.
         name: String,
     },
 }
 
-/// Watches the devices of the network namespace in which it was opened.
+/// Monitors the devices of the network namespace in which it was opened.
 #[derive(Debug)]
 pub struct LinkMonitor {
     announcements: Socket,
@@ -45,8 +45,7 @@ impl AsFd for LinkMonitor {
 }
 
 impl LinkMonitor {
-    /// Starts watching. The first [`LinkMonitor::events`] reports every device that is there as
-    /// appeared.
+    /// Starts monitoring. The first [`LinkMonitor::events`] reports every existing device as appeared.
     pub fn open() -> Result<LinkMonitor, PortError> {
         let failed = |what| move |source| socket::system_error(NETLINK, what, source);
         let mut announcements =
@@ -55,13 +54,13 @@ impl LinkMonitor {
             .bind(&SocketAddr::new(0, libc::RTMGRP_LINK as u32))
             .map_err(failed("subscribe to device announcements"))?;
         announcements.set_non_blocking(true).map_err(failed("set up the netlink socket"))?;
-        // A small buffer costs no more than reading everything anew.
+        // With a smaller buffer, all devices are only read again more often.
         let _ = announcements.set_rx_buf_sz(RECEIVE_BUFFER_BYTES);
         Ok(LinkMonitor { announcements, links: Links::open()?, known: BTreeMap::new() })
     }
 
-    /// What happened since the last call, oldest first; does not wait. Where announcements were
-    /// lost, or on the first call, every device is compared with what was known.
+    /// Returns the events since the last call, oldest first, without waiting. On the first call, or if
+    /// announcements were lost, every device is compared with the known state.
     pub fn events(&mut self) -> Result<Vec<LinkEvent>, PortError> {
         let mut events = Vec::new();
         if self.known.is_empty() {
@@ -84,7 +83,7 @@ impl LinkMonitor {
         }
     }
 
-    /// Takes in one datagram of announcements; `None` where one is not understood.
+    /// Processes one datagram of announcements. Returns `None` if one cannot be parsed.
     fn take_in(&mut self, bytes: &[u8], events: &mut Vec<LinkEvent>) -> Option<()> {
         let mut rest = bytes;
         while let Some((part, after)) = split_message(rest) {
@@ -138,8 +137,8 @@ impl LinkMonitor {
     }
 }
 
-/// Bridges of the kernel announce their ports in messages of the same types: a device that leaves
-/// a bridge must not look removed.
+/// Kernel bridges announce their ports in messages of the same types: a device that leaves a bridge must not
+/// count as removed.
 fn is_about_device(link: &LinkMessage) -> bool {
     link.header.interface_family == AddressFamily::Unspec
 }

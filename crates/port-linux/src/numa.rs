@@ -1,9 +1,8 @@
-//! On which node of memory (NUMA) a CPU or a device lies. A machine that does not say has one
-//! node, number 0.
+//! NUMA nodes of CPUs and devices. A machine without this information has one node, number 0.
 
 use std::fs;
 
-/// The node of a CPU.
+/// Returns the node of a CPU.
 pub fn of_cpu(cpu: u16) -> u16 {
     let Ok(entries) = fs::read_dir(format!("/sys/devices/system/cpu/cpu{cpu}")) else { return 0 };
     let name = |entry: fs::DirEntry| entry.file_name().into_string().ok();
@@ -11,14 +10,14 @@ pub fn of_cpu(cpu: u16) -> u16 {
     entries.filter_map(Result::ok).filter_map(name).find_map(node).unwrap_or(0)
 }
 
-/// The node of a network device; one that is no piece of hardware lies on node 0.
+/// Returns the node of a network device; 0 for a virtual device.
 pub fn of_device(device: &str) -> u16 {
-    // A name cannot lead elsewhere: no device is called so.
+    // The name must not lead to another path; no device has such a name.
     if device.contains(['/', '\0']) {
         return 0;
     }
     let text = fs::read_to_string(format!("/sys/class/net/{device}/device/numa_node"));
-    // -1 is "none".
+    // -1 means "none".
     text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
@@ -38,7 +37,7 @@ mod tests {
         for cpu in crate::affinity::allowed_cpus().unwrap() {
             let node = of_cpu(cpu as u16);
             let folder = format!("/sys/devices/system/node/node{node}");
-            // A machine without such nodes has no folder for them.
+            // A machine without NUMA has no such directory.
             if fs::metadata(&folder).is_ok() {
                 assert!(fs::metadata(format!("{folder}/cpu{cpu}")).is_ok(), "CPU {cpu}");
             }

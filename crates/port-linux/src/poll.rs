@@ -1,4 +1,4 @@
-//! Sleeping until a port has packets, another thread calls, or time is up.
+//! Sleeping until a port has packets, another thread wakes this one, or a timeout expires.
 
 use port::PortError;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The waker's own token; no caller can use it.
+/// The token of the waker, which callers cannot use.
 const WAKER_TOKEN: u64 = u64::MAX;
-/// Descriptors reported by one wait; more are reported by the next.
+/// Most descriptors reported by one wait; further ones are reported by the next.
 const EVENTS: usize = 64;
 
-/// What a sleeping worker sleeps on: descriptors, each with a number of the caller's, and a
-/// [`Waker`]. Waiting allocates nothing.
+/// The descriptors for which a sleeping worker waits, each with a token of the caller, and a [`Waker`].
+/// Waiting allocates nothing.
 #[derive(Debug)]
 pub struct Waiter {
     epoll: OwnedFd,
@@ -30,33 +30,33 @@ pub struct Waker(Arc<Wake>);
 #[derive(Debug)]
 struct Wake {
     eventfd: OwnedFd,
-    /// A wake is under way that the waiter has not seen; saves the call for those that follow.
+    /// A wake is pending that the waiter has not processed; further wakes then need no system call.
     pending: AtomicBool,
 }
 
-/// Why [`Waiter::wait`] returned; nothing of both when time was up.
+/// Why [`Waiter::wait`] returned; both fields are empty after a timeout.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Woken<'a> {
-    /// The tokens of descriptors that are readable, or broken: reading them tells.
+    /// Tokens of descriptors that are readable or have an error, which a read reports.
     pub ready: &'a [u64],
     /// Whether a [`Waker`] was used since the last wait.
     pub by_waker: bool,
 }
 
 impl Waker {
-    /// Makes the waiter's wait, the present one or else the next, return.
+    /// Makes the current wait, or else the next one, return.
     pub fn wake(&self) {
-        // A thread that finds a wake pending already may leave: the waiter clears the mark before it
-        // looks for work, so it will see what was made ready before this call.
+        // If a wake is pending, the waiter will clear the flag before it looks for work, so it sees
+        // everything that was ready before this call.
         if !self.0.pending.swap(true, Ordering::AcqRel) {
-            // Fails only where the counter would overflow, and then the waiter is awake anyway.
+            // Fails only if the counter would overflow, and then the waiter is awake anyway.
             let _ = rustix::io::write(&self.0.eventfd, &1u64.to_ne_bytes());
         }
     }
 }
 
 impl Waiter {
-    /// A waiter that waits for nothing but its waker.
+    /// A waiter without descriptors, except for its waker.
     pub fn new() -> Result<Waiter, PortError> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
             .map_err(|e| failed("create the waiter", e.into()))?;
@@ -70,13 +70,13 @@ impl Waiter {
         Ok(waiter)
     }
 
-    /// A handle that ends this waiter's sleep.
+    /// Returns a handle that wakes this waiter.
     pub fn waker(&self) -> Waker {
         self.waker.clone()
     }
 
-    /// Watches a descriptor (such as [`port::RxQueue::wake_fd`]) for reading, until it is closed
-    /// or forgotten. `token` comes back in [`Woken::ready`]; it may not be `u64::MAX`.
+    /// Watches a descriptor (such as [`port::RxQueue::wake_fd`]) for reading, until it is closed or removed
+    /// by [`Waiter::forget`]. `token` is returned in [`Woken::ready`]; it must not be `u64::MAX`.
     pub fn watch(&mut self, fd: RawFd, token: u64) -> Result<(), PortError> {
         if token == WAKER_TOKEN {
             return Err(PortError::Invalid {
@@ -87,17 +87,17 @@ impl Waiter {
         self.control(libc::EPOLL_CTL_ADD, fd, token).map_err(|e| failed("watch a descriptor", e))
     }
 
-    /// Watches a descriptor no longer. One that is closed was forgotten already.
+    /// Stops watching a descriptor. The kernel removes closed ones by itself.
     pub fn forget(&mut self, fd: RawFd) {
-        // The only errors say that it is not watched.
+        // The only error is that it is not watched.
         let _ = self.control(libc::EPOLL_CTL_DEL, fd, 0);
     }
 
-    /// Sleeps until a descriptor is readable, the waker is used or `timeout` is over; for ever
-    /// without one. A signal ends the sleep early, with nothing ready.
+    /// Sleeps until a descriptor is readable, the waker is used or `timeout` expires; without a timeout
+    /// forever. A signal ends the sleep early, with both fields empty.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Woken<'_>, PortError> {
         self.ready.clear();
-        // Rounded up to milliseconds by the call, and limited to what the oldest kernels take.
+        // The call rounds up to milliseconds; the limit is that of the oldest kernels.
         let timeout = timeout.map(|t| {
             let t = t.min(Duration::from_secs(1_000_000));
             Timespec { tv_sec: t.as_secs() as i64, tv_nsec: i64::from(t.subsec_nanos()) }
@@ -119,7 +119,7 @@ impl Waiter {
         }
         if by_waker {
             let mut count = [0; 8];
-            // Empties the counter; it cannot be empty, since this thread alone reads it.
+            // Resets the counter, which is not zero, because only this thread reads it.
             let _ = rustix::io::read(&self.waker.0.eventfd, &mut count);
             self.waker.0.pending.swap(false, Ordering::AcqRel);
         }
@@ -128,8 +128,8 @@ impl Waiter {
 
     fn control(&self, operation: i32, fd: RawFd, token: u64) -> io::Result<()> {
         let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: token };
-        // SAFETY: epoll_ctl() reads one event at a local that lives until it returns. A number
-        // that is no open descriptor is answered with an error, so any may be passed.
+        // SAFETY: epoll_ctl() reads one event from a local that lives until it returns. A number that is not
+        // an open descriptor yields an error, so any number may be passed.
         let rc = unsafe {
             libc::epoll_ctl(self.epoll.as_fd().as_raw_fd(), operation, fd, &raw mut event)
         };
@@ -162,7 +162,7 @@ mod tests {
         assert!(waiter.watch(writer.as_raw_fd(), u64::MAX).is_err());
         rustix::io::write(&writer, b"x").unwrap();
         for _ in 0..2 {
-            // Level triggered: what is not read is reported again.
+            // Level triggered: a descriptor that was not read is reported again.
             assert_eq!(waiter.wait(None).unwrap().ready, [7]);
         }
         waiter.forget(reader.as_raw_fd());

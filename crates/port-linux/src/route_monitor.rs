@@ -1,4 +1,4 @@
-//! The system's routes, rules and addresses, and word of their changes (ovs: `lib/route-table.c`).
+//! The system's routes, rules and addresses, and notifications of their changes (ovs: `lib/route-table.c`).
 
 mod rules;
 
@@ -21,61 +21,62 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Announcements that may wait. Where more do, they are lost: everything is read anew in any case, but a device
+/// Size of the receive buffer. If announcements are lost, everything is read again as usual, but a device
+/// that went down and up again meanwhile is missed.
 /// that went down and up again meanwhile is missed.
 const RECEIVE_BUFFER_BYTES: i32 = 1 << 20;
-/// The tables that are looked at even without a rule: main, default and local
-/// (Linux: `include/uapi/linux/rtnetlink.h`).
+/// The tables that are read even without a rule: main, default and local (Linux:
+/// `include/uapi/linux/rtnetlink.h`).
 const TABLES: [u32; 3] = [254, 253, 255];
-/// The group of IPv6 rules, for which there is no old constant.
+/// The group of IPv6 rules, for which libc has no constant.
 const GROUP_IPV6_RULE: u32 = 1 << (libc::RTNLGRP_IPV6_RULE - 1);
 
 /// A route of the system.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RouteInfo {
-    /// The table that it stands in; that of the system's own addresses is 255.
+    /// Its table; 255 for the system's own addresses.
     pub table: u32,
-    /// The prefix.
+    /// The destination prefix.
     pub prefix: IpAddr,
-    /// The bits of the prefix.
+    /// Length of the prefix in bits.
     pub len: u8,
-    /// The metric: of several routes to one prefix the lowest counts.
+    /// The metric: of several routes to one prefix the lowest is used.
     pub metric: u32,
     /// The device.
     pub device: String,
-    /// The next hop, where the destination is not on the device's link.
+    /// The next hop; `None` if the destination is on the device's link.
     pub gateway: Option<IpAddr>,
-    /// The source address that the system prefers.
+    /// The preferred source address.
     pub source: Option<IpAddr>,
-    /// The MTU of the path, where the route says one.
+    /// The MTU of the path, if the route sets one.
     pub mtu: Option<u32>,
 }
 
 /// The system's routes, and the addresses of its devices.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Routing {
-    /// Routes of the tables that rules name.
+    /// Routes in the tables that rules name.
     pub routes: Vec<RouteInfo>,
-    /// Rules that look at nothing but source addresses.
+    /// Rules that match only on source addresses.
     pub rules: Vec<RuleInfo>,
-    /// Addresses by device, with the lengths of their prefixes.
+    /// Addresses and prefix lengths by device.
     pub addresses: BTreeMap<String, Vec<(IpAddr, u8)>>,
     /// Ethernet addresses by device.
     pub macs: BTreeMap<String, MacAddr>,
     /// MTUs by device.
     pub mtus: BTreeMap<String, u32>,
-    /// Devices that are down or have no carrier, or had none at some time since the last reading.
+    /// Devices that are down or without carrier, or were so at some time since the last reading.
     pub down: BTreeSet<String>,
 }
 
-/// Watches routes and addresses of the network namespace in which it was opened.
+/// Monitors routes and addresses of the network namespace in which it was opened.
 #[derive(Debug)]
 pub struct RouteMonitor {
     announcements: Socket,
     links: Links,
-    /// Devices that were announced to be down since the last reading.
+    /// Devices that were announced as down since the last reading.
     went_down: BTreeSet<String>,
-    /// Announcements were lost since then.
+    /// Whether announcements were lost since then.
     has_lost: bool,
 }
 
@@ -87,7 +88,7 @@ impl AsFd for RouteMonitor {
 }
 
 impl RouteMonitor {
-    /// Starts watching.
+    /// Starts monitoring.
     ///
     /// # Errors
     /// The kernel refuses a netlink socket.
@@ -105,7 +106,7 @@ impl RouteMonitor {
             .bind(&SocketAddr::new(0, groups as u32 | GROUP_IPV6_RULE))
             .map_err(failed("subscribe to route announcements"))?;
         announcements.set_non_blocking(true).map_err(failed("set up the netlink socket"))?;
-        // With a smaller buffer the switch works as well: only devices that go down are read from announcements.
+        // With a smaller buffer, only devices that go down briefly may be missed.
         let _ = announcements.set_rx_buf_sz(RECEIVE_BUFFER_BYTES);
         Ok(RouteMonitor {
             announcements,
@@ -115,10 +116,10 @@ impl RouteMonitor {
         })
     }
 
-    /// Takes what was announced; says whether anything was. Does not wait.
+    /// Processes announcements, without waiting. Returns whether there were any.
     ///
     /// # Errors
-    /// The socket fails.
+    /// The socket failed.
     pub fn is_stale(&mut self) -> Result<bool, PortError> {
         let mut is_stale = false;
         loop {
@@ -146,7 +147,7 @@ impl RouteMonitor {
         let macs = links.iter().map(|link| (link.name.clone(), link.mac)).collect();
         let mtus = links.iter().map(|link| (link.name.clone(), link.mtu)).collect();
         let mut down = std::mem::take(&mut self.went_down);
-        // Where announcements were lost, any link may have been down meanwhile.
+        // If announcements were lost, any link may have been down meanwhile.
         let has_lost = std::mem::take(&mut self.has_lost);
         let were_down = links.iter().filter(|it| has_lost || is_down(it));
         down.extend(were_down.map(|link| link.name.clone()));
@@ -181,7 +182,7 @@ impl RouteMonitor {
         Ok(routing)
     }
 
-    /// A kernel without policy routing has no rules to tell: it routes by the standard ones.
+    /// A kernel without policy routing has no rules: the standard ones apply.
     fn read_rules(
         &mut self,
         family: AddressFamily,
@@ -210,7 +211,7 @@ fn is_down(link: &LinkInfo) -> bool {
     !link.admin_up || !link.carrier
 }
 
-/// The devices that are down by these announcements, though they may be up again.
+/// Returns the devices that announcements report as down; they may be up again.
 fn went_down(announced: &[u8]) -> Vec<String> {
     let mut names = Vec::new();
     let mut rest = announced;
@@ -227,7 +228,7 @@ fn went_down(announced: &[u8]) -> Vec<String> {
     names
 }
 
-/// The device's own address; of a point-to-point link, that is another than its network's.
+/// Returns the device's own address, which for a point-to-point link is not the network's.
 fn address(message: &AddressMessage) -> Option<(IpAddr, u8)> {
     let (mut local, mut network) = (None, None);
     for attribute in &message.attributes {
@@ -240,7 +241,7 @@ fn address(message: &AddressMessage) -> Option<(IpAddr, u8)> {
     Some((local.or(network)?, message.header.prefix_len))
 }
 
-/// A route to a device that packets may take, or to an address of the system's own.
+/// Returns a route to a device, or to one of the system's own addresses; `None` for other types.
 fn route(message: &RouteMessage, names: &BTreeMap<u32, String>) -> Option<RouteInfo> {
     let RouteHeader { address_family, destination_prefix_length: len, kind, table, .. } =
         message.header;
@@ -287,7 +288,7 @@ fn gateway_of(hop: &RouteNextHop) -> Option<IpAddr> {
     })
 }
 
-/// A next hop of another family than the destination (RFC 5549).
+/// Returns a next hop of another family than the destination's (RFC 5549).
 fn of_via(via: &RouteVia) -> Option<IpAddr> {
     match via {
         RouteVia::Inet(ip) => Some(IpAddr::V4(*ip)),
@@ -323,7 +324,7 @@ mod tests {
         assert!(route.table == 255 && route.device == "lo" && route.gateway.is_none(), "{route:?}");
         let main = |rule: &RuleInfo| rule.len == 0 && rule.table == 254;
         assert!(routing.rules.iter().any(main), "{:?}", routing.rules);
-        // What was not announced is not news.
+        // Announcements before this point do not count.
         while monitor.is_stale().unwrap() {}
     }
 }

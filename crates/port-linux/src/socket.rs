@@ -1,15 +1,15 @@
-//! The few socket calls and device requests that the safe crates do not have.
+//! The socket calls and device requests that the safe crates do not have.
 
 use port::PortError;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
-/// The error for a call on `device` that the system refused just now.
+/// Returns the error for a system call on `device` that has just failed.
 pub(crate) fn last_error(device: &str, what: &'static str) -> PortError {
     system_error(device, what, io::Error::last_os_error())
 }
 
-/// The error for a call on `device` that the system answered with `source`.
+/// Returns the error for a system call on `device` that failed with `source`.
 pub(crate) fn system_error(device: &str, what: &'static str, source: io::Error) -> PortError {
     if source.raw_os_error().is_some_and(is_gone) {
         PortError::Gone { device: device.to_owned() }
@@ -18,15 +18,14 @@ pub(crate) fn system_error(device: &str, what: &'static str, source: io::Error) 
     }
 }
 
-/// Whether an error number says that the device is not there (any more).
+/// Returns whether an error number means that the device does not exist (any more).
 pub(crate) fn is_gone(errno: i32) -> bool {
     matches!(errno, libc::ENXIO | libc::ENODEV)
 }
 
 /// Opens a socket that closes on exec.
 pub(crate) fn open(family: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
-    // SAFETY: socket() takes numbers only; the descriptor it returns is new and not owned by anything
-    // else.
+    // SAFETY: socket() takes only numbers; the descriptor it returns is new and has no other owner.
     unsafe {
         let fd = libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol);
         if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(fd)) }
@@ -40,8 +39,8 @@ pub(crate) fn set_option<T: Copy>(
     option: i32,
     value: T,
 ) -> io::Result<()> {
-    // SAFETY: setsockopt() reads size_of::<T>() bytes at a reference that lives until it returns;
-    // the descriptor is borrowed, so open.
+    // SAFETY: setsockopt() reads size_of::<T>() bytes from a reference that lives until it returns; the
+    // descriptor is borrowed, so open.
     let rc = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
@@ -54,7 +53,7 @@ pub(crate) fn set_option<T: Copy>(
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Makes a socket's buffer as large as asked, or as large as an ordinary user may have it.
+/// Sets a socket's buffer to the requested size, or to the largest that an ordinary user may have.
 pub(crate) fn set_buffer(
     socket: impl AsFd + Copy,
     forced_option: i32,
@@ -65,14 +64,14 @@ pub(crate) fn set_buffer(
         .or_else(|_| set_option(socket, libc::SOL_SOCKET, option, bytes))
 }
 
-/// A device request with the device's name filled in and the rest zero.
+/// Returns a device request with the device's name; the rest is zero.
 pub(crate) fn device_request(device: &str) -> Result<libc::ifreq, PortError> {
     let mut request = libc::ifreq {
         ifr_name: [0; libc::IFNAMSIZ],
         ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_flags: 0 },
     };
     let wrong = match device.len() {
-        // Controllers look for the words of ENAMETOOLONG (ovs: `lib/netdev-linux.c`).
+        // Controllers look for the text of ENAMETOOLONG (ovs: `lib/netdev-linux.c`).
         libc::IFNAMSIZ.. => Some("File name too long: a device's name has at most 15 bytes"),
         0 => Some("a device's name cannot be empty"),
         _ if device.contains(['\0', '/']) => Some("a device's name has no '/'"),
@@ -87,13 +86,13 @@ pub(crate) fn device_request(device: &str) -> Result<libc::ifreq, PortError> {
     Ok(request)
 }
 
-/// The index of a device in this thread's network namespace.
+/// Returns the index of a device in this thread's network namespace.
 pub(crate) fn device_index(device: &str) -> Result<i32, PortError> {
     let mut request = device_request(device)?;
     let socket = open(libc::AF_INET, libc::SOCK_DGRAM, 0)
         .map_err(|source| system_error(device, "open a socket", source))?;
-    // SAFETY: SIOCGIFINDEX reads the name in a request that lives until the call returns and
-    // writes the index into it.
+    // SAFETY: SIOCGIFINDEX reads the name from a request that lives until the call returns and writes the
+    // index to it.
     let rc = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFINDEX, &raw mut request) };
     if rc < 0 {
         return Err(last_error(device, "find the device"));

@@ -1,8 +1,8 @@
-//! A device of the switch's own: what the kernel sends through it the switch receives, and the
-//! other way round (Linux: `Documentation/networking/tuntap.rst`).
+//! TAP devices: frames that the kernel sends through the device are received by the switch, and the reverse
+//! (Linux: `Documentation/networking/tuntap.rst`).
 //!
-//! Frames carry the vnet header, so the kernel's TCP hands over up to 64 KB at once with its
-//! checksum not computed, and takes the same.
+//! Frames have a vnet header, so the kernel's TCP passes and accepts up to 64 KB at once, without a computed
+//! checksum.
 
 use crate::{socket, vnet};
 use base::limits::BATCH_SIZE;
@@ -17,20 +17,20 @@ const OFFLOADS: u32 = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | l
 /// UDP segmentation, which the kernel knows since 6.2.
 const OFFLOADS_USO: u32 = OFFLOADS | libc::TUN_F_USO4 | libc::TUN_F_USO6;
 
-/// Whose the device is.
+/// The owner of the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TapKind {
-    /// The switch's (`type=internal`): it outlives the process, so that its addresses and routes
-    /// are still there when the switch comes back, and goes by [`TapPort::remove`].
+    /// The switch (`type=internal`): the device outlives the process, so that its addresses and routes still
+    /// exist when the switch restarts. [`TapPort::remove`] removes it.
     Internal,
-    /// Another program's (`type=tap`): one that was there before stays, one that was made by
-    /// opening it goes when the last queue is closed.
+    /// Another program (`type=tap`): a device that existed before stays; one that was created by opening it
+    /// is removed when the last queue is closed.
     Tap,
 }
 
-/// A TAP device that packets are received from and sent to.
+/// A TAP device as a port.
 ///
-/// Opening works in the network namespace of the calling thread; everything else from any thread.
+/// Opening works in the network namespace of the calling thread; all other methods work from any thread.
 #[derive(Debug)]
 pub struct TapPort {
     device: String,
@@ -38,8 +38,8 @@ pub struct TapPort {
 }
 
 impl TapPort {
-    /// Attaches to the TAP device of this name, or makes it. It starts as the kernel made it,
-    /// down; [`crate::Links`] sets its address and MTU and brings it up.
+    /// Attaches to the TAP device with this name, or creates it. A new device is down; [`crate::Links`] sets
+    /// its address and MTU and brings it up.
     pub fn open(device: &str, kind: TapKind) -> Result<TapPort, PortError> {
         let mut request = socket::device_request(device)?;
         let file = OpenOptions::new()
@@ -64,12 +64,12 @@ impl TapPort {
         Ok(port)
     }
 
-    /// The device's name.
+    /// Returns the device's name.
     pub fn device(&self) -> &str {
         &self.device
     }
 
-    /// The receive queue.
+    /// Returns the receive queue.
     pub fn rx(&self) -> Result<TapRx, PortError> {
         Ok(TapRx {
             device: self.device.clone(),
@@ -79,12 +79,12 @@ impl TapPort {
         })
     }
 
-    /// A transmit queue; any number may be open.
+    /// Returns a transmit queue. Any number may be open.
     pub fn tx(&self) -> Result<TapTx, PortError> {
         Ok(TapTx { file: self.another_handle()? })
     }
 
-    /// Gives the device up: it vanishes when the last of its queues is closed too.
+    /// Makes the device temporary: it is removed when the last of its queues is closed.
     pub fn remove(self) -> Result<(), PortError> {
         self.ask(libc::TUNSETPERSIST, 0, "remove the device")
     }
@@ -101,8 +101,8 @@ impl TapPort {
         value: libc::c_ulong,
         what: &'static str,
     ) -> Result<(), PortError> {
-        // SAFETY: TUNSETOFFLOAD and TUNSETPERSIST, the requests made here, take their argument as
-        // a number and touch no memory of ours.
+        // SAFETY: TUNSETOFFLOAD and TUNSETPERSIST, the requests made here, take their argument as a number
+        // and access no memory of this process.
         let rc = unsafe { libc::ioctl(self.file.as_raw_fd(), request, value) };
         if rc < 0 { Err(socket::last_error(&self.device, what)) } else { Ok(()) }
     }
@@ -113,13 +113,13 @@ impl TapPort {
 pub struct TapRx {
     device: String,
     file: File,
-    /// The packet that the last, unsuccessful read was to fill.
+    /// The empty packet of the last read that failed.
     spare: Option<Packet>,
     unsupported: u64,
 }
 
 impl TapRx {
-    /// Frames that arrived with a segmentation that the switch does not carry.
+    /// Returns the number of received frames with a segmentation that the switch does not support.
     pub fn unsupported(&self) -> u64 {
         self.unsupported
     }
@@ -127,7 +127,7 @@ impl TapRx {
 
 impl RxQueue for TapRx {
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PortError> {
-        // Bounded by itself too, so that frames which do not count cannot hold the worker here.
+        // Bounded, so that frames that are dropped cannot keep the worker here.
         for _ in 0..BATCH_SIZE.min(batch.remaining_capacity()) {
             let mut packet = self.spare.take().unwrap_or_else(|| pool.take());
             let mut header = [0; vnet::HEADER_BYTES];
@@ -149,11 +149,11 @@ impl RxQueue for TapRx {
                     self.spare = Some(packet);
                     return match error.raw_os_error() {
                         Some(libc::EAGAIN | libc::EINTR) => Ok(()),
-                        // Detached (EBADFD) or unregistered (EIO): the device was deleted.
+                        // Detached (EBADFD) or unregistered (EIO): the device was removed.
                         Some(libc::EBADFD | libc::EIO) => {
                             Err(PortError::Gone { device: self.device.clone() })
                         }
-                        // A frame that has no vnet header: the kernel consumed it.
+                        // The frame has no vnet header; the kernel dropped it.
                         Some(libc::EINVAL) => {
                             self.unsupported += 1;
                             Ok(())
@@ -188,8 +188,8 @@ impl TxQueue for TapTx {
                     counters.packets += 1;
                     counters.bytes += packet.len() as u64;
                 }
-                // No room, or the device is down (EIO), which a device that was not brought up
-                // yet ordinarily is.
+                // The queue is full, or the device is down (EIO), as a device that was not brought up yet
+                // usually is.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EIO)) => {
                     counters.dropped += 1;
                 }

@@ -1,9 +1,9 @@
-//! The vnet header: ten bytes in front of every frame that tell what is left undone on it
-//! (Linux: `include/uapi/linux/virtio_net.h`, in the machine's byte order on these interfaces).
+//! The vnet header: ten bytes before every frame that describe its offload (Linux:
+//! `include/uapi/linux/virtio_net.h`, in native byte order on these interfaces).
 
 use packet::{Checksum, Gso, GsoKind, Offload};
 
-/// Bytes in the header.
+/// Bytes of the header.
 pub(crate) const HEADER_BYTES: usize = 10;
 
 const NEEDS_CSUM: u8 = 1;
@@ -14,8 +14,8 @@ const GSO_TCPV6: u8 = 4;
 const GSO_UDP_L4: u8 = 5;
 const GSO_ECN: u8 = 0x80;
 
-/// What a received header says of `frame`; `None` where it names a segmentation that the switch
-/// does not carry (the kernel's old UDP fragmentation, tunnels) or contradicts the frame.
+/// Returns the offload in the received header of `frame`; `None` if it has a segmentation that the switch
+/// does not support (the kernel's old UDP fragmentation, tunnels) or contradicts the frame.
 pub(crate) fn decode(header: &[u8; HEADER_BYTES], frame: &[u8]) -> Option<Offload> {
     let [flags, gso_type, _, _, size0, size1, start0, start1, offset0, offset1] = *header;
     let checksum = if flags & NEEDS_CSUM != 0 {
@@ -47,14 +47,14 @@ pub(crate) fn decode(header: &[u8; HEADER_BYTES], frame: &[u8]) -> Option<Offloa
     if segment_bytes == 0 {
         return None;
     }
-    // The header's own length field is no more than a hint, and the kernel fills it with what
-    // happened to be linear in its buffer: measure instead.
+    // The header's length field is only a hint, which the kernel sets to the linear part of its buffer: parse
+    // the frame instead.
     let header_bytes = port::offload::gso_header_bytes(frame, kind, transport)?;
     let ecn = gso_type & GSO_ECN != 0;
     Some(Offload { checksum, gso: Some(Gso { kind, segment_bytes, header_bytes, ecn }) })
 }
 
-/// The header to send in front of a frame with this offload.
+/// Returns the header for a frame with this offload.
 pub(crate) fn encode(offload: &Offload) -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
     match offload.checksum {
@@ -115,7 +115,7 @@ mod tests {
             let checksum = match prng.below(3) {
                 0 => Checksum::Unverified,
                 1 => Checksum::Good,
-                // With segmentation the checksum starts where the transport header does.
+                // With segmentation the checksum starts at the transport header.
                 _ if segmented => Checksum::Partial { start: transport, offset: 16 },
                 _ => {
                     let start = prng.below(bytes.len() as u64 - 1);

@@ -1,4 +1,4 @@
-//! Real devices that come, change and go, and frames that they carry.
+//! Real devices that appear, change and disappear, and frames that they carry.
 
 mod namespace;
 
@@ -9,11 +9,11 @@ use port_linux::{Duplex, LinkEvent, LinkMonitor, Links, PacketPort, TapKind, Tap
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
-/// No device has this address, so frames from it are ours.
+/// No device has this address, so frames from it are the test's.
 const SOURCE: [u8; 6] = [2, 0x77, 0x6f, 0x72, 0x74, 1];
 
-/// Brings both ends up and waits until frames cross: the kernel gives a device its queue only some
-/// time after the carrier is there, and quietly drops what is sent until then.
+/// Brings both ends up and waits until frames pass: the kernel assigns a device its queue some time after the
+/// carrier is up, and silently drops frames until then.
 fn bring_up(links: &mut Links) {
     links.set_up("tport0", true).unwrap();
     links.set_up("tport1", true).unwrap();
@@ -32,7 +32,7 @@ fn bring_up(links: &mut Links) {
     }
 }
 
-/// What arrives from [`SOURCE`] within a second, until there are `count`.
+/// Returns the frames from [`SOURCE`] that arrive within a second, at most `count`.
 fn receive(rx: &mut dyn RxQueue, count: usize) -> Vec<Packet> {
     let (mut pool, mut ours) = (Pool::new(64), Vec::new());
     let mut waiter = Waiter::new().unwrap();
@@ -47,8 +47,8 @@ fn receive(rx: &mut dyn RxQueue, count: usize) -> Vec<Packet> {
     ours
 }
 
-/// An Ethernet frame of IPv4 with these tags and a TCP payload of so many bytes; also says where
-/// TCP starts.
+/// Returns an IPv4 Ethernet frame with these tags and a TCP payload of `payload_bytes`, and the offset of
+/// TCP.
 fn tcp_frame(tags: &[[u8; 4]], payload_bytes: usize) -> (Vec<u8>, u16) {
     let mut f = vec![2, 0x77, 0, 0, 0, 9];
     f.extend(SOURCE);
@@ -108,7 +108,7 @@ fn tags_checksums_and_segmentation_cross_a_veth_unchanged() {
                 }
             }
         }
-        // Our own sends do not come back to us.
+        // Frames sent by this socket are not received again.
         assert_eq!(receive(&mut echo, 1).len(), 0);
         assert_eq!(rx.errors(), Default::default());
         assert_eq!(rx.take_kernel_drops(), 0);
@@ -131,7 +131,7 @@ fn bad_frames_are_counted_and_a_whole_batch_goes_round_them() {
                 3 => packet = Packet::from_bytes(&[]),
                 7 => packet = Packet::from_bytes(&[1, 2, 3]),
                 11 => packet.offload.checksum = Checksum::Partial { start: 9999, offset: 16 },
-                // Longer than the MTU and not to be segmented.
+                // Longer than the MTU and without segmentation.
                 17 => packet = Packet::from_bytes(&tcp_frame(&[], 9000).0),
                 _ => {}
             }
@@ -149,7 +149,7 @@ fn a_device_that_goes_down_comes_back_and_one_that_is_removed_is_gone() {
     let Some(switch) = Namespace::new() else { return };
     switch.ip("link add tport0 type veth peer name tport1");
     switch.run(|| {
-        // Opened while down.
+        // Opened while the device is down.
         let port = PacketPort::open("tport1").unwrap();
         let mut rx = port.rx().unwrap();
         let mut tx = PacketPort::open("tport0").unwrap().tx().unwrap();
@@ -197,7 +197,7 @@ fn taps_persist_or_vanish_by_kind() {
         let info = links.by_name("tportbr").unwrap();
         assert_eq!(info.driver().unwrap().name, "tun");
         assert!(!info.admin_up);
-        // Down: dropped, not broken.
+        // Down: frames are dropped, without an error.
         let (mut pool, mut batch) = (Pool::new(8), Batch::new());
         batch.push(Packet::from_bytes(&tcp_frame(&[], 10).0));
         assert_eq!(tx.send(&mut pool, &mut batch).dropped, 1);
@@ -289,7 +289,7 @@ fn the_monitor_tells_what_happened_also_when_announcements_were_lost() {
         assert_eq!(names(&events), ["+tport0", "+tport1", "+tport2", "-tport0"]);
         assert_eq!(monitor.events().unwrap(), []);
 
-        // More changes than the socket holds, and no reader.
+        // More changes than fit into the socket, without a reader.
         let mut links = Links::open().unwrap();
         for i in 0..2000 {
             links.set_mtu("tport2", 1400 + i % 2).unwrap();

@@ -1,4 +1,4 @@
-//! The kernel's own TCP and UDP, with every offload left on, through two of our ports.
+//! The kernel's own TCP and UDP, with all offloads enabled, through two ports.
 
 mod namespace;
 
@@ -19,13 +19,13 @@ fn packet_queues(device: &str) -> Queues {
     (Box::new(port.rx().unwrap()), Box::new(port.tx().unwrap()))
 }
 
-/// Bytes that no lost, doubled or swapped piece leaves the same.
+/// Bytes of which no lost, duplicated or swapped part goes unnoticed.
 fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
     let mut prng = Prng::new(seed);
     (0..bytes / 8).flat_map(|_| prng.next_u64().to_ne_bytes()).collect()
 }
 
-/// 20 MB up and 5 MB down one TCP connection.
+/// Sends 20 MB up and 5 MB down over one TCP connection.
 fn carry_tcp(client: &Namespace, server: &Namespace, address: &'static str) {
     let listener = server.run(move || TcpListener::bind(address).unwrap());
     let serving = server.spawn(move || {
@@ -51,7 +51,7 @@ fn carry_tcp(client: &Namespace, server: &Namespace, address: &'static str) {
     assert!(downloaded, "the download arrived changed");
 }
 
-/// One send of 10 KB that the kernel hands over whole and the receiver gets as ten datagrams.
+/// One send of 10 KB, which the kernel passes in one piece and the receiver gets as ten datagrams.
 fn carry_segmented_udp(client: &Namespace, server: &Namespace, address: &'static str) {
     let receiver = server.run(move || UdpSocket::bind(address).unwrap());
     receiver.set_read_timeout(PATIENCE).unwrap();
@@ -60,7 +60,7 @@ fn carry_segmented_udp(client: &Namespace, server: &Namespace, address: &'static
     client.run(move || {
         let sender = UdpSocket::bind("0.0.0.0:0").unwrap();
         let segment_bytes = 1000i32;
-        // SAFETY: setsockopt() reads an integer at a local that lives until it returns.
+        // SAFETY: setsockopt() reads an integer from a local that lives until it returns.
         let rc = unsafe {
             libc::setsockopt(
                 sender.as_raw_fd(),

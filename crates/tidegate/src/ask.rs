@@ -1,14 +1,14 @@
-//! What the verbs that ask a running switch have in common.
+//! Common parts of the verbs that query a running switch.
 
 use daemon::unixctl::client::ClientError;
 use std::io;
 use std::process::ExitCode;
 
-/// How a verb that asks a switch ends.
+/// Returns the exit status of such a verb, and prints its error.
 pub fn finish(verb: &str, shown: Result<(), ClientError>) -> ExitCode {
     match shown {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader (`| head`) has seen enough.
+        // A closed pipe (`| head`) is not an error.
         Err(ClientError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::SUCCESS
         }
@@ -19,15 +19,14 @@ pub fn finish(verb: &str, shown: Result<(), ClientError>) -> ExitCode {
     }
 }
 
-/// A switch that gives the answers that a test wants.
+/// A switch with prepared answers, for tests.
 #[cfg(test)]
 pub mod tests {
     use serde_json::Value;
     use std::io::Write;
     use std::os::unix::net::UnixListener;
 
-    /// Answers each request with the next of `answers` until the client has no more, and gives back
-    /// what was asked.
+    /// Answers each request with the next of `answers` until the client disconnects. Returns the requests.
     pub fn serve(
         listener: UnixListener,
         answers: Vec<Value>,

@@ -1,4 +1,4 @@
-//! `tidegate`: a stateful software switch in the place of `ovs-vswitchd`, and what shows it at work.
+//! `tidegate`: a stateful software switch that replaces `ovs-vswitchd`, and tools that show it at work.
 #![forbid(unsafe_code)]
 
 mod ask;

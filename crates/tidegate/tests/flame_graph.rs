@@ -1,4 +1,4 @@
-//! `tidegate bench … --perf`, run as a program: the timer that it sets interrupts all its threads.
+//! `tidegate bench … --perf`, run as a program: its profiling timer interrupts all its threads.
 
 use std::path::Path;
 use std::process::{Command, Output};

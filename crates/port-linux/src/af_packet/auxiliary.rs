@@ -1,15 +1,15 @@
-//! The VLAN tag that the kernel takes out of a received frame and hands over beside it.
+//! The VLAN tag that the kernel removes from a received frame and passes in auxiliary data.
 
 use packet::Packet;
 
 const STATUS_VLAN_VALID: u32 = libc::TP_STATUS_VLAN_VALID;
 const STATUS_VLAN_TPID_VALID: u32 = libc::TP_STATUS_VLAN_TPID_VALID;
-/// Where the tag stands in a frame: behind the two addresses.
+/// Offset of the tag in a frame, after the two addresses.
 const TAG_OFFSET: usize = 12;
 const TAG_BYTES: usize = 4;
 const TPID_CUSTOMER: u16 = 0x8100;
 
-/// A VLAN tag: its type and its priority, drop and id bits.
+/// A VLAN tag: its type, and its priority, drop and id bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Tag {
     tpid: u16,
@@ -17,7 +17,7 @@ pub(super) struct Tag {
 }
 
 impl Tag {
-    /// Finds the tag in the control messages of one received frame, if the frame had one.
+    /// Returns the tag in the control messages of one received frame, if the frame had one.
     pub(super) fn in_control(mut control: &[u8]) -> Option<Tag> {
         let header_bytes = align(size_of::<libc::cmsghdr>());
         while control.len() >= header_bytes {
@@ -48,9 +48,9 @@ impl Tag {
         Some(Tag { tpid: if known { tpid } else { TPID_CUSTOMER }, tci })
     }
 
-    /// Puts the tag back into the frame that it was taken from. The frame's checksum start and
-    /// header length, which the kernel counted without the tag, move with it. Returns false where
-    /// the frame is too short to have had a tag.
+    /// Restores the tag in the frame from which it was removed. The checksum start and header length, which
+    /// the kernel counted without the tag, are adjusted. Returns false if the frame is too short to have had
+    /// a tag.
     #[must_use]
     pub(super) fn put_back(self, packet: &mut Packet) -> bool {
         if !packet.insert(TAG_OFFSET, TAG_BYTES) {
@@ -63,7 +63,7 @@ impl Tag {
     }
 }
 
-/// Control messages stand at multiples of a machine word (Linux: `CMSG_ALIGN`).
+/// Aligns a length to a machine word, as control messages are (Linux: `CMSG_ALIGN`).
 fn align(length: usize) -> usize {
     length.saturating_add(size_of::<usize>() - 1) & !(size_of::<usize>() - 1)
 }
@@ -100,9 +100,9 @@ mod tests {
             (vec![], None),
             (aux(auxdata(both, 0x2005, 0x88a8)), service),
             ([other.clone(), aux(auxdata(both, 0x2005, 0x88a8))].concat(), service),
-            // Old kernels do not say the type.
+            // Old kernels do not report the type.
             (aux(auxdata(STATUS_VLAN_VALID, 7, 0)), Some(Tag { tpid: 0x8100, tci: 7 })),
-            // Priority-tagged: VLAN 0 is a tag too.
+            // Priority-tagged: VLAN 0 also has a tag.
             (aux(auxdata(both, 0, 0x8100)), Some(Tag { tpid: 0x8100, tci: 0 })),
             (aux(auxdata(1, 0x2005, 0x88a8)), None),
             (other, None),

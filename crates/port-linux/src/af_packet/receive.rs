@@ -1,4 +1,4 @@
-//! Receiving up to 32 frames a call, each straight into its packet's buffer.
+//! Receives up to 32 frames per system call, each directly into its packet's buffer.
 
 use super::auxiliary::Tag;
 use crate::{socket, vnet};
@@ -8,27 +8,27 @@ use port::{PortError, RxQueue};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// Room for the one control message asked for (40 bytes) and a little more.
+/// Room for the requested control message (40 bytes) and some reserve.
 const CONTROL_BYTES: usize = 64;
 
 /// The receive queue of a [`super::PacketPort`].
 pub struct PacketRx {
     socket: OwnedFd,
     device: String,
-    /// Free packets for the next frames; at most a batch of them is taken from the pool.
+    /// Empty packets for the next frames, at most a batch of them from the pool.
     armed: Vec<Packet>,
     slots: Box<Slots>,
     errors: PacketRxErrors,
-    /// The device went down; only its removal is worse, and that is not reported a second time.
+    /// Whether the device went down, which is reported once.
     is_down: bool,
 }
 
-/// Frames that arrived and could not be handed on.
+/// Counters of frames that were received and dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PacketRxErrors {
     /// Frames longer than a packet buffer.
     pub truncated: u64,
-    /// Frames with a segmentation or an offset that the switch does not carry.
+    /// Frames with a segmentation or an offset that the switch does not support.
     pub unsupported: u64,
 }
 
@@ -44,18 +44,18 @@ impl PacketRx {
         }
     }
 
-    /// Frames that arrived and could not be handed on, since the queue was opened.
+    /// Returns the counters of dropped frames since the queue was opened.
     pub fn errors(&self) -> PacketRxErrors {
         self.errors
     }
 
-    /// Frames that the kernel dropped because they were not received in time, since the last call
-    /// of this (`PACKET_STATISTICS` counts from reading to reading).
+    /// Returns the frames that the kernel dropped because the queue was full, since the last call (reading
+    /// `PACKET_STATISTICS` resets it).
     pub fn take_kernel_drops(&self) -> u64 {
         let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
-        // SAFETY: getsockopt() writes at most `length` bytes at a local of that size that lives
-        // until it returns.
+        // SAFETY: getsockopt() writes at most `length` bytes to a local of that size that lives until it
+        // returns.
         let rc = unsafe {
             libc::getsockopt(
                 self.socket.as_raw_fd(),
@@ -68,9 +68,8 @@ impl PacketRx {
         if rc < 0 { 0 } else { u64::from(statistics.tp_drops) }
     }
 
-    /// Whether the socket has lost its device: the kernel sets the index to -1 when the device
-    /// is removed or moved to another namespace (Linux: `net/packet/af_packet.c`,
-    /// `packet_notifier`).
+    /// Returns whether the socket has lost its device: the kernel sets the index to -1 when the device is
+    /// removed or moved to another namespace (Linux: `net/packet/af_packet.c`, `packet_notifier`).
     fn device_is_gone(&self) -> bool {
         let mut address = libc::sockaddr_ll {
             sll_family: 0,
@@ -82,15 +81,15 @@ impl PacketRx {
             sll_addr: [0; 8],
         };
         let mut length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-        // SAFETY: getsockname() writes at most `length` bytes at a local of that size that lives
-        // until it returns.
+        // SAFETY: getsockname() writes at most `length` bytes to a local of that size that lives until it
+        // returns.
         let rc = unsafe {
             libc::getsockname(self.socket.as_raw_fd(), (&raw mut address).cast(), &raw mut length)
         };
         rc < 0 || address.sll_ifindex <= 0
     }
 
-    /// Nothing was received: tells an empty queue from a broken one.
+    /// Distinguishes an empty queue from a failed one after a receive call without frames.
     fn explain(&mut self, error: io::Error) -> Result<(), PortError> {
         match error.raw_os_error() {
             Some(libc::EAGAIN | libc::EINTR) if !self.is_down => Ok(()),
@@ -102,7 +101,7 @@ impl PacketRx {
                     Ok(())
                 }
             }
-            // A frame that has no vnet header (a tunnel's segmentation): the kernel consumed it.
+            // The frame has no vnet header (a tunnel's segmentation); the kernel dropped it.
             Some(libc::EINVAL) => {
                 self.errors.unsupported += 1;
                 Ok(())
@@ -152,12 +151,12 @@ enum Refused {
     Unsupported,
 }
 
-/// Control messages want the alignment of their header.
+/// A buffer for control messages with the alignment of their header.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 struct Control([u8; CONTROL_BYTES]);
 
-/// What the kernel reads and writes around the frames of one call.
+/// The structures that the kernel reads and writes in one call.
 struct Slots {
     headers: [[u8; vnet::HEADER_BYTES]; BATCH_SIZE],
     control: [Control; BATCH_SIZE],
@@ -165,13 +164,13 @@ struct Slots {
     messages: [libc::mmsghdr; BATCH_SIZE],
 }
 
-// SAFETY: the raw pointers inside are written anew by every call of `receive`, which borrows the
-// slots exclusively, and nothing follows them after the call; so the slots may change threads.
+// SAFETY: every call of `receive`, which borrows the slots exclusively, rewrites the raw pointers in them,
+// and they are not dereferenced after the call; so the slots may move between threads.
 unsafe impl Send for Slots {}
 
 impl Slots {
     fn empty() -> Slots {
-        // SAFETY: mmsghdr is integers and raw pointers, for all of which zero bytes are a value.
+        // SAFETY: mmsghdr consists of integers and raw pointers, for all of which zero bytes are valid.
         let message: libc::mmsghdr = unsafe { std::mem::zeroed() };
         let iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         Slots {
@@ -182,7 +181,7 @@ impl Slots {
         }
     }
 
-    /// Receives into the packets' buffers; returns how many frames there were, or -1 with errno.
+    /// Receives into the packets' buffers. Returns the number of frames, or -1 with errno.
     fn receive(&mut self, socket: &OwnedFd, packets: &mut [Packet]) -> i32 {
         let count = packets.len().min(BATCH_SIZE);
         let slots = self.headers.iter_mut().zip(&mut self.control).zip(&mut self.iovecs);
@@ -199,9 +198,9 @@ impl Slots {
             message.msg_hdr.msg_controllen = CONTROL_BYTES as _;
             message.msg_hdr.msg_flags = 0;
         }
-        // SAFETY: the first `count` messages point at headers, control room, iovecs and packet
-        // areas that are exclusively borrowed by this function until after the call, each with
-        // its true length; the kernel writes nowhere else. A timeout is not given.
+        // SAFETY: the first `count` messages point to headers, control buffers, iovecs and packet buffers
+        // that this function borrows exclusively until after the call, each with its true length; the kernel
+        // writes nowhere else. No timeout is passed.
         unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -213,7 +212,7 @@ impl Slots {
         }
     }
 
-    /// Makes a packet of what was received into its buffer.
+    /// Completes a packet after a frame was received into its buffer.
     fn finish(&self, slot: usize, packet: &mut Packet) -> Result<(), Refused> {
         let message = &self.messages[slot];
         if message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0 {

@@ -1,4 +1,4 @@
-//! Sending a batch in one call, with what is left undone on each frame in its vnet header.
+//! Sends a batch in one system call, with each frame's offload in its vnet header.
 
 use crate::vnet;
 use base::limits::BATCH_SIZE;
@@ -36,22 +36,22 @@ impl TxQueue for PacketTx {
             let left = (batch.len() - next) as u64;
             match io::Error::last_os_error().raw_os_error() {
                 Some(libc::EINTR) => {}
-                // The socket's own buffer is full, so it is for those behind as well.
+                // The socket's buffer is full, so the following frames do not fit either.
                 Some(libc::EAGAIN) => {
                     counters.dropped += left;
                     break;
                 }
-                // The device's queue dropped this one.
+                // The device's queue dropped this frame.
                 Some(libc::ENOBUFS | libc::ENOMEM) => {
                     counters.dropped += 1;
                     next += 1;
                 }
-                // Down or removed; the port's monitor tells which.
+                // Down or removed; the port's monitor finds out which.
                 Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV | libc::EBADF) => {
                     counters.errors += left;
                     break;
                 }
-                // Too long, too short, or an offload that contradicts the frame: this one only.
+                // Too long, too short, or an offload that contradicts the frame: only this frame is affected.
                 _ => {
                     counters.errors += 1;
                     next += 1;
@@ -65,20 +65,20 @@ impl TxQueue for PacketTx {
     }
 }
 
-/// What the kernel reads around the frames of one call.
+/// The structures that the kernel reads in one call.
 struct Slots {
     headers: [[u8; vnet::HEADER_BYTES]; BATCH_SIZE],
     iovecs: [[libc::iovec; 2]; BATCH_SIZE],
     messages: [libc::mmsghdr; BATCH_SIZE],
 }
 
-// SAFETY: the raw pointers inside are written anew by `point_at` before every use, which borrows
-// the slots exclusively, and nothing follows them afterwards; so the slots may change threads.
+// SAFETY: `point_at`, which borrows the slots exclusively, rewrites the raw pointers in them before every
+// use, and they are not dereferenced afterwards; so the slots may move between threads.
 unsafe impl Send for Slots {}
 
 impl Slots {
     fn empty() -> Slots {
-        // SAFETY: mmsghdr is integers and raw pointers, for all of which zero bytes are a value.
+        // SAFETY: mmsghdr consists of integers and raw pointers, for all of which zero bytes are valid.
         let message: libc::mmsghdr = unsafe { std::mem::zeroed() };
         let iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         Slots {
@@ -88,7 +88,7 @@ impl Slots {
         }
     }
 
-    /// Aims the first messages at these packets.
+    /// Sets the first messages to these packets.
     fn point_at(&mut self, packets: &[Packet]) {
         let slots = self.messages.iter_mut().zip(&mut self.headers).zip(&mut self.iovecs);
         for (packet, ((message, header), iovec)) in packets.iter().zip(slots) {
@@ -103,13 +103,13 @@ impl Slots {
         }
     }
 
-    /// Sends the packets that [`Slots::point_at`] saw, from the `from`th on; returns how many
-    /// went, or -1 with errno. They are asked for so that they are still there.
+    /// Sends the packets of the last [`Slots::point_at`], from index `from`. Returns how many were sent, or
+    /// -1 with errno. The packets are a parameter to keep them borrowed.
     fn send(&mut self, socket: &OwnedFd, from: usize, packets: &[Packet]) -> i32 {
         let count = packets.len().min(BATCH_SIZE).saturating_sub(from);
-        // SAFETY: messages `from` to `from + count` lie inside the array and point at headers and
-        // iovecs of these slots and at the data of `packets`, all borrowed until after the call
-        // and unchanged since `point_at`; the kernel only reads them.
+        // SAFETY: messages `from` to `from + count` are within the array and point to headers and iovecs of
+        // these slots and to the data of `packets`, all borrowed until after the call and unchanged since
+        // `point_at`; the kernel only reads them.
         unsafe {
             libc::sendmmsg(
                 socket.as_raw_fd(),

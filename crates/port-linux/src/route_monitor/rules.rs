@@ -1,31 +1,31 @@
-//! The system's routing rules, as far as tunnels can obey them (ip-rule(8)).
+//! The system's routing rules, those that tunnels can follow (ip-rule(8)).
 
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleHeader, RuleMessage};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// "No prefix is suppressed" in FRA_SUPPRESS_PREFIXLEN, which the kernel always tells
-/// (Linux: `net/core/fib_rules.c`, `fib_nl_fill_rule`).
+/// The value of FRA_SUPPRESS_PREFIXLEN for "no prefix is suppressed", which the kernel always sends (Linux:
+/// `net/core/fib_rules.c`, `fib_nl_fill_rule`).
 const NOT_SUPPRESSED: u32 = u32::MAX;
 
-/// A rule of the system: packets from these addresses look at this table.
+/// A rule: packets from these addresses use this table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RuleInfo {
-    /// Rules are looked at in ascending order.
+    /// Rules are evaluated in ascending order.
     pub priority: u32,
-    /// It applies to sources outside the prefix (`ip rule add not`).
+    /// Whether it applies to sources outside the prefix (`ip rule add not`).
     pub is_inverted: bool,
     /// The prefix of source addresses.
     pub prefix: IpAddr,
-    /// The bits of the prefix, 0 for all packets.
+    /// Length of the prefix in bits; 0 for all packets.
     pub len: u8,
     /// The table.
     pub table: u32,
 }
 
-/// A rule that looks at nothing but the source address. Others are left out, as by Open vSwitch
-/// (ovs: `lib/route-table.c`, `rule_parse`): a tunnel's outer packet has no process, incoming device or
-/// ports yet when its route is looked up.
+/// Returns a rule that matches only on the source address. Others are ignored, as in Open vSwitch (ovs:
+/// `lib/route-table.c`, `rule_parse`): a tunnel's outer packet has no process, input device or ports yet when
+/// its route is looked up.
 pub(super) fn rule(message: &RuleMessage) -> Option<RuleInfo> {
     let RuleHeader { family, dst_len, src_len: len, tos, table, action, flags } = message.header;
     if action != RuleAction::ToTable || tos != 0 || dst_len != 0 {

@@ -1,7 +1,6 @@
-//! Network namespaces for tests: each is a thread's own and goes with the thread, so that nothing
-//! is left behind however a test ends.
+//! Network namespaces for tests: each belongs to a thread and ends with it, however a test ends.
 
-// Each test file uses its own part of this.
+// Each test file uses only a part of this module.
 #![allow(dead_code)]
 
 use packet::{Batch, Checksum, GsoKind, Pool};
@@ -17,7 +16,7 @@ use std::time::Duration;
 
 type Task = Box<dyn FnOnce() + Send>;
 
-/// A thread in a network namespace of its own.
+/// A thread in its own network namespace.
 pub struct Namespace {
     /// The thread's id, by which `ip` finds the namespace.
     pub thread_id: i32,
@@ -26,14 +25,14 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// A new namespace, or `None`, said aloud, where this process may not make one.
+    /// A new namespace, or `None`, after printing why, if this process may not create one.
     pub fn new() -> Option<Namespace> {
         let (tasks, inbox) = channel::<Task>();
         let (started, start) = channel();
         let thread = std::thread::spawn(move || {
-            // SAFETY: unshare() takes a number; a namespace of its own concerns this thread only.
+            // SAFETY: unshare() takes a number; the new namespace affects only this thread.
             let rc = unsafe { libc::unshare(libc::CLONE_NEWNET) };
-            // SAFETY: gettid() takes nothing and cannot fail.
+            // SAFETY: gettid() takes no arguments and cannot fail.
             let thread_id = unsafe { libc::gettid() };
             started.send((rc == 0).then_some(thread_id)).unwrap();
             inbox.into_iter().for_each(|task| task());
@@ -47,7 +46,7 @@ impl Namespace {
         Some(namespace)
     }
 
-    /// Runs something inside and hands back its result; a panic there is a panic here.
+    /// Runs `task` in the namespace and returns its result. A panic is passed on.
     pub fn run<T: Send + 'static>(&self, task: impl FnOnce() -> T + Send + 'static) -> T {
         let (done, result) = channel();
         let task = Box::new(move || done.send(task()).unwrap());
@@ -55,7 +54,7 @@ impl Namespace {
         result.recv().expect("the task in the namespace panicked")
     }
 
-    /// Runs something inside in a thread of its own.
+    /// Runs `task` in the namespace in a separate thread.
     pub fn spawn<T: Send + 'static>(
         &self,
         task: impl FnOnce() -> T + Send + 'static,
@@ -63,7 +62,7 @@ impl Namespace {
         self.run(|| std::thread::spawn(task))
     }
 
-    /// Runs `ip` with these words; it must succeed.
+    /// Runs `ip` with these arguments, which must succeed.
     pub fn ip(&self, words: &str) {
         let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
         self.run(move || {
@@ -74,7 +73,7 @@ impl Namespace {
     }
 }
 
-/// Whether TAP devices can be made here; says aloud where not.
+/// Returns whether TAP devices can be created, after printing why if not.
 pub fn has_tun() -> bool {
     let there = std::path::Path::new("/dev/net/tun").exists();
     if !there {
@@ -83,7 +82,7 @@ pub fn has_tun() -> bool {
     there
 }
 
-/// Written past the test harness, which would keep it to itself.
+/// Written past the test harness, which would capture it.
 fn skipped(why: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
 }
@@ -98,7 +97,7 @@ impl Drop for Namespace {
 /// A receive and a transmit queue of one port.
 pub type Queues = (Box<dyn RxQueue>, Box<dyn TxQueue>);
 
-/// What went by while forwarding.
+/// The packets that were forwarded.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seen {
     pub partial: u64,
@@ -109,7 +108,7 @@ pub struct Seen {
     pub sent: TxCounters,
 }
 
-/// A thread that carries everything between two ports and sleeps when there is nothing.
+/// A thread that forwards all packets between two ports and sleeps when there are none.
 pub struct Forwarder {
     stop: Arc<AtomicBool>,
     waker: Waker,

@@ -1,4 +1,4 @@
-//! The command line: `tidegate VERB …`, and `ovs-vswitchd …` for the daemon under its other name.
+//! The command line: `tidegate VERB …`, and `ovs-vswitchd …` for the daemon under that name.
 
 mod pages;
 mod whole;
@@ -23,39 +23,39 @@ use switch::command_line::getopt::{Opt, Takes};
 use switch::command_line::{self, Id, OPTIONS, OWN_OPTIONS, SwitchOptions};
 pub use whole::line as whole_line;
 
-/// What the program is to do.
+/// The parsed command line.
 #[derive(Debug)]
 pub enum Parsed {
-    /// Be the switch.
+    /// Run the switch.
     Switch(Box<SwitchOptions>),
-    /// Show it.
+    /// `demo`.
     Demo(DemoArgs),
-    /// Measure in a published testbed.
+    /// `lab`.
     Lab(LabArgs),
-    /// Measure it.
+    /// `bench`.
     Bench(BenchArgs),
-    /// Generate load.
+    /// `generate`.
     Generate(Box<GenerateArgs>),
-    /// Search for the highest rate.
+    /// `cps-ndr`.
     CpsNdr(Box<CpsNdrArgs>),
-    /// Make a page of results.
+    /// `report`.
     Report(ReportArgs),
-    /// Show a running one's connections.
+    /// `conntrack`.
     Conntrack(ConntrackArgs),
-    /// Show how long a running one's upcalls take.
+    /// `latency`.
     Latency(LatencyArgs),
-    /// Say why a running one forwards a flow's packets itself.
+    /// `why-not-offloaded`.
     WhyNotOffloaded(WhyNotOffloadedArgs),
-    /// Show what becomes of a running one's packets.
+    /// `trace`.
     Trace(TraceArgs),
-    /// Print this, and exit with status 0.
+    /// Print this text, and exit with status 0.
     Print(String),
 }
 
-/// Why there is nothing to do but to exit.
+/// An error in the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// For standard error.
+    /// The text for standard error.
     pub text: String,
     /// The exit status.
     pub status: u8,
@@ -92,11 +92,10 @@ enum Verb {
     },
 }
 
-/// Reads the command line: the program's name first, then its arguments. Verbs that only print
-/// are done here.
+/// Parses the command line: the program's name, then its arguments. Verbs that only print are executed here.
 ///
 /// # Errors
-/// What to say, and the status to exit with.
+/// The text to print, and the exit status.
 pub fn read<I>(args: I, directories: &Directories) -> Result<Parsed, Refused>
 where
     I: IntoIterator<Item = OsString>,
@@ -118,7 +117,7 @@ where
     }
     let matches = match command().try_get_matches_from(args) {
         Ok(matches) => matches,
-        // Help is no error.
+        // Requesting help is not an error.
         Err(error) if !error.use_stderr() => return Ok(Parsed::Print(error.render().to_string())),
         Err(error) => return Err(refuse(&error)),
     };
@@ -149,7 +148,7 @@ where
     }
 }
 
-/// Reads what follows `tidegate switch`: the options of `ovs-vswitchd`, and our own.
+/// Parses the arguments of `tidegate switch`: the options of `ovs-vswitchd`, and Tidegate's own.
 fn read_switch(
     args: impl Iterator<Item = OsString>,
     directories: &Directories,
@@ -161,7 +160,7 @@ fn read_switch(
         .map_err(|error| error + "\n")
 }
 
-/// The definition of the whole command line.
+/// Returns the definition of the whole command line.
 pub fn command() -> Command {
     let program = Command::new("tidegate")
         .version(env!("CARGO_PKG_VERSION"))
@@ -186,7 +185,7 @@ pub fn command() -> Command {
     Verb::augment_subcommands(program)
 }
 
-/// The help of `tidegate switch`.
+/// Returns the help of `tidegate switch`.
 fn switch_help() -> String {
     switch_command()
         .display_name("tidegate switch")
@@ -195,8 +194,8 @@ fn switch_help() -> String {
         .to_string()
 }
 
-/// `tidegate switch` as the help and the manual show it. The command line itself is read by
-/// [`command_line`], because clap does not know getopt's ways; both have the same table.
+/// Returns `tidegate switch` for the help and the manual. [`command_line`] parses the actual command line,
+/// because clap does not parse like getopt; both use the same table.
 fn switch_command() -> Command {
     let options = OWN_OPTIONS.iter().chain(OPTIONS);
     Command::new("switch")
@@ -318,7 +317,7 @@ mod tests {
         assert!(help.contains("--config <FILE>") && help.contains("--pidfile[=<FILE>]"), "{help}");
     }
 
-    /// The names of the program, its verbs and their subcommands, as pages have them.
+    /// Returns the names of the program, its verbs and their subcommands, as in the names of pages.
     fn names(command: &Command, prefix: &str) -> Vec<String> {
         let of = |it: &Command| names(it, &format!("{prefix}-{}", it.get_name()));
         let below = command.get_subcommands().filter(|it| it.get_name() != "help").flat_map(of);
@@ -339,7 +338,7 @@ mod tests {
                 assert!(page.contains(&format!(".SH {title}\n")), "{name}: no {title}: {page}");
             }
             assert!(!page.contains("EXTRA"), "{page}");
-            // Pages of ours that it refers to are written, too.
+            // Every page of this program that it refers to exists.
             let plain = page.replace("\\-", "-");
             let words = plain.split(|c: char| !(c.is_ascii_alphanumeric() || "-()".contains(c)));
             for word in words.filter(|word| word.starts_with("tidegate-")) {

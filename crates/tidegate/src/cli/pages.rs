@@ -1,7 +1,7 @@
-//! Manual pages and shell completion, made from the same definition as the help.
+//! Manual pages and shell completion, generated from the definition of the help.
 //!
-//! `clap_mangen` writes the sections that the definition knows. Exit status, files and environment follow
-//! from the verb (`sections`), and what the help ends with becomes EXAMPLES and NOTES.
+//! `clap_mangen` writes the sections that the definition contains. Exit status, files and environment are
+//! listed by verb (`sections`), and the end of the help becomes EXAMPLES and NOTES.
 
 mod sections;
 
@@ -13,7 +13,7 @@ use sections::Sections;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Writes what a shell has to read to complete our command lines.
+/// Writes the completion script of a shell.
 pub fn write_completion(shell: Shell, out: &mut dyn Write) -> io::Result<()> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut super::command(), "tidegate", &mut text);
@@ -25,8 +25,8 @@ pub fn write_page(out: &mut dyn Write) -> io::Result<()> {
     out.write_all(&page(&program())?)
 }
 
-/// Writes a page for the program, each verb and each of their subcommands into `folder`, which is made if
-/// it is not there; returns their paths.
+/// Writes a page for the program, each verb and each of their subcommands to `folder`, which is created if
+/// necessary. Returns their paths.
 pub fn write_pages(folder: &Path) -> io::Result<Vec<PathBuf>> {
     std::fs::create_dir_all(folder)?;
     let mut commands = vec![program()];
@@ -41,14 +41,14 @@ pub fn write_pages(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// The whole command line, without `help` as a verb, which is no page.
+/// Returns the whole command line, without the verb `help`, which has no page.
 fn program() -> Command {
     let mut program = super::command().disable_help_subcommand(true);
     program.build();
     program
 }
 
-/// `tidegate-bench-rfc` for `tidegate bench rfc`.
+/// Returns `tidegate-bench-rfc` for `tidegate bench rfc`.
 fn name(command: &Command) -> &str {
     command.get_display_name().unwrap_or_else(|| command.get_name())
 }
@@ -95,7 +95,7 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// A section of terms with what they mean; none where there are none.
+/// Writes a section of terms and explanations; nothing if there are none.
 fn section(text: &mut Vec<u8>, title: &str, terms: &[(&str, &str)]) -> io::Result<()> {
     if terms.is_empty() {
         return Ok(());

@@ -1,10 +1,9 @@
-//! A command line with everything that stands in it by default, for results: to type it again does
-//! the same, whatever the defaults are then.
+//! A command line with all its defaults, for results: it repeats the run even if defaults change.
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::ffi::OsString;
 
-/// The whole line; where the program does not take it, as it was typed.
+/// Returns the whole line; if the program rejects it, the line as typed.
 pub fn line(args: &[OsString]) -> String {
     let typed = || args.iter().map(|word| quoted(&word.to_string_lossy())).collect::<Vec<_>>();
     let command = super::command();
@@ -28,7 +27,7 @@ fn of_verb(command: &Command, matches: &ArgMatches, words: &mut Vec<String>) {
 }
 
 fn of_arg(arg: &Arg, matches: &ArgMatches, words: &mut Vec<String>) {
-    // What was not given and has no default is not there.
+    // Options that were not given and have no default are omitted.
     let Ok(Some(values)) = matches.try_get_raw(arg.get_id().as_str()) else { return };
     let values: Vec<String> = values.map(|value| value.to_string_lossy().into_owned()).collect();
     let name = arg.get_long().map(|long| format!("--{long}"));
@@ -48,7 +47,7 @@ fn of_arg(arg: &Arg, matches: &ArgMatches, words: &mut Vec<String>) {
     }
 }
 
-/// As a shell reads it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+:,./@%".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
@@ -86,7 +85,7 @@ mod tests {
                 assert!(line.contains(piece), "{line}: no {piece}");
             }
             assert!(!line.contains("--list") && !line.contains("true"), "{line}");
-            // A shell reads it, and nothing is added any more.
+            // A shell parses the line, and no further defaults are added.
             let script = format!("printf '%s\\n' {line}");
             let out = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
             let words = String::from_utf8(out.stdout).unwrap();

@@ -1,7 +1,7 @@
-//! `tidegate conntrack`: the connections of a running switch, or what happens to them, line by line.
+//! `tidegate conntrack`: the connections of a running switch, or their events, one per line.
 //!
-//! Asks the switch's control socket part by part, so that a table of any size neither holds the switch
-//! up nor has to fit into memory.
+//! Requests are made to the switch's control socket part by part, so that a table of any size neither delays
+//! the switch nor has to fit into memory.
 
 use clap::Args;
 use load::generate::numbers::whole;
@@ -14,7 +14,7 @@ use crate::ask;
 use daemon::Directories;
 use daemon::unixctl::client::{Client, ClientError};
 
-/// How often events are fetched.
+/// Interval at which events are fetched.
 const FETCH_EVERY: Duration = Duration::from_millis(200);
 
 /// Show the connections of a running switch, or what happens to them
@@ -37,7 +37,7 @@ pub struct ConntrackArgs {
     /// Show what happens to connections from now on
     #[arg(long)]
     events: bool,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
     /// With --events, end after so many seconds
@@ -49,7 +49,7 @@ pub struct ConntrackArgs {
     target: Option<PathBuf>,
 }
 
-/// What the connections must have.
+/// The selection of connections.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Which connections")]
 struct Choice {
@@ -83,7 +83,7 @@ struct Choice {
 }
 
 impl Choice {
-    /// The words in which the switch is asked.
+    /// Returns the words of the request.
     fn words(&self) -> impl Iterator<Item = String> {
         let given = [
             ("zone", &self.zone),
@@ -100,7 +100,7 @@ impl Choice {
     }
 }
 
-/// Prints what was asked for.
+/// Runs the verb.
 pub fn run(args: &ConntrackArgs, directories: &Directories) -> ExitCode {
     let shown = Client::connect(args.target.as_deref(), directories).and_then(|mut switch| {
         let mut out = io::stdout().lock();

@@ -1,4 +1,4 @@
-//! The client and the server: network namespaces with one device each, and what runs there.
+//! The client and the server: network namespaces with one device each, and their programs.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -16,15 +16,15 @@ use testbed::stock::{Stock, end_of};
 pub const CLIENT: &str = "10.0.0.1";
 /// The server's address.
 pub const SERVER: &str = "10.0.0.2";
-/// What both web servers answer, as in the published nginx configuration.
+/// The answer of both web servers, as in the published nginx configuration.
 const HELLO: &str = "hello";
-/// The port on which the client listens, for the server to try.
+/// The client's listening port, to which the server tries to connect.
 const CLIENT_PORT: u16 = 8080;
-/// How long the server tries to reach the client, in seconds.
+/// Timeout of the server's attempt to connect to the client, in seconds.
 const TRY_S: u32 = 2;
 
-/// Makes both hosts, each tied to the switch's namespace (ours) by a veth pair. The switch's end
-/// has the host's name.
+/// Creates both hosts, each connected to the switch's namespace by a veth pair. The switch's end has the
+/// host's name.
 pub fn build(offloads: bool) -> Result<(), TestbedError> {
     Stock::new("ip link set lo up").run()?;
     for (host, address, mac) in
@@ -32,7 +32,7 @@ pub fn build(offloads: bool) -> Result<(), TestbedError> {
     {
         Stock::new(&format!("ip netns add {host}")).run()?;
         Stock::new(&format!("ip link add {host} type veth peer name eth0 netns {host}")).run()?;
-        // Neighbour discovery and its like would only add drops that do not belong here.
+        // Neighbour discovery would only add drops that are not the demo's.
         quiet_ipv6(host)?;
         Stock::new(&format!("ip link set {host} up")).run()?;
         let inside = |line: &str| Stock::new(&format!("ip -n {host} {line}")).run();
@@ -62,7 +62,7 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// How many connections the server's nginx has accepted for others than us.
+    /// Returns the number of connections that the server's nginx has accepted, without the demo's own.
     pub fn accepted(&self) -> Result<u64, TestbedError> {
         let text =
             ask_status(&self.status).map_err(TestbedError::io("ask nginx for its status"))?;
@@ -73,7 +73,7 @@ impl Servers {
     }
 }
 
-/// The third line of the status page: accepted connections, handled connections, requests.
+/// Parses the third line of the status page: accepted connections, handled connections, requests.
 fn accepted_in(page: &str) -> Option<u64> {
     let (_, counts) = page.split_once("server accepts handled requests")?;
     counts.split_whitespace().next()?.parse().ok()
@@ -88,7 +88,7 @@ fn ask_status(socket: &str) -> std::io::Result<String> {
     Ok(page)
 }
 
-/// Starts nginx on the server, and one on the client that the server is to reach in vain.
+/// Starts nginx on the server, and one on the client to which the server must not be able to connect.
 pub fn start_servers() -> Result<Servers, TestbedError> {
     let status = format!("{FOLDER}/server/status.sock");
     let processes = vec![start_nginx("server", 80)?, start_nginx("client", CLIENT_PORT)?];
@@ -101,9 +101,8 @@ pub fn start_servers() -> Result<Servers, TestbedError> {
 fn start_nginx(host: &str, port: u16) -> Result<Child, TestbedError> {
     let folder = format!("{FOLDER}/{host}");
     fs::create_dir_all(&folder).map_err(TestbedError::io(format!("create {folder}")))?;
-    // One process is enough for one core, and it needs no second user, which a user namespace
-    // does not have. The status page is reached by a socket file, so that asking for it sends
-    // nothing through the switch.
+    // One process suffices for one core, and needs no second user, which a user namespace does not have. The
+    // status page is served on a Unix socket, so that requests for it do not pass the switch.
     let text = format!(
         "user root; daemon off; master_process off; pid {folder}/pid; error_log {folder}/error.log;
 events {{ worker_connections 900; }}
@@ -137,7 +136,7 @@ fn wait_until_it_answers(host: &str, port: u16) -> Result<(), TestbedError> {
     })
 }
 
-/// Fetches the page on a host; inside, the text of the page or how curl failed.
+/// Fetches the page on a host. The inner result is the page's text or curl's error.
 fn fetch(
     host: &str,
     address: &str,
@@ -153,7 +152,7 @@ fn fetch(
     Ok(Err(format!("curl ended {code}: {}", answer.stderr.trim())))
 }
 
-/// The client's ping is answered.
+/// Checks that the client's ping is answered.
 pub fn ping_from_client() -> Result<Check, TestbedError> {
     let answer = ping("client", SERVER)?;
     let ok = answer == Some(3);
@@ -161,7 +160,7 @@ pub fn ping_from_client() -> Result<Check, TestbedError> {
     Ok(Check::new("ping_client_to_server", ok, text))
 }
 
-/// The server's ping is not.
+/// Checks that the server's ping is not answered.
 pub fn ping_from_server() -> Result<Check, TestbedError> {
     let answer = ping("server", CLIENT)?;
     let ok = answer == Some(0);
@@ -173,7 +172,7 @@ fn shown(answered: Option<u32>) -> String {
     answered.map_or_else(|| "?".to_owned(), |n| n.to_string())
 }
 
-/// How many of three echo requests were answered.
+/// Returns how many of three echo requests were answered.
 fn ping(host: &str, address: &str) -> Result<Option<u32>, TestbedError> {
     let answer = Stock::new(&format!("ping -n -c 3 -i 0.3 -W 1 {address}")).on(host).ask()?;
     Ok(received_in(&answer.stdout))
@@ -185,7 +184,7 @@ fn received_in(text: &str) -> Option<u32> {
     before.rsplit(' ').next()?.parse().ok()
 }
 
-/// The client fetches the server's page.
+/// Checks that the client can fetch the server's page.
 pub fn fetch_from_client() -> Result<Check, TestbedError> {
     let page = fetch("client", SERVER, 80, 3)?;
     let ok = page.as_deref() == Ok(HELLO);
@@ -196,8 +195,7 @@ pub fn fetch_from_client() -> Result<Check, TestbedError> {
     Ok(Check::new("http_client_to_server", ok, text))
 }
 
-/// There is something on the client that the server could reach: else to be refused proves
-/// nothing.
+/// Checks that a server listens on the client: otherwise a failed connection would prove nothing.
 pub fn client_listens() -> Result<Check, TestbedError> {
     let page = fetch("client", CLIENT, CLIENT_PORT, 1)?;
     let ok = page.as_deref() == Ok(HELLO);
@@ -205,8 +203,8 @@ pub fn client_listens() -> Result<Check, TestbedError> {
     Ok(Check::new("client_listens", ok, text))
 }
 
-/// The server cannot connect to it. 28 is curl's status for a time limit: the switch drops the
-/// SYN, and no RST comes either.
+/// Checks that the server cannot connect to it. 28 is curl's status for a timeout: the switch drops the SYN
+/// and sends no RST.
 pub fn connect_from_server() -> Result<Check, TestbedError> {
     let page = fetch("server", CLIENT, CLIENT_PORT, TRY_S)?;
     let text = match &page {

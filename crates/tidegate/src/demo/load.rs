@@ -1,4 +1,4 @@
-//! The load: `wrk` on the client for some seconds, a line a second about it, and what it found.
+//! The load: `wrk` on the client, one line per second, and its result.
 
 use std::time::{Duration, Instant};
 use std::{fs, process::Child, thread::sleep};
@@ -14,56 +14,55 @@ use testbed::namespaces::FOLDER;
 use testbed::stock::{Stock, end_of};
 use testbed::switch::{Reading, Switch};
 
-/// How many lines of the connection table are kept to be shown.
+/// Lines of the connection table that are kept for display.
 const SHOWN_CONNECTIONS: usize = 5;
 
-/// What happened in one second.
+/// The figures of one second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Second {
-    /// Seconds since wrk was started.
+    /// Seconds since the start of wrk.
     pub at_s: f64,
-    /// Connections that nginx accepted, a second.
+    /// Connections per second that nginx accepted.
     pub connections_per_s: f64,
-    /// Packets that the switch received, a second.
+    /// Packets per second that the switch received.
     pub packets_per_s: f64,
     /// Connections in the table at the end of that second.
     pub tracked: u64,
-    /// Packets dropped by ports or on their way to a miss, since the load began.
+    /// Packets dropped by ports or in the upcall queue, since the start of the load.
     pub drops: u64,
 }
 
-/// What wrk said at its end.
+/// The result that wrk prints.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WrkResult {
     /// Requests that were answered.
     pub requests: u64,
-    /// Connections refused, reads and writes that failed, time-outs, and answers that were not a
-    /// page.
+    /// Refused connections, failed reads and writes, timeouts, and answers other than a page.
     pub errors: u64,
     /// Requests per second.
     pub requests_per_s: f64,
-    /// Latency as wrk prints it: average, then the quantiles 50, 75, 90 and 99 %.
+    /// Latency as wrk prints it: mean, then the quantiles 50, 75, 90 and 99 %.
     pub latency: Vec<(String, String)>,
 }
 
-/// Everything about the load.
+/// The whole load.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// What wrk found.
+    /// wrk's result.
     pub wrk: WrkResult,
-    /// One entry a second.
+    /// One entry per second.
     pub seconds: Vec<Second>,
-    /// Connections that nginx accepted in all.
+    /// Connections that nginx accepted in total.
     pub accepted: u64,
-    /// Packets that the switch received in all.
+    /// Packets that the switch received in total.
     pub packets: u64,
-    /// Drops in all.
+    /// Packets dropped in total.
     pub drops: u64,
-    /// How long it took.
+    /// Duration in seconds.
     pub took_s: f64,
-    /// The first lines of the connection table while wrk was asking.
+    /// The first lines of the connection table during the load.
     pub connections: Vec<String>,
-    /// Lines of that table, and how many of them the client had started.
+    /// Lines of that table, and how many of them the client had opened.
     pub table: (usize, usize),
 }
 
@@ -86,7 +85,7 @@ pub fn run(
     let mut table = String::new();
     for second in 1..=args.seconds {
         sleep(watch.until(second));
-        // The table is read while wrk is asking: one second after, closed connections are gone.
+        // The table is read during the load: closed connections are removed after a second.
         if second == args.seconds.div_ceil(2) {
             table = switch.connections()?;
         }
@@ -107,7 +106,7 @@ pub fn run(
     Ok(Load { wrk, seconds, ..load })
 }
 
-/// wrk ends by itself; ten seconds more mean that it hangs.
+/// wrk ends by itself; ten more seconds mean that it hangs.
 fn end_of_wrk(process: &mut Child, printed: &str) -> Result<(), TestbedError> {
     for _ in 0..100 {
         let ended = process.try_wait().map_err(TestbedError::io("wait for wrk"))?;
@@ -130,7 +129,7 @@ fn live_line(second: &Second) -> String {
     )
 }
 
-/// Readings of the switch and of nginx, from one second to the next.
+/// Counters of the switch and of nginx at the previous reading.
 struct Watch {
     began: Instant,
     first: (Reading, u64),
@@ -146,7 +145,7 @@ impl Watch {
         Ok(Watch { began, first, last: first, last_at: began, asked: 0 })
     }
 
-    /// How long until a second has passed since the beginning.
+    /// Returns the time until `second` seconds after the start.
     fn until(&self, second: u32) -> Duration {
         Duration::from_secs(second.into()).saturating_sub(self.began.elapsed())
     }
@@ -156,7 +155,7 @@ impl Watch {
         switch: &mut Switch,
         servers: &Servers,
     ) -> Result<(Reading, u64), TestbedError> {
-        // Our own questions are connections too, which nginx counts.
+        // nginx counts the demo's own requests as connections too.
         self.asked += 1;
         Ok((switch.read()?, servers.accepted()?.saturating_sub(self.asked)))
     }
@@ -193,7 +192,7 @@ impl Watch {
     }
 }
 
-/// Reads what `wrk --latency` prints; nothing where the essential lines are missing.
+/// Parses the output of `wrk --latency`; `None` if required lines are missing.
 pub fn wrk_result(text: &str) -> Option<WrkResult> {
     let mut result = WrkResult::default();
     let mut complete = false;
@@ -226,7 +225,7 @@ pub fn wrk_result(text: &str) -> Option<WrkResult> {
 }
 
 impl Load {
-    /// What is claimed about it.
+    /// Returns the checks of the load.
     pub fn checks(&self) -> Vec<Check> {
         let WrkResult { requests, errors, .. } = self.wrk;
         let (lines, by_client) = self.table;
@@ -240,7 +239,7 @@ impl Load {
         ]
     }
 
-    /// Its figures.
+    /// Returns its figures as JSON.
     pub fn to_json(&self) -> Value {
         let second = |second: &Second| {
             json!({
@@ -269,7 +268,7 @@ impl Load {
         })
     }
 
-    /// A count as a rate.
+    /// Returns a count as a rate.
     pub fn per_second(&self, count: u64) -> f64 {
         count as f64 / self.took_s.max(0.001)
     }

@@ -1,12 +1,12 @@
-//! `tidegate demo`: the main job on real input, on any Linux machine, with one command.
+//! `tidegate demo`: the switch with real traffic, on any Linux machine, with one command.
 //!
-//! A client and a server in network namespaces of their own talk through the switch: real `nginx`
-//! and `wrk`, the stock `ovs-*` tools, the stateful rules that people really load. Everything that
-//! is said on the screen is checked, and the exit status says whether all of it was true.
+//! A client and a server in network namespaces of their own communicate through the switch: real `nginx` and
+//! `wrk`, the stock `ovs-*` tools, and published stateful rules. Every claim on the screen is checked, and
+//! the exit status reports whether all were true.
 //!
-//! The program runs twice: [`testbed::namespaces`] starts it again inside namespaces that no other process
-//! sees, and the second one tells the story below. When the inner one ends, by whatever end, the kernel
-//! removes its processes, devices and files.
+//! The program runs twice: [`testbed::namespaces`] starts it again inside private namespaces, and the second
+//! process runs the demo. When that process ends, in whatever way, the kernel removes its processes, devices
+//! and files.
 
 mod hosts;
 mod load;
@@ -32,7 +32,7 @@ use testbed::{Screen, Switch, TestbedError, namespaces, programs, switch};
   tidegate demo --shell                              and then a shell, to look around in
   tidegate demo --switch /usr/sbin/ovs-vswitchd      the same with Open vSwitch's own daemon")]
 pub struct DemoArgs {
-    /// How many seconds wrk asks for
+    /// How many seconds wrk runs
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = whole::<u32>(1..=3600))]
     pub seconds: u32,
     /// How many connections wrk keeps open at a time
@@ -47,12 +47,12 @@ pub struct DemoArgs {
     /// Print one JSON object at the end; everything else goes to standard error
     #[arg(long)]
     pub json: bool,
-    /// Open a shell inside when all is shown, with everything still running
+    /// Open a shell inside at the end, with everything still running
     #[arg(long, conflicts_with = "json")]
     pub shell: bool,
 }
 
-/// What the hosts' devices leave to the switch.
+/// The offloads of the hosts' devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Offloads {
     /// On for this program; off for another, as Open vSwitch 3.1 forwards partial checksums as
@@ -65,7 +65,7 @@ pub enum Offloads {
 }
 
 impl DemoArgs {
-    /// Whether the hosts keep the kernel's offloads.
+    /// Returns whether the hosts keep the kernel's offloads.
     fn offloads_stay_on(&self) -> bool {
         match self.offloads {
             Offloads::Auto => self.switch.is_none(),
@@ -75,7 +75,7 @@ impl DemoArgs {
     }
 }
 
-/// Runs the demo; the exit status is 0 when everything that it claims has happened.
+/// Runs the demo. The exit status is 0 if every claim was true.
 pub fn run(args: &DemoArgs, provenance: &Provenance) -> ExitCode {
     let screen = Screen::new(args.json);
     let result = match namespaces::place() {
@@ -89,7 +89,7 @@ pub fn run(args: &DemoArgs, provenance: &Provenance) -> ExitCode {
     })
 }
 
-/// The whole story, told inside the namespaces.
+/// Runs the demo inside the namespaces.
 fn inside(
     args: &DemoArgs,
     screen: &Screen,
@@ -118,7 +118,7 @@ fn inside(
     report.checked(screen, hosts::ping_from_server()?);
 
     if !report.all_true() {
-        // No load can say anything about a switch that does not even do this.
+        // If a basic check failed, the load would prove nothing.
         report.finish(screen, None);
         return Ok(report.exit_code());
     }

@@ -1,4 +1,4 @@
-//! What the demo has claimed, whether it was true, and the table at the end.
+//! The claims of the demo, whether they were true, and the table at the end.
 
 use std::process::ExitCode;
 
@@ -18,30 +18,30 @@ pub struct Report {
 }
 
 impl Report {
-    /// Nothing claimed yet.
+    /// A report without claims.
     pub fn new(args: &DemoArgs, provenance: &Provenance) -> Report {
         Report { checks: Vec::new(), args: args.clone(), provenance: provenance.clone() }
     }
 
-    /// Shows a claim and keeps it.
+    /// Prints a claim and keeps it.
     pub fn checked(&mut self, screen: &Screen, check: Check) {
         screen.check(check.is_true(), check.text());
         self.checks.push(check);
     }
 
-    /// Success only if every claim was true.
+    /// Returns success only if every claim was true.
     pub fn exit_code(&self) -> ExitCode {
         if self.all_true() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 
-    /// Whether every claim so far is true.
+    /// Returns whether every claim so far was true.
     pub fn all_true(&self) -> bool {
         !self.checks.is_empty() && self.checks.iter().all(Check::is_true)
     }
 
-    /// The table, the top of the connection table, where to look next; or the JSON object.
+    /// Prints the table, the top of the connection table and further commands; or the JSON object.
     ///
-    /// There is no `load` when what came before was not as claimed.
+    /// Without `load`, an earlier check failed.
     pub fn finish(&self, screen: &Screen, load: Option<&Load>) {
         if let Some(load) = load {
             screen.title("In short");

@@ -1,4 +1,4 @@
-//! What can be tested without namespaces; the whole is tested by `tests/cases/demo.sh`.
+//! The parts that can be tested without namespaces; `tests/cases/demo.sh` tests the whole.
 
 use clap::{Args, FromArgMatches};
 

@@ -1,37 +1,37 @@
-//! The lab's figures as a drawing: a bar for each switch, with a line from the least to the greatest round.
+//! The lab's figures as a chart: one bar per switch, with a line from the lowest to the highest round.
 
 use std::fmt::Write;
 
 const WIDTH: f64 = 820.0;
-/// Where bars begin, behind the figures' names.
+/// Left end of the bars, after the figures' names.
 const LEFT: f64 = 300.0;
-/// Room for the numbers behind a bar.
+/// Room for the numbers after a bar.
 const RIGHT: f64 = 190.0;
 const TOP: f64 = 48.0;
 const BAR: f64 = 18.0;
-/// Between the bars of one figure and those of the next.
+/// Space between the bars of two figures.
 const GAP: f64 = 14.0;
 const COLOURS: [&str; 2] = ["#1f6f8b", "#8c8c8c"];
 
-/// One figure of one switch.
+/// The figure of one switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bar {
     /// The switch.
     pub name: &'static str,
-    /// Its rounds' median, least and greatest.
+    /// Median, minimum and maximum of its rounds.
     pub spread: (f64, f64, f64),
 }
 
-/// A figure, of each switch. Each is drawn to a scale of its own, since their units differ.
+/// One figure of all switches. Each figure has its own scale, because units differ.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// What it counts, with the unit.
+    /// Name and unit.
     pub title: &'static str,
     /// The switches.
     pub bars: Vec<Bar>,
 }
 
-/// Draws the groups below each other.
+/// Returns the chart, with the groups below each other.
 pub fn svg(title: &str, groups: &[Group]) -> String {
     let rows: usize = groups.iter().map(|group| group.bars.len()).sum();
     let height = TOP + BAR * rows as f64 + GAP * groups.len() as f64 + 10.0;
@@ -75,7 +75,7 @@ pub fn svg(title: &str, groups: &[Group]) -> String {
 mod tests {
     use super::*;
 
-    /// The widths of the bars, from the drawing.
+    /// Returns the widths of the bars in the chart.
     fn widths(groups: &[Group]) -> Vec<String> {
         let svg = svg("t", groups);
         let bars = svg.split("<rect x=\"300\"").skip(1);

@@ -1,4 +1,4 @@
-//! Hypervisors: namespaces with a database, a switch, the physical and the integration bridge.
+//! Hypervisors: namespaces with a database, a switch, a physical and an integration bridge.
 
 use std::env;
 use std::fs;
@@ -16,9 +16,9 @@ use testbed::stock::{Stock, end_of};
 const BR_EX: &str = include_str!("br-ex.rules");
 const BR_INT: &str = include_str!("br-int.rules");
 const NGINX: &str = include_str!("nginx.conf");
-/// How many hypervisors there are.
+/// Number of hypervisors.
 pub const COUNT: usize = 3;
-/// Bytes of a guest's packets, so that VXLAN's headers find room in the underlay's 1,500.
+/// MTU of the guests, so that VXLAN's headers fit into the underlay's 1,500 bytes.
 const GUEST_MTU: u32 = 1450;
 
 /// Clock ticks per second in `/proc`, which Linux has fixed (`USER_HZ`).
@@ -32,7 +32,7 @@ pub struct Hypervisor {
     database: Child,
 }
 
-/// Makes the underlay, the hypervisors' namespaces and the guests.
+/// Creates the underlay, the hypervisors' namespaces and the guests.
 pub fn build_hosts(offloads: bool) -> Result<(), TestbedError> {
     let run = |line: String| Stock::new(&line).run().map(drop);
     run("ip link add underlay type bridge".to_owned())?;
@@ -72,7 +72,7 @@ pub fn start_nginx() -> Result<Child, TestbedError> {
         .start(&format!("{folder}/printed"))
 }
 
-/// Starts all of them on this switch: `program`, or else ourselves.
+/// Starts all hypervisors with this switch: `program`, or this program.
 pub fn start_all(program: Option<&Path>) -> Result<Vec<Hypervisor>, TestbedError> {
     (1..=COUNT).map(|number| Hypervisor::start(number, program)).collect()
 }
@@ -106,13 +106,13 @@ impl Hypervisor {
         Ok(hypervisor)
     }
 
-    /// A stock tool that talks to this one.
+    /// Returns a stock tool for this hypervisor's switch.
     pub fn tool(&self, line: &str) -> Stock {
         Stock::new(&format!("env OVS_RUNDIR={FOLDER}/hv{} {line}", self.number))
             .on(&format!("hv{}", self.number))
     }
 
-    /// The bridges of the published set-up, by the names of its rules.
+    /// Adds the bridges of the published configuration, with the names in its rules.
     fn configure(&self) -> Result<(), TestbedError> {
         let n = self.number;
         self.tool(
@@ -129,7 +129,7 @@ impl Hypervisor {
             self.tool(&format!("ovs-ofctl del-flows {bridge}")).run()?;
             self.tool(&format!("ovs-ofctl --names add-flows {bridge} {file}")).run()?;
         }
-        // Only now: with the rules of learning switches, the bridges and tunnels would be a loop.
+        // Added last: with the default rules, bridges and tunnels would form a loop.
         self.tool(
             "ovs-vsctl --timeout=30 add-port br-int0 br-ex-patch \
              -- set interface br-ex-patch type=patch options:peer=br-int-patch",
@@ -138,7 +138,7 @@ impl Hypervisor {
         let run = |line: String| Stock::new(&line).run().map(drop);
         run(format!("ip -n hv{n} addr replace 1.1.1.{n}/24 dev br-phy0"))?;
         run(format!("ip -n hv{n} link set br-phy0 up"))?;
-        // The guests' hypervisors are joined to the server's, as a star.
+        // The other hypervisors are connected to the server's, as a star.
         let others: &[usize] = if n == 1 { &[2, 3] } else { &[1] };
         for (index, other) in others.iter().enumerate() {
             self.tool(&format!(
@@ -151,12 +151,12 @@ impl Hypervisor {
         Ok(())
     }
 
-    /// The file of the rules that a bridge was given.
+    /// Returns the path of a bridge's rules file.
     pub fn rules_file(&self, bridge: &str) -> String {
         format!("{FOLDER}/hv{}/{bridge}.rules", self.number)
     }
 
-    /// The switch's processor time so far, in seconds (proc(5)).
+    /// Returns the switch's processor time so far, in seconds (proc(5)).
     pub fn processor_s(&self) -> Result<f64, TestbedError> {
         let file = format!("/proc/{}/stat", self.daemon.id());
         let text = fs::read_to_string(&file).map_err(TestbedError::io(format!("read {file}")))?;
@@ -170,11 +170,11 @@ impl Hypervisor {
         Ok((user + system) as f64 / TICKS_PER_S)
     }
 
-    /// Ends the switch with its devices, and the database.
+    /// Stops the switch with its devices, and the database.
     pub fn stop(mut self) -> Result<(), TestbedError> {
         self.tool("ovs-appctl -T 10 exit --cleanup").run()?;
         self.daemon.wait().map_err(TestbedError::io("wait for the switch to end"))?;
-        // One that has ended already needs no signal.
+        // A process that has ended needs no signal.
         let _ = self.database.kill();
         self.database.wait().map_err(TestbedError::io("wait for the database to end"))?;
         Ok(())

@@ -1,4 +1,4 @@
-//! What is measured: requests on kept connections and on new ones, from two guests at once.
+//! The measurements: requests on persistent and on new connections, from two guests at once.
 
 use super::LabArgs;
 use super::hypervisor::Hypervisor;
@@ -14,20 +14,20 @@ use testbed::{Check, TestbedError};
 
 /// The server's address.
 const SERVER: &str = "10.0.1.1";
-/// The guests that ask.
+/// The guests that send requests.
 const CLIENTS: [usize; 2] = [2, 3];
 
 /// How connections are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Traffic {
-    /// One after another request on each.
+    /// Several requests per connection.
     Kept,
-    /// A new one for each request.
+    /// One connection per request.
     Closed,
 }
 
 impl Traffic {
-    /// Its name in tables and the JSON object.
+    /// Returns its name in tables and the JSON object.
     pub fn name(self) -> &'static str {
         match self {
             Traffic::Kept => "kept",
@@ -36,40 +36,40 @@ impl Traffic {
     }
 }
 
-/// What was measured.
+/// The result of one measurement.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// How connections were used.
+    /// The use of connections.
     pub traffic: Traffic,
-    /// Requests that were answered; connections, where each has its own.
+    /// Answered requests, or connections if each has its own.
     pub requests: u64,
     /// Requests that failed.
     pub errors: u64,
-    /// Packets through the physical port of the server's hypervisor, both ways.
+    /// Packets through the physical port of the server's hypervisor, in both directions.
     pub packets: u64,
-    /// Seconds.
+    /// Duration in seconds.
     pub took_s: f64,
     /// Processor time of all three switches, in seconds.
     pub processor_s: f64,
 }
 
 impl Measured {
-    /// Requests per second.
+    /// Returns requests per second.
     pub fn rate(&self) -> f64 {
         self.requests as f64 / self.took_s
     }
 
-    /// Packets per second.
+    /// Returns packets per second.
     pub fn packet_rate(&self) -> f64 {
         self.packets as f64 / self.took_s
     }
 
-    /// Requests per second of the switches' processor time.
+    /// Returns requests per second of the switches' processor time.
     pub fn efficiency(&self) -> f64 {
         self.requests as f64 / self.processor_s.max(0.01)
     }
 
-    /// One line for people.
+    /// Returns the result as one line of text.
     pub fn line(&self) -> String {
         let what = match self.traffic {
             Traffic::Kept => "kept connections:       requests",
@@ -85,7 +85,7 @@ impl Measured {
         )
     }
 
-    /// For the JSON object.
+    /// Returns the result as JSON.
     pub fn to_json(&self) -> Value {
         json!({
             "traffic": self.traffic.name(),
@@ -101,12 +101,12 @@ impl Measured {
     }
 }
 
-/// A guest reaches the server's page through the tunnel.
+/// Checks that a guest can fetch the server's page through the tunnel.
 pub fn reaches(guest: usize) -> Result<Check, TestbedError> {
     let host = format!("guest{guest}");
     let line = format!("curl -sS --noproxy * --connect-timeout 2 -m 4 http://{SERVER}/");
     let mut said = String::new();
-    // The first packets ask for the neighbour on the underlay, and are lost.
+    // The first packets trigger neighbour resolution on the underlay, and are lost.
     for _ in 0..10 {
         let answer = Stock::new(&line).on(&host).ask()?;
         if answer.ok() && answer.stdout == "hello" {
@@ -119,7 +119,7 @@ pub fn reaches(guest: usize) -> Result<Check, TestbedError> {
     Ok(Check::new("guests_reach_the_server", false, format!("{host} -> guest1: {said}")))
 }
 
-/// The switches hold exactly the published rules.
+/// Checks that the switches contain exactly the published rules.
 pub fn rules_read_back(hypervisors: &[Hypervisor]) -> Result<Check, TestbedError> {
     for hypervisor in hypervisors {
         for bridge in ["br-phy0", "br-int0"] {
@@ -136,7 +136,7 @@ pub fn rules_read_back(hypervisors: &[Hypervisor]) -> Result<Check, TestbedError
     Ok(Check::new("rules_read_back", true, text))
 }
 
-/// Counters of all three, at one moment.
+/// Counters of all hypervisors at one moment.
 struct Reading {
     packets: u64,
     processor_s: f64,
@@ -201,7 +201,7 @@ fn end_of_wrk(mut process: Child, printed: &str) -> Result<(u64, u64), TestbedEr
     })
 }
 
-/// Requests and errors in what wrk printed.
+/// Parses requests and errors in wrk's output.
 fn counts(text: &str) -> Option<(u64, u64)> {
     let line = text.lines().find(|line| line.contains(" requests in "))?;
     let requests = line.split_whitespace().next()?.parse().ok()?;

@@ -1,8 +1,9 @@
-//! `tidegate lab`: a published testbed, in namespaces on this machine. `akraino` is the one of the SmartNIC
-//! measurements: three hypervisors on one underlay, VXLAN between them, connection tracking on each,
-//! `nginx` in a guest of the first and `wrk` in guests of the others.
+//! `tidegate lab`: a published testbed, in namespaces on this machine. `akraino` is that of the SmartNIC
+//! measurements: three hypervisors on one underlay, VXLAN between them, connection tracking on each, `nginx`
+//! in a guest of the first and `wrk` in guests of the others.
 //!
-//! As `tidegate demo`, the program runs twice, and the kernel removes everything with the second one.
+//! As with `tidegate demo`, the program runs twice, and the kernel removes everything with the second
+//! process.
 
 mod chart;
 mod hypervisor;
@@ -19,7 +20,7 @@ use std::process::ExitCode;
 use testbed::namespaces::{self, Place};
 use testbed::{Check, Screen, TestbedError, programs};
 
-/// Debian's daemon.
+/// Path of Open vSwitch's daemon in Debian.
 const PEER: &str = "/usr/sbin/ovs-vswitchd";
 
 /// Build a published testbed in namespaces and measure in it.
@@ -43,7 +44,7 @@ pub struct LabArgs {
     /// How often everything is measured
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..=100))]
     pub rounds: u32,
-    /// Measure another switch in the same place, in turns
+    /// Measure another switch in the same testbed, in turns
     #[arg(long, value_enum)]
     pub peer: Option<Peer>,
     /// The switch to measure, started with ovs-vswitchd's own options [default: this program]
@@ -55,7 +56,7 @@ pub struct LabArgs {
     /// Draw the table into a file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// Open a shell inside when all is measured, with everything still running
+    /// Open a shell inside at the end, with everything still running
     #[arg(long, conflicts_with = "json")]
     pub shell: bool,
 }
@@ -74,7 +75,7 @@ pub enum Peer {
     Ovs,
 }
 
-/// Runs the lab; the exit status is 0 when guests reached each other and nothing failed.
+/// Runs the lab. The exit status is 0 if guests reached each other and no request failed.
 pub fn run(args: &LabArgs, provenance: &Provenance) -> ExitCode {
     let screen = Screen::of("lab", args.json);
     let needed = args.switch.as_deref().or(args.peer.map(|_| Path::new(PEER)));
@@ -97,7 +98,7 @@ fn inside(
 ) -> Result<ExitCode, TestbedError> {
     namespaces::make_private()?;
     screen.title("Three hypervisors on one underlay, a guest on each");
-    // Open vSwitch 3.1 forwards partial checksums as they are, so that beside it guests finish theirs.
+    // Open vSwitch 3.1 forwards partial checksums unchanged, so with a peer the guests complete theirs.
     hypervisor::build_hosts(args.peer.is_none())?;
     let _nginx = hypervisor::start_nginx()?;
     screen.say(
@@ -120,7 +121,7 @@ fn inside(
     Ok(if outcome.all_true() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Measures one switch once; the last one stays for the shell.
+/// Measures one switch once. The last one keeps running for the shell.
 fn measure_round(
     args: &LabArgs,
     screen: &Screen,

@@ -1,4 +1,4 @@
-//! The table at the end, with the spread over rounds, its drawing, or the JSON object.
+//! The table at the end, with the spread over rounds, its chart, or the JSON object.
 
 use super::LabArgs;
 use super::chart::{self, Bar, Group};
@@ -11,24 +11,24 @@ use testbed::{Check, Screen, TestbedError};
 /// One measurement.
 #[derive(Debug)]
 pub struct Round {
-    /// Which round, from 1.
+    /// Number of the round, from 1.
     pub round: u32,
-    /// Which switch.
+    /// Name of the switch.
     pub name: &'static str,
-    /// What it came to.
+    /// The result.
     pub measured: Measured,
 }
 
-/// Everything.
+/// All results.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// What was claimed.
+    /// The checks.
     pub checks: Vec<Check>,
-    /// What was measured.
+    /// The measurements.
     pub rounds: Vec<Round>,
 }
 
-/// The median of some figures, with the least and the greatest.
+/// Returns the median, minimum and maximum.
 fn spread(mut figures: Vec<f64>) -> (f64, f64, f64) {
     figures.sort_by(f64::total_cmp);
     let at = |index: usize| figures.get(index).copied().unwrap_or(0.0);
@@ -36,13 +36,13 @@ fn spread(mut figures: Vec<f64>) -> (f64, f64, f64) {
 }
 
 impl Outcome {
-    /// Whether every claim was true and requests were answered.
+    /// Returns whether every check passed and requests were answered.
     pub fn all_true(&self) -> bool {
         let answered = self.rounds.iter().all(|round| round.measured.requests > 0);
         !self.rounds.is_empty() && answered && self.checks.iter().all(Check::is_true)
     }
 
-    /// Shows the table and prints the object.
+    /// Prints the table or the object.
     pub fn finish(&self, screen: &Screen, args: &LabArgs, provenance: &Provenance) {
         screen.title("In short: medians, and least to greatest of the rounds");
         for line in self.table() {
@@ -104,7 +104,7 @@ impl Outcome {
         lines
     }
 
-    /// Draws the table into a file.
+    /// Draws the chart into a file.
     pub fn draw(&self, file: &Path) -> Result<(), TestbedError> {
         let title = "Web traffic between three hypervisors: medians, least to greatest round";
         let drawing = chart::svg(title, &self.groups());

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// How often --watch asks.
+/// Interval of requests with --watch.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
-/// Clears a terminal and begins at its first line (ECMA-48, ED and CUP).
+/// Clears a terminal and moves to its first line (ECMA-48, ED and CUP).
 const CLEAR: &str = "\x1b[2J\x1b[H";
 
 /// Show how long the upcalls of a running switch take, stage by stage
@@ -37,7 +37,7 @@ pub struct LatencyArgs {
     /// Print one JSON object; with --watch one per second and line
     #[arg(long)]
     json: bool,
-    /// With --watch, end after so many seconds
+    /// With --watch, end after this many seconds
     #[arg(long, value_name = "SECONDS", requires = "watch", value_parser = whole::<u64>(..))]
     seconds: Option<u64>,
     /// The switch's control socket; by default that of the one whose pidfile
@@ -46,7 +46,7 @@ pub struct LatencyArgs {
     target: Option<PathBuf>,
 }
 
-/// Prints what was asked for.
+/// Runs the verb.
 pub fn run(args: &LatencyArgs, directories: &Directories) -> ExitCode {
     let shown = Client::connect(args.target.as_deref(), directories)
         .and_then(|mut switch| show(args, &mut switch, &mut io::stdout().lock()));
@@ -93,7 +93,7 @@ mod tests {
         args: LatencyArgs,
     }
 
-    /// What is asked of the switch, and what is printed of its answers.
+    /// Compares the requests to the switch, and the output for its answers.
     fn check(line: &str, answers: &[&str], asked: &[(&str, &[&str])], printed: &str) {
         let args = Line::try_parse_from(line.split(' ')).map(|line| line.args).unwrap();
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `tidegate why-not-offloaded`: what keeps a flow's packets in a running switch.
+//! `tidegate why-not-offloaded`: why a flow's packets are forwarded by the switch.
 
 use crate::ask;
 use clap::Args;
@@ -31,7 +31,7 @@ pub struct WhyNotOffloadedArgs {
     target: Option<PathBuf>,
 }
 
-/// Prints what was asked for.
+/// Runs the verb.
 pub fn run(args: &WhyNotOffloadedArgs, directories: &Directories) -> ExitCode {
     let form = if args.json { "json" } else { "text" };
     let words = [form.to_owned(), args.flow.clone()];

@@ -1,4 +1,4 @@
-//! `tidegate trace`: what becomes of some packets of a running switch, step by step.
+//! `tidegate trace`: the processing of some packets of a running switch, step by step.
 
 use crate::ask;
 use clap::Args;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// How often traced packets are fetched.
+/// Interval at which traced packets are fetched.
 const FETCH_EVERY: Duration = Duration::from_millis(100);
 
 /// Show what becomes of some packets of a running switch, step by step
@@ -38,13 +38,13 @@ pub struct TraceArgs {
     /// How many packets
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..=10_000))]
     count: u32,
-    /// Look at one packet in so many, chosen by chance
+    /// Trace one in this many packets, at random
     #[arg(long, value_name = "1/N", default_value = "1/1", value_parser = read_sample)]
     sample: u32,
     /// End after so many seconds, found or not
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = whole::<u64>(1..=86_400))]
     timeout: u64,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
     /// The switch's control socket; by default that of the one whose pidfile
@@ -53,13 +53,13 @@ pub struct TraceArgs {
     target: Option<PathBuf>,
 }
 
-/// Reads `1/1000`.
+/// Parses `1/1000`.
 fn read_sample(text: &str) -> Result<u32, String> {
     let number = text.strip_prefix("1/").and_then(|number| number.parse().ok());
     number.filter(|&number| number > 0).ok_or_else(|| "write 1/N, such as 1/1000".to_owned())
 }
 
-/// Shows packets.
+/// Runs the verb.
 pub fn run(args: &TraceArgs, directories: &Directories) -> ExitCode {
     let shown = Client::connect(args.target.as_deref(), directories)
         .and_then(|mut switch| show(args, &mut switch, &mut io::stdout().lock()));
@@ -76,7 +76,7 @@ pub fn run(args: &TraceArgs, directories: &Directories) -> ExitCode {
     }
 }
 
-/// Gives how many lines were shown.
+/// Prints traced packets. Returns the number of lines.
 fn show(args: &TraceArgs, switch: &mut Client, out: &mut dyn Write) -> Result<usize, ClientError> {
     let form = if args.json { "json" } else { "text" };
     let mut words = ["start", form].map(str::to_owned).to_vec();

@@ -1,9 +1,9 @@
-//! Sections of the manual pages that no definition of an option knows, by verb.
+//! Sections of the manual pages that are not part of the option definitions, by verb.
 
-/// Terms with what they mean.
+/// Terms and explanations.
 type Terms = &'static [(&'static str, &'static str)];
 
-/// What a page says besides its options.
+/// Additional sections of a page.
 pub struct Sections {
     pub exit_status: Terms,
     pub files: Terms,
@@ -33,7 +33,7 @@ const SWITCH: Sections = Sections {
     ],
 };
 
-/// Of the verbs that ask a running switch.
+/// Sections of the verbs that query a running switch.
 const ASKING: Sections = Sections {
     exit_status: &[
         ("0", "The switch answered."),
@@ -47,7 +47,7 @@ const ASKING: Sections = Sections {
     environment: &[("OVS_RUNDIR", "In place of /var/run/openvswitch.")],
 };
 
-/// Of the verbs that show that something works.
+/// Sections of the verbs that show that something works.
 const SHOWING: Sections = Sections {
     exit_status: &[
         ("0", "All that was said happened."),
@@ -111,7 +111,7 @@ const REPORT: Sections = Sections {
 };
 
 impl Sections {
-    /// Of the page with this name.
+    /// Returns the sections of the page with this name.
     pub fn of(name: &str) -> Sections {
         match name {
             "tidegate-switch" => SWITCH,
