@@ -1,16 +1,16 @@
-//! Which worker polls which receive queue, as a pure function of both (ovs: `lib/dpif-netdev.c`,
+//! Assignment of receive queues to workers, as a pure function (ovs: `lib/dpif-netdev.c`,
 //! `sched_numa_list_schedule`).
 
 use base::PortNo;
 use control::{Isolation, RxqAssign};
 use std::cmp::Reverse;
 
-/// A worker that queues can be given to; it is known by its place in the list.
+/// A worker, identified by its index in the list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Core {
-    /// Its processor; None where it may run on any.
+    /// Its processor; `None` if it is not pinned.
     pub cpu: Option<u16>,
-    /// The node of memory of that processor.
+    /// The NUMA node of that processor.
     pub numa: u16,
 }
 
@@ -21,32 +21,30 @@ pub struct Queue {
     pub port: PortNo,
     /// Its number.
     pub queue: u16,
-    /// The node of memory of its device.
+    /// The NUMA node of its device.
     pub numa: u16,
-    /// How long workers were busy with it in the last minute.
+    /// Time that workers spent on it in the last minute.
     pub busy_ns: u64,
-    /// The processor that it belongs to (`pmd-rxq-affinity`).
+    /// The processor to which it is pinned (`pmd-rxq-affinity`).
     pub pinned: Option<u16>,
-    /// Whether it goes to the worker without a processor of its own, where there is one.
+    /// Whether it is assigned to the worker without a processor, if there is one.
     pub is_slow: bool,
-    /// The worker that has it now and keeps it if nothing speaks against that; None gives it out
-    /// anew.
+    /// The current worker, which keeps it if possible; `None` assigns it again.
     pub stays: Option<usize>,
 }
 
-/// The worker of each queue.
+/// An assignment of queues to workers.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Assignment {
-    /// The worker of each queue, in the order of the queues; None where no worker may poll it.
+    /// The worker of each queue, in the order of the queues; `None` if no worker may poll it.
     pub workers: Vec<Option<usize>>,
-    /// Whether each worker serves pinned queues only, or is the one that does not poll among those
-    /// that do.
+    /// Whether each worker polls only pinned queues, or is the sleeping one among polling ones.
     pub isolated: Vec<bool>,
-    /// Queues that are pinned to a processor on which no worker runs, by their place.
+    /// Indexes of queues that are pinned to a processor without a worker.
     pub unpinned: Vec<usize>,
 }
 
-/// Gives the queues to the workers.
+/// Assigns the queues to the workers.
 pub fn assign(
     cores: &[Core],
     queues: &[Queue],
@@ -57,7 +55,7 @@ pub fn assign(
     let mut rest = Vec::new();
     let main = cores.iter().position(|core| core.cpu.is_none());
     if let Some(main) = main {
-        // Where others poll, nothing else is for it.
+        // If other workers poll, it gets no other queues.
         desk.isolated[main] = cores.iter().any(|core| core.cpu.is_some());
     }
     for (place, queue) in queues.iter().enumerate() {
@@ -103,7 +101,7 @@ pub fn assign(
         let queue = &queues[place];
         let worker = desk.node_for(queue).and_then(|node| match way {
             RxqAssign::Group => desk.lowest(node, queue.busy_ns > 0),
-            // Beside queues that stay, walking the list would ignore what they weigh.
+            // The round-robin walk would ignore the load of queues that stay.
             _ if anyone_stays => desk.lowest(node, false),
             RxqAssign::Cycles => desk.nodes[node].step(&desk.isolated, true),
             RxqAssign::RoundRobin => desk.nodes[node].step(&desk.isolated, false),
@@ -115,8 +113,8 @@ pub fn assign(
     Assignment { workers: desk.workers, isolated: desk.isolated, unpinned: desk.unpinned }
 }
 
-/// Whether a queue that is not pinned goes to a worker on another node of several: what it costs there is
-/// not known before it is tried.
+/// Returns whether a queue that is not pinned is assigned to another NUMA node of several: its load there is
+/// unknown.
 pub fn crosses_nodes(assignment: &Assignment, cores: &[Core], queues: &[Queue]) -> bool {
     let polling = || cores.iter().filter(|core| core.cpu.is_some());
     let several = polling().any(|core| polling().any(|other| other.numa != core.numa));
@@ -130,8 +128,8 @@ pub fn crosses_nodes(assignment: &Assignment, cores: &[Core], queues: &[Queue]) 
     several && held.into_iter().any(crosses)
 }
 
-/// How uneven the workers' loads are: the variance of their percentages. Workers with pinned
-/// queues only don't count, since nothing can be taken from them.
+/// Returns the variance of the workers' loads in percent. Isolated workers are not counted, because nothing
+/// can be moved from them.
 pub fn unevenness(assignment: &Assignment, queues: &[Queue], worker_ns: &[u64]) -> u64 {
     let load = |worker: usize| {
         let held = queues.iter().zip(&assignment.workers).filter(|(_, w)| **w == Some(worker));
@@ -145,20 +143,20 @@ pub fn unevenness(assignment: &Assignment, queues: &[Queue], worker_ns: &[u64]) 
     loads.iter().map(|load| load.abs_diff(mean).pow(2)).sum::<u64>() / count
 }
 
-/// Queues as they are being given out.
+/// An assignment in progress.
 struct Desk<'a> {
     cores: &'a [Core],
     nodes: Vec<Node>,
-    /// The node that a queue without workers on its own went to last.
+    /// The node that last received a queue whose own node has no workers.
     crossed: Option<usize>,
     workers: Vec<Option<usize>>,
     isolated: Vec<bool>,
     unpinned: Vec<usize>,
-    /// What each worker has so far: queues, and time.
+    /// Number of queues and load of each worker so far.
     held: Vec<(usize, u64)>,
 }
 
-/// A node of memory, and where the walk through its workers has come to.
+/// A NUMA node and the position in the walk through its workers.
 struct Node {
     numa: u16,
     workers: Vec<usize>,
@@ -191,7 +189,7 @@ impl Desk<'_> {
         self.held[worker].1 += queue.busy_ns;
     }
 
-    /// The node whose workers may have the queue: its own, or else the next that has any.
+    /// Returns the node for the queue: its own, or else the next with available workers.
     fn node_for(&mut self, queue: &Queue) -> Option<usize> {
         let has_any = |node: &Node| node.workers.iter().any(|worker| !self.isolated[*worker]);
         let own = self.nodes.iter().position(|node| node.numa == queue.numa);
@@ -205,7 +203,7 @@ impl Desk<'_> {
         Some(found)
     }
 
-    /// The worker of a node with the least to do, by time or by the number of queues.
+    /// Returns the least loaded worker of a node, by time or by number of queues.
     fn lowest(&self, node: usize, by_time: bool) -> Option<usize> {
         let workers = self.nodes[node].workers.iter().copied();
         let open = workers.filter(|worker| !self.isolated[*worker]);
@@ -217,11 +215,11 @@ impl Desk<'_> {
 }
 
 impl Node {
-    /// The next worker of the walk that has not to be left alone: up and down the list, so that
-    /// the ends get two in a row, or round it.
+    /// Returns the next worker of the walk that is not isolated: back and forth, so that the ends get two in
+    /// a row, or round-robin.
     fn step(&mut self, isolated: &[bool], up_and_down: bool) -> Option<usize> {
         let last = self.workers.len().checked_sub(1)?;
-        // Up and down, all workers have had their turn only after twice their number.
+        // Back and forth, every worker is visited only after twice their number of steps.
         for _ in 0..=last * 2 + 1 {
             let worker = self.workers[self.at];
             match (self.upwards, up_and_down) {

@@ -1,9 +1,8 @@
-//! When queues are given out anew without being asked for (ovs: `lib/dpif-netdev.c`,
-//! `pmd_auto_lb`).
+//! Automatic reassignment of queues (ovs: `lib/dpif-netdev.c`, `pmd_auto_lb`).
 //!
-//! A worker that was busy for a whole minute makes an attempt worth while; at most every
-//! `pmd-auto-lb-rebal-interval` minutes it is worked out what another assignment would bring,
-//! and only a better one is carried out.
+//! A worker that was overloaded for a whole minute triggers an attempt, at most once per
+//! `pmd-auto-lb-rebal-interval` minutes. An attempt computes another assignment, which is applied only if it
+//! is better.
 
 use super::assignment::{Assignment, Queue, unevenness};
 use super::usage::{INTERVALS, percent};
@@ -11,29 +10,29 @@ use base::Instant;
 use control::{AutoBalance, RxqAssign};
 use std::time::Duration;
 
-/// How a worker spent its last interval.
+/// A worker's load in its last interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Load {
-    /// How many intervals it has ended; this was the last.
+    /// The number of intervals that have ended.
     pub intervals: u64,
-    /// How long it was busy in it.
+    /// Busy time in the last interval.
     pub busy_ns: u64,
-    /// How long it was.
+    /// Length of the last interval.
     pub total_ns: u64,
 }
 
-/// Watches the workers' loads.
+/// Monitors the workers' loads.
 #[derive(Debug, Default)]
 pub struct Balancer {
-    /// Of each worker, the last interval that was looked at and how many in a row were too busy.
+    /// By worker: the last interval that was observed, and the number of overloaded ones in a row.
     workers: Vec<(u64, usize)>,
     attempted: Option<Instant>,
-    /// What could not be improved when that was last looked at.
+    /// The assignment that the last check could not improve.
     hopeless: Option<(RxqAssign, Assignment)>,
 }
 
 impl Balancer {
-    /// Looks at a worker's last interval, if it has not before.
+    /// Observes a worker's last interval, once.
     pub fn observe(&mut self, worker: usize, load: Load, settings: AutoBalance, isolated: bool) {
         if self.workers.len() <= worker {
             self.workers.resize(worker + 1, (0, 0));
@@ -48,8 +47,8 @@ impl Balancer {
         *overloaded = if is_too_busy { *overloaded + 1 } else { 0 };
     }
 
-    /// Whether now is the time for an attempt: the interval is over, and some worker was too
-    /// busy for a minute. The first interval begins with the first call.
+    /// Returns whether an attempt is due: the interval is over, and a worker was overloaded for a minute. The
+    /// first interval begins with the first call.
     pub fn is_due(&mut self, now: Instant, settings: AutoBalance) -> bool {
         let Some(attempted) = self.attempted else {
             self.attempted = Some(now);
@@ -62,7 +61,7 @@ impl Balancer {
         self.workers.iter().any(|(_, overloaded)| *overloaded >= INTERVALS)
     }
 
-    /// Whether another assignment could change anything; what is in the way is logged once for each
+    /// Returns whether another assignment could improve anything. The reason why not is logged once per
     /// assignment.
     pub fn has_hope(&mut self, way: RxqAssign, current: &Assignment) -> bool {
         let nothing = "PMD auto load balance nothing to do";
@@ -81,14 +80,14 @@ impl Balancer {
         obstacle.is_none()
     }
 
-    /// Forgets everything: queues were given out anew, or it is not asked for any more.
+    /// Resets everything, after a reassignment or when balancing is disabled.
     pub fn reset(&mut self) {
         *self = Balancer::default();
     }
 }
 
-/// Why no other assignment could change anything, if so: queues are given out by load, and a worker with
-/// more than one could give one to another.
+/// Returns why no other assignment could improve anything, if so: the algorithm must use loads, and a worker
+/// must have more than one queue to move.
 pub fn obstacle(way: RxqAssign, current: &Assignment) -> Option<&'static str> {
     if way == RxqAssign::RoundRobin {
         return Some("pmd-rxq-assign=roundrobin assignment type configured.");
@@ -100,8 +99,8 @@ pub fn obstacle(way: RxqAssign, current: &Assignment) -> Option<&'static str> {
     (!can_improve).then_some("not enough non-isolated PMDs or RxQs.")
 }
 
-/// Whether `next` is so much evener than `current` that it is worth the change. `worker_ns` is
-/// how long each worker's last minute was.
+/// Returns whether `next` is sufficiently more even than `current`. `worker_ns` is the length of each
+/// worker's last minute.
 pub fn is_worthwhile(
     current: &Assignment,
     next: &Assignment,
@@ -134,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_minute_of_too_much_makes_an_attempt_due() {
-        // (how busy the worker is in each 5-second interval, whether an attempt follows).
+        // (load of the worker in each 5-second interval, the times at which an attempt follows).
         let check = |busy: &dyn Fn(u64) -> u64, isolated: bool, expect: &[u64]| {
             let mut balancer = Balancer::default();
             let mut due = Vec::new();
@@ -151,7 +150,7 @@ mod tests {
         check(&|_| 95, false, &[61, 122, 183, 244]);
         check(&|_| 94, false, &[]);
         check(&|_| 100, true, &[]);
-        // One quiet interval starts the minute anew.
+        // One quiet interval restarts the minute.
         check(&|interval| if interval == 10 { 0 } else { 100 }, false, &[122, 183, 244]);
         check(&|interval| if interval % 6 == 0 { 0 } else { 100 }, false, &[]);
     }
@@ -202,7 +201,7 @@ mod tests {
             stays: None,
         };
         let cores = [0, 1].map(|cpu| Core { cpu: Some(cpu), numa: 0 });
-        // (time of each queue in percent, who has it now, whether anything changes).
+        // (load of each queue in percent, its worker, whether anything changes).
         let check = |busy: &[u64], now: &[usize], way, expect: bool| {
             let queues: Vec<Queue> = busy.iter().copied().enumerate().map(queue).collect();
             let workers = now.iter().copied().map(Some).collect();
@@ -216,9 +215,9 @@ mod tests {
         check(&[48, 48, 2, 2], &[0, 0, 1, 1], RxqAssign::Group, true);
         check(&[48, 48, 2, 2], &[0, 0, 1, 1], RxqAssign::RoundRobin, false);
         check(&[48, 48, 2, 2], &[0, 1, 1, 0], RxqAssign::Cycles, false);
-        // One queue a worker: there is nothing to move.
+        // One queue per worker: nothing can be moved.
         check(&[96, 2], &[0, 1], RxqAssign::Cycles, false);
-        // 90 + 10 against 8: moving the 10 is not much better in variance (2116 to 1296: 38%).
+        // 90 + 10 against 8: moving the 10 reduces the variance only from 2116 to 1296 (38%).
         check(&[90, 10, 8], &[0, 0, 1], RxqAssign::Cycles, true);
         // 60 + 5 against 30: 17² to 12²: half; 60 + 1 against 30: 15² to 14²: an eighth.
         check(&[60, 5, 30], &[0, 0, 1], RxqAssign::Group, true);

@@ -1,9 +1,9 @@
-//! Handlers: what answers misses beside the control thread (`n-handler-threads`), and revalidators
+//! Handlers, which answer misses beside the control thread (`n-handler-threads`), and revalidators
 //! (`n-revalidator-threads`).
 //!
-//! Both work on the snapshot that the control thread publishes. Answers go straight to the worker that
-//! asked. The control thread hears only of what changes its state: addresses learned, packets that teach
-//! flows. Without threads each worker answers its own misses ([`Answering`]).
+//! Both use the snapshot that the control thread publishes. Answers go directly to the worker that sent the
+//! upcall. The control thread receives only what changes its state: learned addresses, and packets that teach
+//! flows. Without handler threads each worker answers its own misses ([`Answering`]).
 
 use super::slow_path::SlowPath;
 use super::worker_thread::{Outlet, WorkerEvent};
@@ -21,34 +21,34 @@ use tokio::sync::mpsc::UnboundedSender;
 
 /// Upcalls that a handler translates before it installs their flows.
 const BATCH: usize = 64;
-/// The same for a worker that answers its own, which looks at the clock after each batch.
+/// The same for a worker that answers its own misses, which reads the clock after each batch.
 const OWN_BATCH: usize = 8;
-/// How long a thread without work sleeps at most.
+/// Longest sleep of an idle thread.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long handlers wait for a control thread that is behind.
+/// How long handlers wait for the control thread to catch up.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// What handlers share with the control thread.
+/// State that handlers and the control thread share.
 pub struct HandlerShared {
-    /// Where misses wait.
+    /// The upcall queue.
     pub upcalls: Arc<UpcallQueue>,
-    /// Where the control thread is told of what it has to do.
+    /// The channel for events to the control thread.
     events: UnboundedSender<WorkerEvent>,
-    /// How long upcalls take.
+    /// Latencies of upcalls.
     latency: Arc<Latency>,
     /// The name of the datapath in the log.
     datapath: &'static str,
-    /// While flows are restored, misses are dropped.
+    /// Whether flows are being restored; misses are then dropped.
     is_restoring: AtomicBool,
-    /// The control thread was told, and has not looked yet.
+    /// Whether the control thread was notified and has not looked yet.
     is_told: AtomicBool,
-    /// Megaflows are to be revalidated; told to revalidators.
+    /// Wakes revalidators when megaflows need revalidation.
     pub revalidation: WakeUp,
     has_revalidators: bool,
     is_ending: AtomicBool,
 }
 
-/// Wakes threads that have nothing to do.
+/// Wakes idle threads.
 #[derive(Default)]
 pub struct WakeUp {
     rings: Mutex<u64>,
@@ -56,13 +56,13 @@ pub struct WakeUp {
 }
 
 impl WakeUp {
-    /// Wakes all.
+    /// Wakes all threads that wait.
     pub fn ring(&self) {
         *self.rings.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         self.rung.notify_all();
     }
 
-    /// Waits until it is rung after the ring that was heard last.
+    /// Waits for a ring after the last one heard, at most for [`PATIENCE`].
     fn wait(&self, heard: &mut u64) {
         let rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
         let is_silent = |rings: &mut u64| *rings == *heard;
@@ -72,7 +72,7 @@ impl WakeUp {
 }
 
 impl HandlerShared {
-    /// For handlers that do not run yet.
+    /// State for handlers that are to be started.
     pub fn new(
         slow: SlowPath,
         events: &UnboundedSender<WorkerEvent>,
@@ -92,12 +92,12 @@ impl HandlerShared {
         })
     }
 
-    /// Has handlers drop misses while flows are restored, or answer them.
+    /// Makes handlers drop misses while flows are restored, or answer them.
     pub fn set_restoring(&self, is_restoring: bool) {
         self.is_restoring.store(is_restoring, Ordering::Relaxed);
     }
 
-    /// The control thread is about to look at what handlers left to it: it is told of what comes after.
+    /// Called before the control thread looks at what handlers left to it: later events notify it again.
     pub fn look(&self) {
         self.is_told.store(false, Ordering::Release);
     }
@@ -106,7 +106,7 @@ impl HandlerShared {
         self.is_ending.load(Ordering::Acquire)
     }
 
-    /// Tells the control thread, unless it has been told, and revalidators.
+    /// Wakes revalidators, and notifies the control thread unless it was notified already.
     fn tell(&self, after: After) {
         let mut is_due = after.wake_owner;
         if after.wake_revalidators && self.has_revalidators {
@@ -120,7 +120,7 @@ impl HandlerShared {
     }
 }
 
-/// A handler at work, on a thread of its own or on a worker's.
+/// The work of a handler, on a thread of its own or on a worker's.
 struct HandlerWork {
     number: u16,
     handler: Handler,
@@ -129,7 +129,7 @@ struct HandlerWork {
 }
 
 impl HandlerWork {
-    /// Translates a batch of misses; [`Handler::install`] is to follow. Says whether there were any.
+    /// Translates a batch of misses; [`Handler::install`] must follow. Returns whether there were any.
     fn translate(&mut self, most: usize) -> bool {
         let HandlerWork { number, handler, shared, batch } = self;
         shared.upcalls.pop_for(*number, most, batch);
@@ -145,7 +145,7 @@ impl HandlerWork {
         for upcall in batch.drain(..) {
             flow_log::upcall(shared.datapath, &upcall);
             let stamps = latency::taken(&upcall, *number, taken);
-            // What only the control thread may answer; where its list is full, the packet is lost, and
+            // Only the control thread may answer this one. If its queue is full, the packet is dropped and
             // counted there.
             if let Some(upcall) = handler.translate(taken, upcall, Some(stamps))
                 && shared.upcalls.pass_on(upcall).is_ok()
@@ -157,32 +157,32 @@ impl HandlerWork {
     }
 }
 
-/// Answers the misses of the worker whose thread it is on.
+/// Answers a worker's misses on its own thread.
 pub struct Answering {
     work: HandlerWork,
-    /// The answers to the last batch, to be carried out by the worker.
+    /// The answers to the last batch, for the worker to execute.
     pub answers: Vec<FlowCommand>,
 }
 
 impl Answering {
-    /// For this worker.
+    /// Answers the misses of this worker.
     pub fn new(worker: WorkerId, handler: Handler, shared: Arc<HandlerShared>) -> Answering {
         let work = HandlerWork { number: worker.0, handler, shared, batch: Vec::new() };
         Answering { work, answers: Vec::new() }
     }
 
-    /// Lets go of what is only in an old snapshot; now and then.
+    /// Releases an old snapshot. Called periodically.
     pub fn tick(&mut self) {
         self.work.handler.refresh();
     }
 
-    /// Whether the worker has misses that may be answered now.
+    /// Returns whether the worker has misses that may be answered now.
     pub fn has_misses(&self) -> bool {
         let HandlerWork { number, shared, handler, .. } = &self.work;
         !shared.upcalls.is_empty_for(*number) && !handler.is_to_wait()
     }
 
-    /// Answers some misses.
+    /// Answers a batch of misses.
     pub fn answer(&mut self) {
         if self.work.translate(OWN_BATCH) {
             let answers = &mut self.answers;
@@ -198,7 +198,7 @@ impl Answering {
     }
 }
 
-/// The threads, as the control thread holds them. They end when it is dropped.
+/// The threads of handlers and revalidators. They end when it is dropped.
 pub struct Threads {
     shared: Arc<HandlerShared>,
     threads: Vec<JoinHandle<()>>,
@@ -239,13 +239,13 @@ impl Drop for Threads {
         self.shared.upcalls.wake();
         self.shared.revalidation.ring();
         for thread in self.threads.drain(..) {
-            // One that panicked has said so on stderr already.
+            // A panic was printed to stderr already.
             let _ = thread.join();
         }
     }
 }
 
-/// A handler's thread.
+/// The loop of a handler's thread.
 fn handle(mut work: HandlerWork, workers: &[Outlet]) {
     let shared = Arc::clone(&work.shared);
     while !shared.is_ending() {
@@ -268,7 +268,7 @@ fn handle(mut work: HandlerWork, workers: &[Outlet]) {
     }
 }
 
-/// A revalidator's thread.
+/// The loop of a revalidator's thread.
 fn revalidate(mut revalidator: Revalidator, shared: &HandlerShared, workers: &[Outlet]) {
     let mut heard = 0;
     while !shared.is_ending() {
@@ -284,7 +284,7 @@ fn revalidate(mut revalidator: Revalidator, shared: &HandlerShared, workers: &[O
     }
 }
 
-/// Puts commands into the inboxes of their workers, in order.
+/// Queues commands for their workers, in order.
 fn deliver(commands: &mut Vec<(WorkerId, FlowCommand)>, workers: &[Outlet]) {
     for (number, outlet) in workers.iter().enumerate() {
         let is_its = |(worker, _): &mut (WorkerId, FlowCommand)| usize::from(worker.0) == number;

@@ -1,7 +1,8 @@
 //! The running switch: the control thread's state, and how events change it.
 //!
-//! Everything here runs on one thread. Tasks (sockets, timers, the workers' events) borrow the
-//! [`Switch`] between awaits, tell it what happened, and let it [settle](Switch::settle): what
+//! This state belongs to one thread. Tasks (sockets, timers, the workers' events) borrow the [`Switch`]
+//! between awaits, report events to it, and then call [`Switch::settle`], which revalidates flows and sends
+//! the resulting commands to workers and connections.
 //! changed is translated anew, and what is to be carried out goes to workers and connections.
 
 mod assignment;
@@ -80,7 +81,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 use worker_thread::{WorkerCommand, WorkerEvent, WorkerMode, WorkerThread};
 
-/// The switch, as tasks share it.
+/// The switch, shared by tasks.
 pub type Shared = Rc<RefCell<Switch>>;
 
 /// Upcalls answered before other events get their turn.
@@ -89,73 +90,73 @@ const UPCALL_BUDGET: usize = 64;
 /// The control thread's state.
 pub struct Switch {
     settings: Settings,
-    /// As the settings and the configuration say.
+    /// TLS settings from the command line and the configuration.
     tls: TlsSettings,
     ofproto: Ofproto,
     connections: Connections,
     conntrack: Arc<Conntrack>,
-    /// Who answers misses, and what those share with this thread.
+    /// The threads that answer misses, and the state that they share with this one.
     slow: slow_path::SlowPath,
     unstartable: Option<slow_path::SlowPath>,
     handler_shared: Arc<handlers::HandlerShared>,
     threads: Option<handlers::Threads>,
-    /// Upcalls that were dropped in queues that were replaced.
+    /// Upcalls that were dropped in replaced queues.
     lost_before: BTreeMap<base::PortNo, u64>,
     latency: Arc<latency::Latency>,
     workers: Vec<WorkerThread>,
     devices: Devices,
-    /// The datapaths besides its own.
+    /// Further datapaths.
     datapaths: datapaths::Datapaths,
     balancer: balance::Balancer,
     offload: offload::Offload,
-    /// The settings of queues that the log knows.
+    /// The queue settings that were logged last.
     announced: Option<control::QueueOptions>,
     desired: Desired,
-    /// Whether ports for tests want workers that poll.
+    /// Whether dummy ports need polling workers.
     polls_dummies: bool,
-    /// Until the flows are restored (`other_config:flow-restore-wait`), packets that miss are dropped
-    /// and controllers are not connected.
+    /// While flows are restored (`other_config:flow-restore-wait`), misses are dropped and controllers are
+    /// not connected.
     is_restoring: bool,
     configured: configure::Configured,
     tunnels: tunnels::Tunnels,
     database: Option<report::Database>,
-    /// Told when there is something to send to the database.
+    /// Notified when there is something to send to the database.
     pub database_wake: Rc<Notify>,
-    /// Told when there is more to do with megaflows than one part of it.
+    /// Notified when work on many megaflows must continue.
     pub upkeep_wake: Rc<Notify>,
-    /// Told when the first configuration is in force.
+    /// Notified when the first configuration is applied.
     pub ready: Rc<Notify>,
     outbox: Outbox,
-    /// The writers of the sessions' sockets.
+    /// Notifiers of the sessions' writers.
     outputs: BTreeMap<ConnId, Rc<Notify>>,
     events: UnboundedSender<WorkerEvent>,
     started: Instant,
     dpdk: dpdk::Dpdk,
     flow_gauge: counters::FlowGauge,
-    /// Whether dumps are said to name flows by their identifiers only (`upcall/enable-ufid`).
+    /// Whether dumps identify flows only by ufid (`upcall/enable-ufid`).
     uses_ufid: bool,
-    /// Counters of the last hour.
+    /// Samples of the counters over the last hour.
     samples: VecDeque<counters::Sample>,
-    /// Until when what happens to connections is noted, if it is.
+    /// Until when connection events are recorded, if they are.
     watched_until: Option<Instant>,
     traces: commands::Traces,
-    /// When workers log turns.
+    /// When workers log iterations.
     turn_log: metrics::LogSettings,
-    /// Timeout policies that zones have had; each is known by its place, counted from 1.
+    /// Timeout policies of zones; each is identified by its index plus one.
     timeout_policies: Vec<BTreeMap<String, u32>>,
     /// How often the workers were replaced.
     generation: u32,
-    /// What waits for fresh statistics.
+    /// Actions that wait for fresh statistics.
     fresh: Vec<fresh::WhenFresh>,
     upcall_cost: counters::UpcallCost,
-    /// Upcalls taken from the queue; kept for their room.
+    /// A buffer for upcalls taken from the queue.
     batch: Vec<Upcall>,
     weak: std::rc::Weak<RefCell<Switch>>,
 }
 
 impl Switch {
-    /// A switch without bridges, with one sleeping worker; and the queue of its workers' events,
-    /// for [`worker_task::serve_workers`].
+    /// Returns a switch without bridges, with one sleeping worker, and the queue of its workers' events for
+    /// [`worker_task::serve_workers`].
     pub fn start(
         settings: Settings,
     ) -> Result<(Shared, UnboundedReceiver<WorkerEvent>), PortError> {
@@ -215,7 +216,7 @@ impl Switch {
         Ok((shared, inbox))
     }
 
-    /// Replaces the workers. Their flows go with them; packets bring new ones up.
+    /// Replaces the workers. Their flows are removed; packets install new ones.
     fn start_workers(
         &mut self,
         modes: &[WorkerMode],
@@ -230,7 +231,7 @@ impl Switch {
             self.worker_answered(id);
             self.worker_answered(id);
         }
-        // What the old workers had installed, or would have been told, is forgotten with them.
+        // The old workers' flows and pending commands are discarded.
         self.generation += 1;
         self.offload_anew();
         self.outbox.commands.clear();
@@ -257,52 +258,52 @@ impl Switch {
         self.start_handlers_or(|switch| switch.start_workers(modes, config))
     }
 
-    /// OpenFlow's side of the switch.
+    /// Returns the OpenFlow side of the switch.
     pub fn ofproto(&self) -> &Ofproto {
         &self.ofproto
     }
 
-    /// OpenFlow's side of the switch, to be changed; [`Self::settle`] must follow.
+    /// Returns the OpenFlow side of the switch for changes; [`Self::settle`] must follow.
     pub fn ofproto_mut(&mut self) -> &mut Ofproto {
         &mut self.ofproto
     }
 
-    /// Ends the OpenFlow connections of a bridge; those that it makes itself are made again.
+    /// Closes the OpenFlow connections of a bridge; outgoing ones are reconnected.
     pub fn hang_up(&mut self, bridge: BridgeId) {
         self.connections.hang_up(bridge);
     }
 
-    /// Connection tracking.
+    /// Returns connection tracking.
     pub fn conntrack(&self) -> &Arc<Conntrack> {
         &self.conntrack
     }
 
-    /// How long upcalls take.
+    /// Returns the latencies of upcalls.
     pub fn latency(&self) -> &latency::Latency {
         &self.latency
     }
 
-    /// The workers.
+    /// Returns the workers.
     pub fn workers(&self) -> &[WorkerThread] {
         &self.workers
     }
 
-    /// The datapath's ports.
+    /// Returns the datapath's ports.
     pub fn devices(&self) -> &Devices {
         &self.devices
     }
 
-    /// The datapath's ports, to be asked or changed.
+    /// Returns the datapath's ports for queries and changes.
     pub fn devices_mut(&mut self) -> &mut Devices {
         &mut self.devices
     }
 
-    /// How TLS is spoken.
+    /// Returns the TLS settings.
     pub fn tls(&self) -> &TlsSettings {
         &self.tls
     }
 
-    /// Answers upcalls, a bounded number at a time; says whether more wait.
+    /// Answers a bounded number of upcalls. Returns whether more wait.
     fn answer_upcalls(&mut self, now: Instant) -> bool {
         let mut batch = std::mem::take(&mut self.batch);
         self.handler_shared.upcalls.pop(UPCALL_BUDGET, &mut batch);
@@ -331,13 +332,13 @@ impl Switch {
         !self.handler_shared.upcalls.is_empty()
     }
 
-    /// Forgets connections whose time ran out and whose worker does not, and hands back the memory of
-    /// flushed zones, looking at so many at most; says whether there may be more.
+    /// Removes expired connections that no worker removes, and frees the memory of flushed zones, at most
+    /// `connections_max` at a time. Returns whether more may be left.
     pub fn expire(&self, connections_max: usize) -> bool {
         self.conntrack.tick_within(clock::now(), connections_max)
     }
 
-    /// Time went by.
+    /// Periodic work.
     pub fn tick(&mut self) {
         let now = clock::now();
         self.catch_up();
@@ -354,7 +355,7 @@ impl Switch {
         self.settle();
     }
 
-    /// Lends the sessions what they work on.
+    /// Calls `f` with the sessions and the state that they use.
     fn with_sessions(&mut self, f: impl FnOnce(&mut Connections, &mut connection::Switch<'_>)) {
         let devices = &mut self.devices;
         let mut counters = |port| devices.counters(port);
@@ -367,7 +368,7 @@ impl Switch {
         f(&mut self.connections, &mut lent);
     }
 
-    /// Carries out what the last events asked for.
+    /// Carries out the consequences of the last events.
     pub fn settle(&mut self) {
         let now = clock::now();
         self.flush_connections(now);
@@ -387,12 +388,12 @@ impl Switch {
         }
     }
 
-    /// The bridge of a name.
+    /// Returns the bridge with this name.
     fn bridge_id(&self, name: &str) -> Option<BridgeId> {
         self.ofproto.bridges().named(name).map(|bridge| bridge.id)
     }
 
-    /// Runs a task until the switch drops its handle.
+    /// Starts a task that ends when the switch drops its handle.
     fn spawn(&self, start: impl FnOnce(&Shared) -> JoinHandle<()>) -> Option<JoinHandle<()>> {
         self.weak.upgrade().map(|shared| start(&shared))
     }

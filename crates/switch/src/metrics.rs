@@ -1,9 +1,9 @@
-//! What `pmd-perf-metrics` keeps of a polling worker: histograms of its turns, the last thousand of
-//! them, the last thousand milliseconds, and warnings of turns that took too long
-//! (ovs: `lib/dpif-netdev-perf.c`).
+//! Metrics of a polling worker (`pmd-perf-metrics`): histograms of its iterations, the last thousand
+//! iterations, the last thousand milliseconds, and warnings of iterations that took too long (ovs:
+//! `lib/dpif-netdev-perf.c`).
 //!
-//! Cycles are nanoseconds. Two columns stay empty: a worker does not translate misses itself, so that
-//! upcalls take none of its cycles, and how full a virtual machine's queue is, no driver tells.
+//! Cycles are nanoseconds. Two columns are always empty: a worker does not translate misses itself, so
+//! upcalls take none of its cycles, and no driver reports how full a virtual machine's queue is.
 
 mod histogram;
 mod text;
@@ -17,95 +17,96 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use text::{write_histograms, write_milliseconds, write_turns};
 use vlog::RateLimit;
 
-/// Turns and milliseconds that are kept (ovs: `HISTORY_LEN`).
+/// Iterations and milliseconds that are kept (ovs: `HISTORY_LEN`).
 pub const HISTORY: usize = 1000;
 
 static LIMIT: RateLimit = RateLimit::new(600, 600);
 
-/// A worker's metrics: it adds a turn, others read. Off, a turn costs one look at a flag.
+/// A worker's metrics, which it writes and other threads read. If disabled, an iteration costs one test of a
+/// flag.
 #[derive(Debug, Default)]
 pub struct Metrics {
     is_on: AtomicBool,
-    /// The times of the worker's upcalls, which are always kept.
+    /// Latencies of the worker's upcalls, which are always recorded.
     pub latency: Recorder,
     kept: Mutex<Kept>,
 }
 
-/// A turn of a worker's loop, or all turns of a millisecond.
+/// One iteration of a worker's loop, or all iterations in a millisecond.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sample {
-    /// The turn's number, or the millisecond.
+    /// The number of the iteration, or the millisecond.
     pub at: u64,
-    /// Turns.
+    /// Iterations.
     pub turns: u64,
     /// Nanoseconds.
     pub ns: u64,
-    /// Of these, in turns in which packets came.
+    /// Nanoseconds in iterations that received packets.
     pub busy_ns: u64,
     /// Packets received.
     pub packets: u64,
     /// Batches received.
     pub batches: u64,
-    /// Packets that no flow matched.
+    /// Packets that missed all flows.
     pub upcalls: u64,
 }
 
-/// How many batches of each size a turn received.
+/// Number of batches of each size in an iteration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BatchSizes(pub [u32; BATCH_SIZE + 1]);
 
-/// What is kept.
+/// The recorded metrics.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Kept {
-    /// Cycles a turn.
+    /// Cycles per iteration.
     pub cycles: Histogram,
-    /// Packets a turn.
+    /// Packets per iteration.
     pub packets: Histogram,
-    /// Cycles a packet, of turns in which some came.
+    /// Cycles per packet, in iterations that received packets.
     pub cycles_per_packet: Histogram,
-    /// Packets a batch.
+    /// Packets per batch.
     pub packets_per_batch: Histogram,
-    /// How full virtual machines' queues were: nothing tells.
+    /// Fill level of virtual machines' queues: always empty.
     pub queue_fill: Histogram,
-    /// Upcalls a turn.
+    /// Upcalls per iteration.
     pub upcalls: Histogram,
-    /// Cycles an upcall: none of the worker's.
+    /// Cycles per upcall: always zero.
     pub cycles_per_upcall: Histogram,
-    /// All whole milliseconds.
+    /// Totals of all complete milliseconds.
     pub totals: Sample,
-    /// The last turns, the oldest first.
+    /// The last iterations, oldest first.
     pub turns: VecDeque<Sample>,
-    /// The last milliseconds, the oldest first.
+    /// The last milliseconds, oldest first.
     pub milliseconds: VecDeque<Sample>,
-    /// The millisecond that runs.
+    /// The current millisecond.
     running: Sample,
     count: u64,
     log: LogSettings,
     due: Option<Due>,
 }
 
-/// When turns are logged (`dpif-netdev/pmd-perf-log-set`).
+/// When iterations are logged (`dpif-netdev/pmd-perf-log-set`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogSettings {
-    /// Whether they are.
+    /// Whether logging is enabled.
     pub is_on: bool,
-    /// Turns before a suspicious one that are logged with it.
+    /// Iterations before a suspicious one that are logged with it.
     pub before: usize,
-    /// Turns after it.
+    /// Iterations after it.
     pub after: usize,
-    /// A suspicious turn in what is to be logged makes that longer.
+    /// Whether another suspicious iteration in the logged range extends the range.
     pub extends: bool,
-    /// A turn that takes longer is suspicious, in microseconds.
+    /// Longer iterations are suspicious, in microseconds.
     pub longest_us: u32,
-    /// So full a queue makes a turn suspicious. No driver tells.
+    /// Queue fill level above which an iteration is suspicious. No driver reports it.
     pub queue_full: u32,
 }
 
-/// A suspicious turn that is to be logged.
+/// A suspicious iteration that will be logged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Due {
     turn: Sample,
-    /// The first turn to be logged with it, and the one after the last.
+    /// The first iteration to log, and the one after the last.
     begin: u64,
     end: u64,
 }
@@ -152,30 +153,30 @@ impl Default for Kept {
 }
 
 impl Metrics {
-    /// Metrics whose upcalls are recorded there.
+    /// Metrics whose upcall latencies go to this recorder.
     pub fn recording(latency: Recorder) -> Metrics {
         Metrics { latency, ..Metrics::default() }
     }
 
-    /// Whether turns are kept.
+    /// Returns whether iterations are recorded.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.is_on.load(Relaxed)
     }
 
-    /// Keeps turns from now on, or does not.
+    /// Enables or disables recording.
     pub fn set_on(&self, is_on: bool) {
         if self.is_on.swap(is_on, Relaxed) != is_on {
             self.clear();
         }
     }
 
-    /// When turns are logged from now on.
+    /// Sets when iterations are logged.
     pub fn set_log(&self, log: LogSettings) {
         self.lock().log = log;
     }
 
-    /// Adds a turn of the worker; `ms` is the time now.
+    /// Adds an iteration; `ms` is the current time.
     pub fn add(&self, ms: u64, turn: Sample, sizes: &BatchSizes) {
         let log = self.lock().add(ms, turn, sizes);
         for line in log {
@@ -185,18 +186,18 @@ impl Metrics {
         }
     }
 
-    /// Forgets everything but the settings.
+    /// Resets everything except the settings.
     pub fn clear(&self) {
         let mut kept = self.lock();
         *kept = Kept { log: kept.log, ..Kept::default() };
     }
 
-    /// What is kept now.
+    /// Returns the current metrics.
     pub fn kept(&self) -> Kept {
         self.lock().clone()
     }
 
-    /// A thread that panicked while it held the lock left plain data behind, which is still good.
+    /// The data is consistent after a panic, so a poisoned lock may be used.
     fn lock(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -214,7 +215,7 @@ impl Sample {
 }
 
 impl Kept {
-    /// Adds a turn; gives what is to be logged.
+    /// Adds an iteration. Returns the lines to log.
     fn add(&mut self, ms: u64, turn: Sample, sizes: &BatchSizes) -> Vec<String> {
         let turn = Sample { at: self.count, turns: 1, ..turn };
         self.count += 1;
@@ -224,7 +225,7 @@ impl Kept {
             self.cycles_per_packet.add(each);
         }
         self.upcalls.add(turn.upcalls);
-        // A queue that had nothing gave no batch.
+        // An empty queue yields no batch.
         for (size, &count) in sizes.0.iter().enumerate().skip(1).filter(|(_, count)| **count > 0) {
             self.packets_per_batch.add_times(size as u64, u64::from(count));
         }
@@ -240,8 +241,8 @@ impl Kept {
         self.watch(turn)
     }
 
-    /// Looks whether the turn took too long, and whether it is the last to be logged with one that
-    /// did.
+    /// Checks whether the iteration took too long, and whether it ends the range to log. Returns the lines to
+    /// log.
     fn watch(&mut self, turn: Sample) -> Vec<String> {
         let mut log = Vec::new();
         if !self.log.is_on {
@@ -280,7 +281,7 @@ fn suspicious(turn: &Sample) -> String {
     format!("Suspicious iteration (Excessive total cycles): iter={at} duration={us} us")
 }
 
-/// Adds the newest; the oldest goes where there are enough.
+/// Adds the newest sample, and removes the oldest if the history is full.
 fn push(history: &mut VecDeque<Sample>, sample: Sample) {
     if history.len() == HISTORY {
         history.pop_front();

@@ -1,8 +1,8 @@
-//! Offload: connections that a device forwards by itself (`other_config:hw-offload`).
+//! Offload of connections to a device that forwards packets itself (`other_config:hw-offload`).
 //!
-//! Workers offer what enters their unified flow caches; the control thread installs it, asks the device
-//! what it forwarded, and credits flows and connections. Whatever an offer hangs on takes the rule with
-//! it before it changes: a flow, a port, the connection.
+//! Workers offer connections that enter their unified flow caches; the control thread installs them, reads
+//! the device's counters, and credits flows and connections. Before anything on which an offer depends
+//! changes (a flow, a port, the connection), its rule is removed.
 
 mod changes;
 mod table;
@@ -21,53 +21,53 @@ use port_linux::LinkInfo;
 use std::time::Duration;
 pub use table::{Credit, FlowOffloads, Table};
 
-/// Connections that may be offloaded at a time.
+/// Maximum number of offloaded connections.
 const CONNECTIONS_MAX: u32 = 65_536;
-/// How often the device is asked, and rules that it is asked about each time.
+/// Interval of reading the device's counters, and rules read each time.
 const INTERVAL: Duration = Duration::from_millis(50);
 const SWEPT_AT_ONCE: usize = 8192;
-/// Offers that are tried each time.
+/// Offers tried each time.
 const INSTALLED_AT_ONCE: usize = 1024;
 
-/// What is offloaded, and to what.
+/// The offloaded connections and their device.
 #[derive(Default)]
 pub struct Offload {
-    /// Where it is asked for and possible.
+    /// The device, if offload is enabled and possible.
     device: Option<XdpOffload>,
-    /// Why it is not possible.
+    /// Why offload is not possible.
     failure: Option<String>,
     table: Table,
     changes: Changes,
 }
 
 impl Offload {
-    /// Whether connections are offloaded.
+    /// Returns whether connections are offloaded.
     pub fn is_on(&self) -> bool {
         self.device.is_some()
     }
 
-    /// Why they are not, though it is asked for.
+    /// Returns why they are not, although offload is enabled.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
 
-    /// What is offloaded.
+    /// Returns the table of offloaded connections.
     pub fn table(&self) -> &Table {
         &self.table
     }
 
-    /// How many packets the device passed up, by reason.
+    /// Returns the number of packets that the device passed to the switch, by reason.
     pub fn passed(&self) -> Vec<(&'static str, u64)> {
         self.device.as_ref().map_or_else(Vec::new, |device| device.passed())
     }
 
-    /// Whether a port's packets may be offloaded.
+    /// Returns whether a port's packets may be offloaded.
     pub fn receives_from(&self, port: PortNo) -> bool {
         self.device.as_ref().is_some_and(|device| device.receives_from(port))
     }
 }
 
-/// Asks the device as long as the switch runs.
+/// Polls the device as long as the switch runs.
 pub async fn run(shared: Shared) {
     let mut interval = tokio::time::interval(INTERVAL);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -78,12 +78,12 @@ pub async fn run(shared: Shared) {
 }
 
 impl Switch {
-    /// What is offloaded.
+    /// Returns the offload state.
     pub fn offload(&self) -> &Offload {
         &self.offload
     }
 
-    /// Begins or ends to offload connections, as the configuration says.
+    /// Starts or stops offload, according to the configuration.
     pub(super) fn set_offload(&mut self, wanted: bool) {
         if !wanted {
             self.offload.failure = None;
@@ -117,7 +117,7 @@ impl Switch {
         self.offload.table = Table::default();
     }
 
-    /// Tells the device of all ports.
+    /// Registers all ports with the device.
     fn offload_ports(&mut self) {
         let running = std::mem::take(&mut self.configured.interfaces);
         for interface in running.values() {
@@ -127,13 +127,13 @@ impl Switch {
         self.configured.interfaces = running;
     }
 
-    /// Tells the device of a port that was opened or changed.
+    /// Registers a port that was opened or changed with the device.
     pub(super) fn offload_port(&mut self, running: &RunningInterface, link: Option<&LinkInfo>) {
         let (Some(number), Some(link)) = (running.device, link) else { return };
         let Some(device) = &mut self.offload.device else { return };
         let handle = self.devices.get(number).map(|device| &device.handle);
         let asks = running.interface.options.get("xdp-offload").is_some_and(|it| it == "true");
-        // Another program's XDP is on a device of AF_XDP, and packets to a TAP device come to the switch.
+        // A device of AF_XDP has another XDP program, and packets to a TAP device reach the switch anyhow.
         let receives = match handle {
             Some(Handle::Packet(_)) => asks,
             Some(Handle::Xdp(_)) if !asks => false,
@@ -154,16 +154,16 @@ impl Switch {
             Ok(false) => return,
             Err(error) => log::warn!(target: "netdev_offload", "{error}"),
         }
-        // It is not what it was when its rules were installed.
+        // The port has changed since its rules were installed.
         self.offload.table.remove_port(device, number, &self.conntrack, clock::now());
         self.send_credits();
-        // What is known of its connections was offered before.
+        // Connections of a new port were offered before it was known.
         if receives && !known {
             self.workers.iter().for_each(|worker| worker.send(WorkerCommand::OfferAgain));
         }
     }
 
-    /// A port is to be closed.
+    /// Removes a port that is about to be closed.
     pub(super) fn offload_port_closes(&mut self, number: PortNo) {
         let Some(device) = &mut self.offload.device else { return };
         self.offload.table.remove_port(device, number, &self.conntrack, clock::now());
@@ -171,7 +171,7 @@ impl Switch {
         self.send_credits();
     }
 
-    /// The workers are other ones, without flows.
+    /// The workers were replaced, and their flows removed.
     pub(super) fn offload_anew(&mut self) {
         if let Some(device) = &mut self.offload.device {
             self.offload.table.clear(device, &self.conntrack, clock::now());
@@ -180,14 +180,14 @@ impl Switch {
         self.offload.changes = Changes::new(self.slow.others() > 0);
     }
 
-    /// A worker offers connections; it had got so many commands before.
+    /// Queues a worker's offers, which it made after `seen` commands.
     pub(super) fn offered(&mut self, seen: u64, offers: Vec<OffloadOffer>) {
         if self.offload.is_on() {
             self.offload.table.wait(clock::now(), seen, offers);
         }
     }
 
-    /// Sends workers what they are to do with flows.
+    /// Sends flow commands to workers.
     pub(super) fn send_commands(&mut self) {
         let commands = std::mem::take(&mut self.outbox.commands);
         flow_log::commands(self.settings.dummy.datapath_name(), &commands, Some(&self.ofproto));
@@ -199,7 +199,7 @@ impl Switch {
         }
     }
 
-    /// Notes a command that a worker is about to get: what hangs on the flow that it changes goes first.
+    /// Records a command before it is sent: rules that depend on the flow that it changes are removed first.
     fn before_command(&mut self, worker: WorkerId, command: &FlowCommand) {
         let offload = &mut self.offload;
         let Some(changed) = offload.changes.note(worker, command) else { return };
@@ -213,7 +213,7 @@ impl Switch {
         }
     }
 
-    /// Asks the device about some of its rules, and installs what waits.
+    /// Reads the counters of some rules, and installs waiting offers.
     fn turn_offload(&mut self, now: Instant) {
         let Offload { device: Some(device), table, changes, .. } = &mut self.offload else {
             return;
@@ -223,7 +223,7 @@ impl Switch {
         self.send_credits();
     }
 
-    /// Asks the device about all of its rules, so that statistics are fresh.
+    /// Reads the counters of all rules, so that statistics are fresh.
     pub(super) fn sweep_offload(&mut self) {
         if let Offload { device: Some(device), table, .. } = &mut self.offload {
             table.sweep(device, &self.conntrack, clock::now(), usize::MAX);
@@ -231,7 +231,7 @@ impl Switch {
         }
     }
 
-    /// Has workers credit their flows with what the device forwarded.
+    /// Makes workers credit their flows with what the device forwarded.
     fn send_credits(&mut self) {
         let credits = self.offload.table.take_credits();
         for worker in &self.workers {

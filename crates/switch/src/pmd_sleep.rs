@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-/// So many packets from one queue in one iteration end a polling worker's sleeps
-/// (ovs: `lib/dpif-netdev.c`, `PMD_SLEEP_THRESH`).
+/// This many packets from one queue in one iteration end a polling worker's sleeps (ovs: `lib/dpif-netdev.c`,
+/// `PMD_SLEEP_THRESH`).
 const WIDE_AWAKE_PACKETS: u64 = 16;
-/// How much longer than the last each sleep is (ovs: `PMD_SLEEP_INC_US`).
+/// Increase of each sleep over the last (ovs: `PMD_SLEEP_INC_US`).
 const SLEEP_STEP: Duration = Duration::from_micros(1);
 
-/// How long a polling worker sleeps next.
+/// The next sleep of a polling worker.
 #[derive(Debug, Default)]
 pub struct PmdSleep {
     longest: Duration,
@@ -16,13 +16,13 @@ pub struct PmdSleep {
 }
 
 impl PmdSleep {
-    /// Sleeps are no longer than this; zero for none.
+    /// Sets the longest sleep; zero disables sleeps.
     pub fn set_longest(&mut self, longest: Duration) {
         self.longest = longest;
     }
 
-    /// The sleep after a iteration in which so many packets came from the queue that had the most: a little
-    /// longer than the last, up to the longest, unless much came.
+    /// Returns the sleep after an iteration in which the busiest queue had this many packets: a little longer
+    /// than the last, up to the longest; `None` for many packets.
     pub fn next(&mut self, packets: u64) -> Option<Duration> {
         if self.longest.is_zero() || packets >= WIDE_AWAKE_PACKETS {
             self.next = Duration::ZERO;

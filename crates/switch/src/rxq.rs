@@ -1,8 +1,8 @@
 //! Receive queues and the workers that poll them.
 //!
-//! A queue goes from worker to worker as a whole, with the packets that wait in it: nothing is
-//! lost and nothing overtakes when queues are given out anew. A port that comes or goes leaves
-//! the others' queues where they are, unless it is pinned and its worker has to be its own.
+//! A queue moves between workers together with its waiting packets: nothing is lost or reordered by a
+//! reassignment. Adding or removing a port does not move the queues of others, unless a queue is pinned and
+//! its worker becomes isolated.
 
 use super::Switch;
 use super::assignment::{Assignment, Core, Queue, assign, crosses_nodes};
@@ -17,24 +17,24 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// How long a worker is given to hand over a queue.
+/// How long a worker may take to return a queue.
 const HAND_OVER_TIME: Duration = Duration::from_secs(1);
 
-/// A receive queue of an open port, as the control side knows it.
+/// A receive queue of an open port, as the control thread knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RxqPlace {
-    /// The worker that polls it; None where none does.
+    /// The worker that polls it, if any.
     pub worker: Option<WorkerId>,
-    /// The processor that it belongs to.
+    /// The processor to which it is pinned.
     pub pinned: Option<u16>,
 }
 
-/// How queues are given out, and those that no worker polls.
+/// The assignment algorithm, and the queues that no worker polls.
 #[derive(Default)]
 pub struct Rxqs {
     way: RxqAssign,
     isolation: Isolation,
-    /// Whether each worker serves pinned queues only.
+    /// Whether each worker is isolated: it polls only pinned queues.
     isolated: Vec<bool>,
     idle: Vec<RxSlot>,
 }
@@ -50,7 +50,7 @@ impl Rxqs {
     }
 }
 
-/// A worker as a place for queues.
+/// Returns a worker as a target of queues.
 fn core(worker: &WorkerThread) -> Core {
     match worker.mode {
         WorkerMode::Sleeping => Core { cpu: None, numa: 0 },
@@ -61,30 +61,29 @@ fn core(worker: &WorkerThread) -> Core {
 }
 
 impl Devices {
-    /// Whether a worker serves pinned queues only.
+    /// Returns whether a worker is isolated: it polls only pinned queues.
     pub fn is_isolated(&self, worker: WorkerId) -> bool {
         self.rxqs.is_isolated(worker)
     }
 
-    /// Gives out the queues of a port that was just opened.
+    /// Assigns the queues of a port that was just opened.
     pub(super) fn hand_out(&mut self, slots: Vec<RxSlot>, workers: &[WorkerThread]) {
         self.give_out(slots, workers, true);
     }
 
-    /// Gives out the queues of all ports anew, those that `slots` brings from workers that have
-    /// ended, too.
+    /// Assigns the queues of all ports again, together with `slots`, which come from workers that have ended.
     pub(super) fn hand_out_anew(&mut self, slots: Vec<RxSlot>, workers: &[WorkerThread]) {
         self.give_out(slots, workers, false);
     }
 
-    /// Sets how queues are given out; says whether that is a change.
+    /// Sets the assignment algorithm. Returns whether that is a change.
     fn set_way(&mut self, way: RxqAssign, isolation: Isolation) -> bool {
         let changed = (way, isolation) != (self.rxqs.way, self.rxqs.isolation);
         (self.rxqs.way, self.rxqs.isolation) = (way, isolation);
         changed
     }
 
-    /// Pins the queues of a port to processors; says whether that is a change.
+    /// Pins the queues of a port to processors. Returns whether that is a change.
     pub(super) fn pin(&mut self, number: PortNo, affinity: &BTreeMap<u16, u16>) -> bool {
         let Some(device) = self.get_mut(number) else { return false };
         let mut changed = false;
@@ -96,7 +95,7 @@ impl Devices {
         changed
     }
 
-    /// What is wrong with a port whose queues are not all polled.
+    /// Returns an error if not all queues of the port are polled.
     pub fn unpolled(&self, number: PortNo) -> Option<String> {
         let device = self.get(number)?;
         let unpolled = (0..).zip(&device.queues).find(|(_, place)| place.worker.is_none());
@@ -108,8 +107,7 @@ impl Devices {
         ))
     }
 
-    /// All queues, in order, and where they are. `stay` says whether those that a worker has are
-    /// to keep it.
+    /// Returns all queues, in order, with their workers. With `stay`, queues keep their workers.
     fn list(&self, workers: &[WorkerThread], stay: bool) -> Vec<Queue> {
         let mut busy = HashMap::new();
         for worker in workers {
@@ -144,8 +142,8 @@ impl Devices {
             .chain(slots)
             .map(|slot| ((slot.port, slot.queue), slot))
             .collect();
-        // All that move leave their workers before the first arrives, so that the workers are
-        // waited for once.
+        // All queues that move leave their workers before the first is added to another, so that the workers
+        // are waited for once.
         let (to, from) = mpsc::channel();
         let mut expected = 0;
         for (queue, worker) in queues.iter().zip(&found.workers) {
@@ -182,7 +180,7 @@ impl Devices {
         self.get_mut(queue.port)?.queues.get_mut(usize::from(queue.queue))
     }
 
-    /// The assignment of queues in Open vSwitch's words; empty with a single sleeping worker.
+    /// Logs the assignment in Open vSwitch's words; nothing with a single sleeping worker.
     fn log_assignment(&self, cores: &[Core], queues: &[Queue], found: &Assignment) {
         let name = |queue: &Queue| self.get(queue.port).map_or("?", |d| d.name.as_str()).to_owned();
         for queue in found.unpinned.iter().filter_map(|place| queues.get(*place)) {
@@ -240,13 +238,13 @@ impl Devices {
 }
 
 impl Switch {
-    /// Gives the queues of all ports out anew.
+    /// Reassigns the queues of all ports.
     pub fn rebalance(&mut self) {
         self.devices.hand_out_anew(Vec::new(), &self.workers);
         self.balancer.reset();
     }
 
-    /// Takes over how queues are given out and how long workers may sleep.
+    /// Applies the assignment algorithm and the maximum sleep.
     pub(super) fn set_queue_options(&mut self, options: &QueueOptions) {
         if self.devices.set_way(options.assign, options.isolation) {
             log::info!(
@@ -267,8 +265,7 @@ impl Switch {
         }
     }
 
-    /// Time went by: where it is asked for and would even out the load, queues are given out
-    /// anew.
+    /// Reassigns queues if automatic balancing is due and would even out the load. Called periodically.
     pub(super) fn balance_queues(&mut self) {
         let settings = self.desired.options.queues.auto_balance;
         if !settings.enabled {

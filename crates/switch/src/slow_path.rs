@@ -1,4 +1,4 @@
-//! Who answers misses and revalidates flows, and the control thread's part in it.
+//! Which threads answer misses and revalidate flows, and the control thread's part.
 
 use super::Switch;
 use super::handlers::{Answering, HandlerShared, Threads};
@@ -10,26 +10,25 @@ use port::PortError;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How misses are answered and megaflows revalidated.
+/// The threads of the slow path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SlowPath {
-    /// Who answers misses.
+    /// Which threads answer misses.
     pub answers: Answers,
-    /// Threads that revalidate; 0: the control thread does.
+    /// Number of revalidator threads; 0 leaves it to the control thread.
     pub revalidators: u16,
 }
 
-/// With fewer processors the threads that are started by default would take time from the workers and the
-/// control thread.
+/// With fewer processors the default threads would take time from workers and the control thread.
 const PROCESSORS_MIN: usize = 3;
-/// Threads of a kind that are started by default at the most: they install flows under one lock, so that
-/// more of them would wait for each other.
+/// Most threads of each kind by default: they install flows under one lock, so more of them would wait for
+/// each other.
 const THREADS_MAX: usize = 4;
 
 impl SlowPath {
-    /// What the configuration asks for with so many workers. What it does not say follows from the number
-    /// of processors, as in Open vSwitch (`ofproto/ofproto-dpif-upcall.c`, `udpif_set_threads`). None
-    /// stands for a switch of tests, which have answers come in the order of their commands.
+    /// Returns the configured threads for this number of workers. As in Open vSwitch, the default depends on
+    /// the number of processors (`ofproto/ofproto-dpif-upcall.c`, `udpif_set_threads`). `None` is for tests,
+    /// in which answers must follow the order of commands.
     pub fn wanted(options: &SwitchOptions, workers: usize, processors: Option<usize>) -> SlowPath {
         let by_default = processors.filter(|count| *count >= PROCESSORS_MIN).map(|count| {
             let revalidators = count / 4 + 1;
@@ -43,8 +42,8 @@ impl SlowPath {
         let by_default = by_default.filter(|_| !options.hw_offload);
         let by_default = by_default.map_or(0, |[_, revalidators]| revalidators);
         let revalidators = match options.revalidator_threads.unwrap_or(by_default) {
-            // What a device forwards in place of a flow is taken back before the flow changes, by the
-            // control thread.
+            // With offload, the control thread must remove a flow's rules from the device before the flow
+            // changes.
             1.. if options.hw_offload => {
                 log::warn!(
                     target: "ofproto_dpif_upcall",
@@ -57,7 +56,7 @@ impl SlowPath {
         SlowPath { answers, revalidators }
     }
 
-    /// How many answer misses besides the control thread; its number among handlers is the next one.
+    /// Returns the number of handlers besides the control thread, which has the next number.
     pub fn others(self) -> u16 {
         match self.answers {
             Answers::Owner => 0,
@@ -65,7 +64,7 @@ impl SlowPath {
         }
     }
 
-    /// In words, for `upcall/show`.
+    /// Describes the threads for `upcall/show`.
     pub fn describe(self) -> String {
         let misses = match self.answers {
             Answers::Owner => "the control thread".to_owned(),
@@ -83,7 +82,7 @@ impl SlowPath {
 }
 
 impl Switch {
-    /// Ends handlers and revalidators, and makes a queue of upcalls as those want it that come.
+    /// Stops handlers and revalidators, and creates the upcall queue for the next ones.
     pub(super) fn stop_handlers(&mut self, workers: usize) {
         self.threads = None;
         self.catch_up();
@@ -98,12 +97,12 @@ impl Switch {
         self.tell_handlers_of_restoring();
     }
 
-    /// Has handlers drop misses while flows are restored.
+    /// Makes handlers drop misses while flows are restored.
     pub(super) fn tell_handlers_of_restoring(&self) {
         self.handler_shared.set_restoring(self.is_restoring);
     }
 
-    /// What answers a worker's misses on its own thread, where workers do that.
+    /// Returns what answers a worker's misses on its own thread, if workers do that.
     pub(super) fn answering(&self, worker: WorkerId) -> Option<Answering> {
         let is_its = matches!(self.slow.answers, Answers::Workers(_));
         is_its.then(|| {
@@ -111,8 +110,8 @@ impl Switch {
         })
     }
 
-    /// Starts the threads that are asked for. Where that fails, the control thread does their work, and
-    /// `start_workers` is called: their queue of upcalls was made for the threads.
+    /// Starts the configured threads. If that fails, the control thread does their work, and `start_workers`
+    /// is called, because the upcall queue was made for the threads.
     pub(super) fn start_handlers_or(
         &mut self,
         start_workers: impl FnOnce(&mut Switch) -> Result<(), PortError>,
@@ -120,12 +119,12 @@ impl Switch {
         if self.start_handlers() {
             return Ok(());
         }
-        // They are not tried again before other ones are asked for.
+        // They are not tried again before the configuration requests others.
         self.unstartable = Some(std::mem::take(&mut self.slow));
         start_workers(self)
     }
 
-    /// Says whether the threads that are asked for run.
+    /// Returns whether the configured threads run.
     fn start_handlers(&mut self) -> bool {
         let handlers = match self.slow.answers {
             Answers::Handlers(count) => count,
@@ -149,7 +148,7 @@ impl Switch {
         self.threads.is_some()
     }
 
-    /// Takes up what handlers left to this thread.
+    /// Applies what handlers left to the control thread.
     pub(super) fn catch_up(&mut self) {
         self.handler_shared.look();
         let now = clock::now();
@@ -157,14 +156,14 @@ impl Switch {
         self.ofproto.ask_wanted_neighbours(now, &mut self.outbox);
     }
 
-    /// Wakes revalidators where there is something for them.
+    /// Wakes revalidators if flows need revalidation.
     pub(super) fn wake_revalidators(&self) {
         if self.slow.revalidators > 0 && self.ofproto.needs_revalidation() {
             self.handler_shared.revalidation.ring();
         }
     }
 
-    /// Upcalls that were dropped because there was no room, by port.
+    /// Returns the upcalls dropped because the queue was full, by port.
     pub(super) fn lost_upcalls(&self) -> BTreeMap<PortNo, u64> {
         let mut lost = self.lost_before.clone();
         for (port, dropped) in self.handler_shared.upcalls.dropped() {
@@ -181,7 +180,7 @@ mod tests {
     #[test]
     fn what_is_not_configured_follows_from_the_processors() {
         use Answers::{Handlers, Owner, Workers};
-        // Handlers and revalidators that are configured, processors, whether flows are offloaded; handlers
+        // Configured handlers and revalidators, processors, whether flows are offloaded; expected handlers
         // and revalidators.
         let cases = [
             (None, None, None, false, Owner, 0),

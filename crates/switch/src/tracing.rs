@@ -1,7 +1,7 @@
-//! Packets of a running switch whose steps are written down: which ones, and what became of them.
+//! Traced packets of a running switch: their selection, and the recording of their steps.
 //!
-//! A packet that is picked goes through the datapath alone, those before it first, so that every
-//! step and every nanosecond is its own. No other packet's way changes.
+//! A selected packet goes through the datapath alone, after those before it, so that every step and every
+//! nanosecond is its own. Other packets are not affected.
 
 use super::worker_ports::{TxQueues, send_all};
 use base::{Instant, PortNo, WorkerId};
@@ -11,39 +11,39 @@ use packet::{Batch, Packet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Looks at the clock by which is measured what one costs.
+/// Clock readings by which the cost of one is measured.
 const LOOKS: u32 = 1000;
 
-/// Which packets are wanted, for all workers.
+/// A trace order for all workers.
 #[derive(Debug)]
 pub struct Order {
     filter: Match,
-    /// One packet in so many is looked at, by chance.
+    /// One in this many packets is examined, at random.
     sample: u32,
     wanted: u32,
     taken: AtomicU32,
-    /// What a look at the clock costs, which is taken off each step.
+    /// Nanoseconds of a clock reading, which are subtracted from each step.
     clock_ns: u64,
 }
 
-/// A packet, and what became of it.
+/// A traced packet.
 #[derive(Debug)]
 pub struct Traced {
     /// Its number.
     pub id: TraceId,
-    /// The worker that had it.
+    /// The worker that processed it.
     pub worker: WorkerId,
-    /// When its first step began.
+    /// Start of its first step.
     pub began: Instant,
     /// Where it came from.
     pub origin: Origin,
-    /// What it was then.
+    /// Its flow key before the first step.
     pub key: FlowKey,
-    /// Its length.
+    /// Its length in bytes.
     pub bytes: usize,
-    /// What was done, and how many nanoseconds it took.
+    /// The steps, with their durations in nanoseconds.
     pub steps: Vec<(Step, u64)>,
-    /// What the ports did with what they were given of it.
+    /// What the ports sent of it.
     pub sent: Sent,
 }
 
@@ -56,47 +56,47 @@ pub enum Origin {
         port: PortNo,
         /// The queue.
         queue: u16,
-        /// With so many others.
+        /// Number of packets in the batch.
         batch: usize,
-        /// Its share of the time that receiving them took.
+        /// Its share of the time that receiving the batch took, in nanoseconds.
         ns: u64,
     },
-    /// The control side, which was asked for a flow and sends the packet back with that.
+    /// The control side, which answered an upcall and sends the packet back.
     Answered,
 }
 
-/// What was sent from ports.
+/// Packets that were sent.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Sent {
-    /// Packets that ports took.
+    /// Number of packets that ports accepted.
     pub packets: u64,
-    /// How long that took.
+    /// Duration in nanoseconds.
     pub ns: u64,
-    /// Those that they did not take.
+    /// Dropped packets by reason.
     pub dropped: Vec<(DropReason, u64)>,
 }
 
-/// Picks packets for one worker.
+/// Selects packets for one worker.
 #[derive(Debug)]
 pub struct Picker {
     order: Arc<Order>,
-    /// Packets until the next one is looked at.
+    /// Packets until the next one is examined.
     skip: u32,
 }
 
-/// Where a batch came from.
+/// The origin of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     /// The port.
     pub port: PortNo,
     /// The queue.
     pub queue: u16,
-    /// When the queue was asked.
+    /// When the queue was polled.
     pub asked: Instant,
 }
 
 impl Order {
-    /// So many packets that match, of which one in `sample` is looked at.
+    /// An order for `wanted` packets that match, of which one in `sample` is examined.
     pub fn new(filter: Match, sample: u32, wanted: u32) -> Self {
         let begun = clock::now();
         for _ in 0..LOOKS {
@@ -106,17 +106,17 @@ impl Order {
         Order { filter, sample: sample.max(1), wanted, taken: AtomicU32::new(0), clock_ns }
     }
 
-    /// All packets were found.
+    /// Returns whether all packets were found.
     pub fn is_done(&self) -> bool {
         self.taken.load(Relaxed) >= self.wanted
     }
 
-    /// How many packets are wanted.
+    /// Returns the number of packets wanted.
     pub fn wanted(&self) -> u32 {
         self.wanted
     }
 
-    /// A number for one more packet, if one more is wanted.
+    /// Returns the id of another packet, if one is still wanted.
     fn take(&self) -> Option<TraceId> {
         let more = |taken| (taken < self.wanted).then_some(taken + 1);
         self.taken.fetch_update(Relaxed, Relaxed, more).ok().map(|taken| TraceId(taken + 1))
@@ -124,14 +124,13 @@ impl Order {
 }
 
 impl Picker {
-    /// Picks what is wanted.
+    /// A picker for this order.
     pub fn new(order: Arc<Order>) -> Self {
         let skip = next_skip(order.sample);
         Picker { order, skip }
     }
 
-    /// Takes a batch through the datapath, and tells of the packets that were picked. What those
-    /// leave to be sent is sent at once.
+    /// Processes a batch, and reports the selected packets. Their output is sent immediately.
     pub fn receive(
         &mut self,
         now: Instant,
@@ -165,7 +164,7 @@ impl Picker {
         worker.receive(now, arrival.port, &mut plain, out);
     }
 
-    /// Carries out the control side's steps for a packet whose steps are written down.
+    /// Executes the control side's answer for a traced packet.
     pub fn execute(
         &self,
         now: Instant,
@@ -180,7 +179,7 @@ impl Picker {
         recorder.finish(worker, tx, out, About { origin: Origin::Answered, key, bytes })
     }
 
-    /// Whether this is a packet that is wanted; its number and what it is.
+    /// Returns the id and flow key of the packet, if it is selected.
     fn pick(&mut self, port: PortNo, packet: &mut Packet) -> Option<(TraceId, FlowKey)> {
         self.skip -= 1;
         if self.skip > 0 {
@@ -192,7 +191,7 @@ impl Picker {
                 *packet = frame.packet;
                 frame.key
             }
-            // A frame without a whole Ethernet header has nothing but the port.
+            // A frame without a complete Ethernet header has no fields but the port.
             Err((refused, _)) => {
                 *packet = refused;
                 let mut key = FlowKey::new();
@@ -207,19 +206,20 @@ impl Picker {
     }
 }
 
-/// One in `sample` on average, but never in step with traffic that repeats itself.
+/// Returns a random number with the mean `sample`, so that sampling does not synchronise with periodic
+/// traffic.
 fn next_skip(sample: u32) -> u32 {
     fastrand::u32(1..=sample.saturating_mul(2).saturating_sub(1).max(1))
 }
 
-/// What is known of a packet before its first step.
+/// The properties of a packet before its first step.
 struct About {
     origin: Origin,
     key: FlowKey,
     bytes: usize,
 }
 
-/// Writes down the steps of one packet, and looks at the clock at each. Its own work is not counted.
+/// Records the steps of one packet, reading the clock at each. Its own work is not counted.
 struct Recorder {
     id: TraceId,
     clock_ns: u64,
@@ -235,12 +235,12 @@ impl Recorder {
         Recorder { id, clock_ns, began, mark: began, steps }
     }
 
-    /// Nanoseconds since the last step.
+    /// Returns the nanoseconds since the last step.
     fn passed(&self) -> u64 {
         ((clock::now() - self.mark).as_nanos() as u64).saturating_sub(self.clock_ns)
     }
 
-    /// Sends what the packet left to be sent.
+    /// Sends the packet's output and returns the trace.
     fn finish(
         self,
         worker: &mut Worker,

@@ -1,28 +1,28 @@
-//! How much of a worker's time something took, over the last minute.
+//! Busy time of a worker or a queue over the last minute.
 
 use std::time::Duration;
 
-/// How long one interval is (ovs: `lib/dpif-netdev.c`, `PMD_INTERVAL_LEN`).
+/// Length of an interval (ovs: `lib/dpif-netdev.c`, `PMD_INTERVAL_LEN`).
 pub const INTERVAL: Duration = Duration::from_secs(5);
-/// How many intervals are remembered.
+/// Number of intervals that are kept.
 pub const INTERVALS: usize = 12;
 
-/// Time in the last [`INTERVALS`] intervals, in nanoseconds, and in the one that runs.
+/// Time in the last [`INTERVALS`] complete intervals and in the current one, in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     running_ns: u64,
     past_ns: [u64; INTERVALS],
-    /// Where the next interval goes.
+    /// Index of the next interval.
     next: usize,
 }
 
 impl Usage {
-    /// Adds time to the interval that runs.
+    /// Adds time to the current interval.
     pub fn add(&mut self, ns: u64) {
         self.running_ns += ns;
     }
 
-    /// Ends the interval that runs; gives what it had.
+    /// Ends the current interval. Returns its time.
     pub fn end_interval(&mut self) -> u64 {
         let ended = std::mem::take(&mut self.running_ns);
         self.past_ns[self.next] = ended;
@@ -30,14 +30,14 @@ impl Usage {
         ended
     }
 
-    /// The time in so many of the last intervals that are over.
+    /// Returns the time in the last `intervals` complete intervals.
     pub fn sum_ns(&self, intervals: usize) -> u64 {
         let back = |age: usize| self.past_ns[(self.next + INTERVALS - age) % INTERVALS];
         (1..=intervals.min(INTERVALS)).map(back).sum()
     }
 }
 
-/// The part of `total` in whole percent, as Open vSwitch prints it; None where nothing is known.
+/// Returns `part` of `total` in whole percent, as Open vSwitch prints it; `None` if `total` is zero.
 pub fn percent(part: u64, total: u64) -> Option<u64> {
     (total > 0).then(|| (u128::from(part) * 100 / u128::from(total)) as u64)
 }

@@ -1,10 +1,10 @@
-//! A worker's loop: receives from its queues, lets the datapath decide, sends.
+//! A worker's loop: receive from its queues, let the datapath decide, send.
 //!
-//! A sleeping worker waits in one system call for any of its ports or for the control side, and
-//! uses no processor time when nothing comes. A polling worker has a processor of its own and
-//! waits only as long as `pmd-sleep-max` lets it.
+//! A sleeping worker waits in one system call for all its ports and the control thread, and uses no processor
+//! time without packets. A polling worker has a processor of its own and sleeps at most as long as
+//! `pmd-sleep-max` permits.
 //!
-//! What the commands of Open vSwitch call cycles are nanoseconds of the monotonic clock here.
+//! Open vSwitch's commands report cycles; here they are nanoseconds of the monotonic clock.
 
 mod account;
 mod orders;
@@ -29,41 +29,41 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 
-/// How long a sleeping worker sleeps at most, so that its tables are kept in order.
+/// Longest sleep of a sleeping worker, so that it maintains its tables.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
-/// How long a sleeping worker goes on looking at queues that cannot wake it after one of them
-/// had something, and how often it looks at them after that.
+/// How long a sleeping worker keeps polling queues that cannot wake it after one of them had packets, and the
+/// interval at which it polls them afterwards.
 const LOOK_ON: Duration = Duration::from_micros(200);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
-/// How long a worker that answers its own misses does so before it receives again: a port's queue has room
-/// for what comes meanwhile.
+/// How long a worker that answers its own misses does so before it receives again: a port's queue holds the
+/// packets that arrive meanwhile.
 const ANSWERING_MAX: Duration = Duration::from_micros(100);
-/// Batches received from one port before the others get their turn.
+/// Batches received from one queue before the next one's turn.
 const BATCHES_PER_TURN: usize = 4;
 
-/// What a thread starts with.
+/// The initial state of a worker's thread.
 pub struct Start {
-    /// Which of the sets of workers it belongs to.
+    /// The generation of workers that it belongs to.
     pub generation: u32,
-    /// How it spends its time.
+    /// Whether it sleeps or polls.
     pub mode: WorkerMode,
-    /// Its part of the datapath.
+    /// Its datapath worker.
     pub worker: Worker,
-    /// What it sleeps on.
+    /// The descriptors for which it sleeps.
     pub waiter: Waiter,
-    /// What it is told.
+    /// Its commands.
     pub inbox: mpsc::Receiver<WorkerCommand>,
-    /// Where it tells what happens.
+    /// The channel for its events.
     pub events: UnboundedSender<WorkerEvent>,
-    /// Where others read what it counts.
+    /// Its published report.
     pub published: Arc<Mutex<WorkerReport>>,
-    /// What is kept of its iterations.
+    /// Metrics of its iterations.
     pub metrics: Arc<Metrics>,
-    /// What answers its misses, if it does that itself.
+    /// Answers its misses, if it does that itself.
     pub answering: Option<Answering>,
 }
 
-/// Works until it is told to stop, or the control thread is gone; gives back its queues.
+/// Works until it is stopped or the control thread is gone. Returns its receive queues.
 pub fn run(start: Start) -> Vec<RxSlot> {
     let Start { generation, mode, worker, waiter, inbox, events, published, metrics, answering } =
         start;
@@ -93,7 +93,7 @@ pub fn run(start: Start) -> Vec<RxSlot> {
     .run()
 }
 
-/// The thread's state.
+/// The state of a worker's thread.
 struct Run {
     generation: u32,
     mode: WorkerMode,
@@ -104,24 +104,24 @@ struct Run {
     published: Arc<Mutex<WorkerReport>>,
     metrics: Arc<Metrics>,
     answering: Option<Answering>,
-    /// Of a turn that is kept: its batches, and the upcalls before it.
+    /// Batch sizes of the current iteration, and the upcalls before it, if metrics are on.
     sizes: BatchSizes,
     asked: Option<u64>,
     ports: Ports,
     iterations: Iterations,
-    /// Since when iterations and counters count.
+    /// Since when iterations and counters are counted.
     since: Instant,
-    /// How long it was busy.
+    /// Busy time.
     busy: Usage,
-    /// Its last whole interval.
+    /// The load of its last complete interval.
     last: Load,
     /// The sleeps of a polling worker.
     pmd_sleep: PmdSleep,
-    /// Which packets' steps are written down.
+    /// Selects the packets to trace.
     tracing: Option<Picker>,
-    /// Upcalls whose answers are being carried out, to be recorded.
+    /// Times of the upcalls whose answers are being executed, to be recorded.
     answered: Vec<Stamps>,
-    /// Commands for flows that were carried out.
+    /// Number of executed flow commands.
     commands: u64,
     /// Notified at the end of this iteration.
     turn: Option<mpsc::Sender<()>>,
@@ -133,7 +133,7 @@ impl Run {
             if let Err(error) = affinity::pin_to_cpu(cpu) {
                 log::warn!(target: "dpif_netdev", "cannot pin a worker to CPU {cpu}: {error}");
             }
-            // Without it, sleeps are longer than asked for, and no more.
+            // If this fails, sleeps only take longer.
             let _ = affinity::sleep_precisely();
         }
         let (mut out, mut batch) = (Outbox::new(), Batch::new());
@@ -185,8 +185,7 @@ impl Run {
         self.busy.add(ns);
     }
 
-    /// Waits for something to do, where the worker may wait. `idle_since` is when it had nothing
-    /// to do any more. Gives the time after.
+    /// Sleeps if the worker is idle. `idle_since` is when its work ended. Returns the time after the sleep.
     fn rest(
         &mut self,
         received: u64,
@@ -202,7 +201,7 @@ impl Run {
             self.publish();
             self.patience(now - received_at).map(|patience| self.wait(patience))
         } else {
-            // Published at the end of a burst, so that readers do not wait for the next second.
+            // Published at the end of a burst, so that readers need not wait a second.
             if received == 0 && idle_since <= received_at {
                 self.publish();
             }
@@ -213,15 +212,15 @@ impl Run {
         let slept_ns = if rested.is_some() { (after - now).as_nanos() as u64 } else { 0 };
         self.iterations.slept += u64::from(slept_ns > 0);
         self.iterations.slept_ns += slept_ns;
-        // What a polling worker sleeps is told apart; the other's sleep is its idleness.
+        // A polling worker's sleep is counted separately; a sleeping worker's is its idle time.
         let slept_ns = if self.mode.waits() { 0 } else { slept_ns };
         let idle_ns = (after - idle_since).as_nanos() as u64;
         self.worker.stats_mut().idle_ns += idle_ns.saturating_sub(slept_ns);
         after
     }
 
-    /// How long a sleeping worker may wait; None where it has to look again at once, for a queue
-    /// that cannot wake it had something a moment ago.
+    /// Returns how long a sleeping worker may wait; `None` if it must poll again at once, because a queue
+    /// that cannot wake it had packets a moment ago.
     fn patience(&self, idle_for: Duration) -> Option<Duration> {
         match self.ports.quiet_for() {
             None => Some(SLEEP_MAX),
@@ -232,13 +231,13 @@ impl Run {
 
     fn wait(&mut self, patience: Duration) {
         if let Err(error) = self.waiter.wait(Some(patience)) {
-            // Nothing but a wrong descriptor can fail here; better slow than spinning.
+            // Only an invalid descriptor can cause this; a pause avoids a busy loop.
             log::error!(target: "dpif_netdev", "worker cannot wait: {error}");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 
-    /// Carries out commands; says whether to go on.
+    /// Executes commands. Returns whether to continue.
     fn obey(&mut self, now: Instant, out: &mut Outbox) -> bool {
         loop {
             match self.inbox.try_recv() {
@@ -285,7 +284,7 @@ impl Run {
         }
     }
 
-    /// Answers misses of its own, where it does that itself, for a bounded time.
+    /// Answers the worker's own misses for a bounded time, if it does that itself.
     fn answer_own(&mut self, out: &mut Outbox) {
         let Some(mut answering) = self.answering.take_if(|it| it.has_misses()) else { return };
         let began = clock::now();
@@ -301,8 +300,8 @@ impl Run {
         self.answering = Some(answering);
     }
 
-    /// Gives each queue its turn; says how many packets came, and since when the time is of no queue yet:
-    /// what is sent then is sent for all.
+    /// Receives from each queue in turn. Returns the number of packets, and since when time belongs to no
+    /// queue: sending after that is shared by all.
     fn receive_all(&mut self, now: Instant, batch: &mut Batch, out: &mut Outbox) -> (u64, Instant) {
         let (mut received, mut shift) = (0, Shift::new(now));
         let may_rest = !self.mode.waits();
@@ -312,7 +311,7 @@ impl Run {
             if may_rest && slot.is_at_rest(now) {
                 continue;
             }
-            // A look at an empty queue that is no system call costs less than one at the clock.
+            // Polling an empty queue without a system call costs less than reading the clock.
             let is_dear = slot.rx.wake_fd().is_some();
             if is_dear {
                 shift.end(&mut self.ports.rx, clock::now);
@@ -340,7 +339,7 @@ impl Run {
         (received, shift.since)
     }
 
-    /// Gives one queue its turn.
+    /// Receives from one queue.
     fn receive_from(
         &mut self,
         now: Instant,
@@ -379,7 +378,7 @@ impl Run {
         }
     }
 
-    /// Sends all that lies in the outbox.
+    /// Sends the packets in the outbox.
     fn flush(&mut self, out: &mut Outbox) {
         send_all(&mut self.worker, &mut self.ports.tx, out);
         for dump in out.dumps.drain(..) {

@@ -1,4 +1,4 @@
-//! The queues that one worker polls and sends to.
+//! The receive and transmit queues of one worker.
 
 use super::usage::Usage;
 use super::worker_report::QueueReport;
@@ -10,57 +10,56 @@ use port_linux::Waiter;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// How long a polling worker leaves a queue of the kernel's alone that had nothing.
+/// How long a polling worker skips a kernel queue that was empty.
 const KERNEL_REST: Duration = Duration::from_micros(20);
 
-/// A receive queue, which goes from worker to worker with what it took of their time.
+/// A receive queue, which moves between workers together with its usage.
 pub struct RxSlot {
     /// The port.
     pub port: PortNo,
-    /// Which opening of a port of this number it belongs to.
+    /// The opening of the port to which it belongs; port numbers are reused.
     pub opening: u64,
-    /// Its number at that port.
+    /// Its number at the port.
     pub queue: u16,
     /// The queue.
     pub rx: Box<dyn RxQueue>,
-    /// How long workers were busy with it.
+    /// Time that workers spent on it.
     pub usage: Usage,
-    /// Packets of this turn.
+    /// Packets received in this iteration.
     pub packets: u64,
-    /// Until when it is left alone.
+    /// It is not polled before this time.
     rests_until: Instant,
 }
 
 /// What a worker sends to.
 pub type TxQueues = HashMap<PortNo, Box<dyn TxQueue>>;
 
-/// The ports that one worker serves.
+/// The queues of one worker.
 #[derive(Default)]
 pub struct Ports {
-    /// What it receives from.
+    /// Its receive queues.
     pub rx: Vec<RxSlot>,
-    /// What it sends to.
+    /// Its transmit queues.
     pub tx: TxQueues,
-    /// Queues that failed in this turn.
+    /// Queues that failed in this iteration.
     pub failed: Vec<(PortNo, u64, PortError)>,
 }
 
-/// Whose packets a worker is at in a turn.
+/// Attributes a worker's time in an iteration to queues.
 pub struct Shift {
-    /// Since when.
+    /// Start of the current span.
     pub since: Instant,
-    /// The place of their queue; none while they have none.
+    /// The queue whose packets are being processed, if any.
     pub queue: Option<usize>,
 }
 
 impl Shift {
-    /// A turn begins.
+    /// Starts an iteration.
     pub fn new(now: Instant) -> Self {
         Shift { since: now, queue: None }
     }
 
-    /// The worker is at packets of a queue. The first has the time before as well, in which its
-    /// packets were received.
+    /// Starts processing packets of a queue. Its span includes the time before, in which they were received.
     pub fn begin(&mut self, place: usize, rx: &mut [RxSlot], clock: impl FnOnce() -> Instant) {
         if self.queue != Some(place) {
             self.end(rx, clock);
@@ -68,8 +67,7 @@ impl Shift {
         }
     }
 
-    /// Gives the time until now to the queue whose packets the worker was at, if it was at any. Only
-    /// then it looks at the clock.
+    /// Ends the span and adds it to its queue. Reads the clock only if a span is open.
     pub fn end(&mut self, rx: &mut [RxSlot], clock: impl FnOnce() -> Instant) {
         if let Some(place) = self.queue.take() {
             let since = std::mem::replace(&mut self.since, clock());
@@ -78,7 +76,7 @@ impl Shift {
     }
 }
 
-/// Sends the packets that lie in the outbox.
+/// Sends the packets in the outbox.
 pub fn send_all(worker: &mut Worker, tx: &mut TxQueues, out: &mut Outbox) {
     for (port, batch) in out.batches_mut() {
         let Some(tx) = tx.get_mut(&port) else {
@@ -103,27 +101,27 @@ impl RxSlot {
         RxSlot { port, opening, queue, rx, usage, packets: 0, rests_until: Instant::ZERO }
     }
 
-    /// Whether a polling worker need not look at it now.
+    /// Returns whether a polling worker skips it now.
     pub fn is_at_rest(&self, now: Instant) -> bool {
         now < self.rests_until
     }
 
-    /// It had nothing. A queue of the kernel's is left alone for a moment then: each look at it is
-    /// a system call, which costs as much as several packets of other queues.
+    /// Records that it was empty. A kernel queue is then skipped for a moment: polling it is a system call,
+    /// which costs as much as several packets.
     pub fn rest(&mut self, now: Instant) {
         if self.rx.wake_fd().is_some() {
             self.rests_until = now + KERNEL_REST;
         }
     }
 
-    /// The token by which the waiter calls it.
+    /// Returns its token in the waiter.
     fn token(&self) -> u64 {
         u64::from(self.port.0) << 16 | u64::from(self.queue)
     }
 }
 
 impl Ports {
-    /// Receives from a queue from now on.
+    /// Adds a receive queue.
     pub fn add_rx(&mut self, slot: RxSlot, waiter: &mut Waiter) {
         if let Some(fd) = slot.rx.wake_fd()
             && let Err(error) = waiter.watch(fd, slot.token())
@@ -133,7 +131,7 @@ impl Ports {
         self.rx.push(slot);
     }
 
-    /// Gives a queue away.
+    /// Removes and returns a receive queue.
     pub fn take_rx(&mut self, port: PortNo, queue: u16, waiter: &mut Waiter) -> Option<RxSlot> {
         let found = self.rx.iter().position(|slot| slot.port == port && slot.queue == queue)?;
         let slot = self.rx.remove(found);
@@ -155,8 +153,7 @@ impl Ports {
         });
     }
 
-    /// Adds the time in which the packets of this turn were sent to the queues that they came
-    /// from, by their number.
+    /// Divides the time of sending among the queues from which the packets came, by their number.
     pub fn share_out(&mut self, sending_ns: u64, packets: u64) {
         for slot in self.rx.iter_mut().filter(|slot| slot.packets > 0) {
             let share = u128::from(sending_ns) * u128::from(slot.packets) / u128::from(packets);
@@ -164,14 +161,14 @@ impl Ports {
         }
     }
 
-    /// How long queues that nothing can wake the worker for may be left alone; None where there
-    /// are none.
+    /// Returns how long the queues that cannot wake the worker need not be polled; `None` if there are no
+    /// such queues.
     pub fn quiet_for(&self) -> Option<Duration> {
         let polled = self.rx.iter().filter(|slot| slot.rx.wake_fd().is_none());
         polled.map(|slot| slot.rx.quiet_for()).min()
     }
 
-    /// What is told of the queues.
+    /// Returns the reports of the queues.
     pub fn reports(&self) -> impl Iterator<Item = QueueReport> + '_ {
         self.rx.iter().map(|slot| QueueReport {
             port: slot.port,
@@ -226,7 +223,7 @@ mod tests {
         }
         assert_eq!(spent, [(1, 750), (2, 250), (3, 0)]);
 
-        // A queue that goes to another worker takes its time along.
+        // A queue that moves to another worker keeps its usage.
         let mut other = Ports::default();
         assert!(ports.take_rx(PortNo(1), 1, &mut waiter).is_none());
         let slot = ports.take_rx(PortNo(1), 0, &mut waiter).unwrap();

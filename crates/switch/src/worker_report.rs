@@ -1,20 +1,20 @@
-//! What a worker's thread tells of itself: its counters, its iterations, its time.
+//! A worker's report: its counters, its iterations, its busy time.
 
 use super::balance::Load;
 use super::usage::{INTERVALS, Usage};
 use base::{Instant, PortNo};
 use datapath::WorkerStats;
 
-/// How often a worker went round its loop, and how often it slept there.
+/// Counters of a worker's loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Iterations {
-    /// Iterations in all.
+    /// All iterations.
     pub all: u64,
-    /// Iterations in which packets came.
+    /// Iterations that received packets.
     pub busy: u64,
-    /// Iterations in which it slept.
+    /// Iterations with a sleep.
     pub slept: u64,
-    /// How long it slept, in nanoseconds.
+    /// Time of these sleeps, in nanoseconds.
     pub slept_ns: u64,
 }
 
@@ -25,29 +25,29 @@ pub struct WorkerReport {
     pub stats: WorkerStats,
     /// The loop's counters.
     pub iterations: Iterations,
-    /// Since when both count.
+    /// Since when both are counted.
     pub since: Instant,
-    /// How long it was busy.
+    /// Busy time.
     pub busy: Usage,
-    /// Its last whole interval.
+    /// The load of its last complete interval.
     pub last: Load,
-    /// The queues that it polls.
+    /// Its receive queues.
     pub queues: Vec<QueueReport>,
 }
 
-/// A queue that a worker polls.
+/// A receive queue in a report.
 #[derive(Clone, Debug)]
 pub struct QueueReport {
     /// The port.
     pub port: PortNo,
     /// Its number.
     pub queue: u16,
-    /// How long the worker was busy with it.
+    /// Time that the worker spent on it.
     pub usage: Usage,
 }
 
 impl WorkerReport {
-    /// How long so many intervals are, as far as the last one tells.
+    /// Returns the length of so many intervals, estimated from the last one.
     pub fn intervals_ns(&self, intervals: usize) -> u64 {
         self.last.total_ns * intervals.min(INTERVALS) as u64
     }

@@ -1,11 +1,11 @@
-//! What workers tell the control thread.
+//! Processing of the workers' events in the control thread.
 
 use super::flow_log;
 use super::worker_thread::{WorkerEvent, WorkerThread};
 use super::{Shared, Switch};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-/// Hears the workers for as long as there are any: their events, and the misses in their queue.
+/// Processes the workers' events and the misses in their queue, as long as there are workers.
 pub async fn serve_workers(shared: Shared, mut inbox: UnboundedReceiver<WorkerEvent>) {
     while let Some(event) = inbox.recv().await {
         shared.borrow_mut().worker_event(event);
@@ -26,7 +26,7 @@ pub async fn serve_workers(shared: Shared, mut inbox: UnboundedReceiver<WorkerEv
 }
 
 impl Switch {
-    /// A worker told something.
+    /// Processes an event of a worker.
     fn worker_event(&mut self, event: WorkerEvent) {
         let now = clock::now();
         match event {
@@ -41,7 +41,7 @@ impl Switch {
                 }
                 return;
             }
-            // Flows of workers that were replaced are forgotten already.
+            // Flows of replaced workers have been removed already.
             WorkerEvent::Dump(generation, _) if generation != self.generation => return,
             WorkerEvent::Offers(generation, seen, offers) => {
                 if generation == self.generation {
@@ -67,7 +67,7 @@ impl Switch {
                     self.worker_answered(worker);
                 }
             }
-            // It was closed already, and the number may be another's by now.
+            // The port was closed, and its number may belong to another one by now.
             WorkerEvent::PortFailed(port, opening, _) if !self.devices.is_open(port, opening) => {
                 return;
             }

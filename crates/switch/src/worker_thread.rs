@@ -1,5 +1,4 @@
-//! A worker's thread as the control side holds it. What it does is told in
-//! [`super::worker_loop`].
+//! A worker's thread, as the control thread holds it. [`super::worker_loop`] is its code.
 
 use super::handlers::Answering;
 use super::latency::Recorder;
@@ -22,101 +21,100 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 
-/// How a worker's thread spends its time when nothing comes.
+/// What a worker's thread does without packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WorkerMode {
-    /// Waits in the kernel.
+    /// It sleeps in the kernel.
     Sleeping,
-    /// Polls for ever, pinned to this processor.
+    /// It polls, pinned to this processor.
     Polling {
         /// The processor.
         cpu: usize,
-        /// Its node of memory.
+        /// Its NUMA node.
         numa: u16,
-        /// For tests: runs where it likes, and waits in the kernel all the same.
+        /// For tests: it is not pinned, and sleeps in the kernel all the same.
         pretends: bool,
     },
 }
 
 impl WorkerMode {
-    /// Whether it waits in the kernel when nothing comes.
+    /// Returns whether it sleeps in the kernel without packets.
     pub fn waits(self) -> bool {
         matches!(self, WorkerMode::Sleeping | WorkerMode::Polling { pretends: true, .. })
     }
 }
 
-/// What the control side tells a worker's thread.
+/// A command to a worker's thread.
 pub enum WorkerCommand {
-    /// Something for the datapath.
+    /// A command for the datapath.
     Flow(FlowCommand),
-    /// The same, in order.
+    /// Several of them, in order.
     Flows(Vec<FlowCommand>),
-    /// Send packets for a port through this queue.
+    /// Use this queue to send to the port.
     AddTx(PortNo, Box<dyn TxQueue>),
-    /// Receive packets from this queue.
+    /// Receive from this queue.
     AddRx(RxSlot),
-    /// Give a queue of a port away.
+    /// Stop receiving from this queue of the port, and return it.
     TakeRx(PortNo, u16, mpsc::Sender<RxSlot>),
-    /// Polling workers: sleep at most this long between two looks when little comes; zero never.
+    /// Maximum sleep of a polling worker under low load; zero disables sleep.
     SleepMax(Duration),
-    /// Neither send to nor receive from a port any more; its queues are closed when the sender is
-    /// dropped.
+    /// Remove a port. Its queues are closed when the sender is dropped.
     RemovePort(PortNo, mpsc::Sender<()>),
-    /// Other settings.
+    /// Apply these settings.
     Configure(WorkerConfig),
-    /// Write the steps of some packets down; of none any more.
+    /// Trace some packets, or none.
     Trace(Option<Arc<Order>>),
-    /// Count packets that a device forwarded against flows.
+    /// Credit flows with packets that a device forwarded.
     Credit(Vec<Credit>),
-    /// Offer all connections to a device anew.
+    /// Offer all connections to a device again.
     OfferAgain,
-    /// Room for the unified flow cache, which was asked for.
+    /// The memory for the unified flow cache that it requested.
     CacheMemory(CacheMemory),
-    /// Forget the counters.
+    /// Reset the counters.
     ClearStats,
-    /// Go round once and report; then the sender is dropped.
+    /// Run one iteration and publish the counters; then drop the sender.
     Turn(mpsc::Sender<()>),
-    /// End.
+    /// Stop.
     Stop,
 }
 
-/// What a worker's thread tells the control side.
+/// An event of a worker's thread.
 #[derive(Debug)]
 pub enum WorkerEvent {
-    /// Misses wait in the queue for the control thread.
+    /// Misses for the control thread are queued.
     Upcalls,
-    /// Handlers have answered packets that teach something, or left flows to be looked at again.
+    /// Handlers answered packets that teach something, or left flows to revalidate.
     Answered,
-    /// Statistics of flows, from workers started in this generation.
+    /// Flow statistics, with the worker's generation.
     Dump(u32, FlowDump),
-    /// What became of a packet.
+    /// A traced packet.
     Traced(Box<Traced>),
-    /// Connections for a device, from a worker started in this generation that had got so many commands
-    /// for flows.
+    /// Connections to offload, with the worker's generation and the number of flow commands that it had
+    /// received.
     Offers(u32, u64, Vec<OffloadOffer>),
-    /// The device of a port, opened so, failed; it is received from no longer.
+    /// The device of a port failed and is no longer received from. The number is the port's opening.
     PortFailed(PortNo, u64, PortError),
-    /// A worker started in this generation has use for so much room in its unified flow cache.
+    /// A worker, with its generation, needs memory for its unified flow cache.
     NeedsCacheMemory(u32, WorkerId, CacheMemoryRequest),
-    /// Room that is not needed any more; freeing it takes long, too.
+    /// Memory that is no longer needed, to be freed by another thread because that takes long.
     Spent(CacheMemory),
 }
 
-/// What workers share.
+/// What a worker's thread shares with others.
 pub struct Shared {
-    /// Connections.
+    /// Connection tracking.
     pub conntrack: Arc<Conntrack>,
-    /// Misses.
+    /// The upcall queue.
     pub upcalls: Arc<UpcallQueue>,
-    /// Where they tell what happens.
+    /// The channel for events.
     pub events: UnboundedSender<WorkerEvent>,
-    /// Where the times of its upcalls are recorded.
+    /// Records the times of upcalls that it answers.
     pub latency: Recorder,
-    /// What answers its own misses, if it does that itself.
+    /// Answers its misses, if it does that itself.
     pub answering: Option<Answering>,
 }
 
-/// Where a worker is told something, for threads beside the control thread.
+/// Sends commands to a worker from threads other than the control thread.
 pub struct Outlet {
     commands: mpsc::Sender<WorkerCommand>,
     waker: Waker,
@@ -131,14 +129,14 @@ impl Clone for Outlet {
 }
 
 impl Outlet {
-    /// Puts commands into the worker's inbox. It sees them when it is woken, or in its next turn.
+    /// Queues commands for the worker. It sees them when it is woken, or in its next iteration.
     pub fn put(&self, commands: Vec<FlowCommand>) {
-        // A worker that has ended has no use for it.
+        // A worker that has ended needs no commands.
         let _ = self.commands.send(WorkerCommand::Flows(commands));
         self.has_put.set(true);
     }
 
-    /// Whether anything was put there since the last call.
+    /// Returns whether commands were queued since the last call.
     pub fn take_put(&self) -> bool {
         self.has_put.take()
     }
@@ -149,11 +147,11 @@ impl Outlet {
     }
 }
 
-/// A running worker, as the control side holds it.
+/// A running worker.
 pub struct WorkerThread {
     /// Its number.
     pub id: WorkerId,
-    /// How it spends its time.
+    /// Whether it sleeps or polls.
     pub mode: WorkerMode,
     commands: mpsc::Sender<WorkerCommand>,
     waker: Waker,
@@ -213,26 +211,26 @@ impl WorkerThread {
         Ok(WorkerThread { id, mode, commands, waker, report, metrics, thread: Some(thread) })
     }
 
-    /// Tells the worker something.
+    /// Sends a command to the worker.
     pub fn send(&self, command: WorkerCommand) {
-        // A worker that has ended has no use for it.
+        // A worker that has ended needs no commands.
         let _ = self.commands.send(command);
         self.waker.wake();
     }
 
-    /// Where other threads tell it something.
+    /// Returns an outlet for other threads.
     pub fn outlet(&self) -> Outlet {
         let (commands, waker) = (self.commands.clone(), self.waker.clone());
         Outlet { commands, waker, has_put: Cell::new(false) }
     }
 
-    /// Prepares room for the worker, on a thread that no other waits for.
+    /// Prepares memory for the worker's cache, on a thread of low priority.
     pub fn prepare(&self, wanted: CacheMemoryRequest) {
         let (commands, waker) = (self.commands.clone(), self.waker.clone());
         let prepare = move || {
-            // At another priority it holds a worker up that shares its processor.
+            // At normal priority it would delay a worker on the same processor.
             let _ = affinity::give_way();
-            // A thread that does not rest keeps a processor until the system's next tick, 4 ms and more,
+            // A thread that does not sleep keeps a processor until the next scheduler tick, 4 ms or more,
             // whatever its priority.
             let room = wanted.prepare(|| std::thread::sleep(Duration::from_millis(1)));
             let _ = commands.send(WorkerCommand::CacheMemory(room));
@@ -243,30 +241,29 @@ impl WorkerThread {
         }
     }
 
-    /// The worker's counters, at most a second old.
+    /// Returns the worker's counters, at most a second old.
     pub fn stats(&self) -> WorkerStats {
         self.report.lock().unwrap_or_else(PoisonError::into_inner).stats.clone()
     }
 
-    /// All that the worker tells of itself, at most a second old.
+    /// Returns the worker's report, at most a second old.
     pub fn report(&self) -> WorkerReport {
         self.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What is kept of the worker's iterations, where that is wanted.
+    /// Returns the metrics of the worker's iterations.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// Ends the worker and gives back the queues that it polled, with the packets that wait in
-    /// them.
+    /// Stops the worker. Returns its receive queues, with the packets in them.
     pub fn stop(mut self) -> Vec<RxSlot> {
         self.end()
     }
 
     fn end(&mut self) -> Vec<RxSlot> {
         self.send(WorkerCommand::Stop);
-        // A worker that panicked has said so on stderr already.
+        // The panic of a worker was printed to stderr already.
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
     }
 }

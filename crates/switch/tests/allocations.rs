@@ -1,5 +1,5 @@
-//! The path of a packet that is like earlier ones allocates nothing, tracked or not, and neither
-//! does the walk over the tables.
+//! The path of a packet that hits the cache allocates nothing, with or without connection tracking, and
+//! neither does the walk over the tables.
 
 use base::{Instant, PortNo, RecircId, WorkerId};
 use conntrack::{Config, Conntrack};
@@ -10,26 +10,26 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// Counts what one thread asks the system for.
+/// Counts a thread's allocations.
 struct Counting;
 
 thread_local! {
     static ASKED: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: everything is the system allocator's; counting touches a plain thread-local number,
-// which needs no memory of its own and no destructor.
+// SAFETY: all work is done by the system allocator; counting only touches a plain thread-local number, which
+// needs no memory of its own and no destructor.
 unsafe impl GlobalAlloc for Counting {
-    // SAFETY: as the system allocator's, to which the caller's promises are passed on.
+    // SAFETY: as for the system allocator, to which the caller's guarantees are passed on.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = ASKED.try_with(|asked| asked.set(asked.get() + 1));
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.alloc(layout) }
     }
 
-    // SAFETY: as the system allocator's, to which the caller's promises are passed on.
+    // SAFETY: as for the system allocator, to which the caller's guarantees are passed on.
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.dealloc(place, layout) }
     }
 }
@@ -82,7 +82,7 @@ fn worker(unified_entries: usize, first: &[Action]) -> Worker {
     worker
 }
 
-/// Sends packets both ways and hands their buffers back, as ports do.
+/// Sends packets in both directions and returns their buffers, as ports do.
 fn round(worker: &mut Worker, frames: &[Vec<Packet>; 2], out: &mut Outbox, now: Instant) {
     for (port, frames) in frames.iter().enumerate() {
         let mut batch = Batch::new();
@@ -99,7 +99,7 @@ fn round(worker: &mut Worker, frames: &[Vec<Packet>; 2], out: &mut Outbox, now: 
     }
 }
 
-/// How often memory is asked for in a hundred rounds, once everything is in its stride.
+/// Returns the number of allocations in a hundred rounds, after a warm-up.
 fn asked(unified_entries: usize, first: &[Action]) -> u64 {
     let mut worker = worker(unified_entries, first);
     let mut out = Outbox::new();
@@ -130,7 +130,7 @@ fn nothing_is_allocated_on_the_way_of_a_packet() {
             assert_eq!(asked(entries, first), 0, "{entries} entries, {first:?}");
         }
     }
-    // The counter does count.
+    // The counter works.
     let before = ASKED.get();
     drop(std::hint::black_box(vec![1u8; 64]));
     assert_eq!(ASKED.get(), before + 1);

@@ -1,7 +1,6 @@
-//! Whole switches, bridges and all, that differ only in their unified flow cache: the tables of
-//! `testdata/ofproto/*.toml` do the same to a long random run of packets with the cache on, tiny
-//! and off. A worker with a cache cuts a batch into runs, which the worker without one receives as batches
-//! of their own.
+//! Whole switches that differ only in their unified flow cache: the tables of `testdata/ofproto/*.toml` treat
+//! a long random sequence of packets alike with the cache on, tiny and off. A worker with a cache splits a
+//! batch into runs, which the worker without one receives as separate batches.
 
 #[path = "../../datapath/tests/support/parts.rs"]
 mod parts;
@@ -22,7 +21,7 @@ use std::path::Path;
 use std::time::Duration;
 use traffic::{Sent, Traffic};
 
-/// Of a case only what its switch looks like.
+/// The switch of a case.
 #[derive(Deserialize)]
 struct Case {
     bridge: Vec<BridgeCase>,
@@ -99,7 +98,7 @@ fn add_bridge(ofproto: &mut Ofproto, case: &BridgeCase, now: Instant) {
     }
 }
 
-/// A switch with a cache, and its twin without one.
+/// A switch with a cache, and the same without one.
 struct Pair {
     switch: Settled,
     twin: Settled,
@@ -110,7 +109,7 @@ impl Pair {
         Pair { switch: switch(case, unified_entries, now), twin: switch(case, 0, now) }
     }
 
-    /// Gives what both sent.
+    /// Returns the output of both.
     fn receive(
         &mut self,
         now: Instant,
@@ -146,7 +145,7 @@ fn check(file: &str, case: &Case, seed: u64) -> f64 {
         let count = traffic.random().usize(1..8);
         let packets: Vec<_> =
             std::iter::once(first.bytes).chain((1..count).map(|_| traffic.next(0).bytes)).collect();
-        // Packets come in where others went out, so that they are answers.
+        // Packets arrive where others left, so that they are replies.
         let device = PortNo(devices[first.port as usize % devices.len()]);
         let tick = traffic.random().u32(0..40) == 0;
         for (i, pair) in pairs.iter_mut().enumerate() {
@@ -173,7 +172,7 @@ fn check(file: &str, case: &Case, seed: u64) -> f64 {
     stats.unified_hits as f64 / (stats.exact_hits + stats.megaflow_hits) as f64
 }
 
-/// The first things in which two lists differ.
+/// Returns the first elements in which two lists differ.
 fn difference<'a, T: PartialEq>(seen: &'a [T], expect: &'a [T]) -> Option<(&'a T, &'a T)> {
     assert_eq!(seen.len(), expect.len());
     seen.iter().zip(expect).find(|(seen, expect)| seen != expect)

@@ -1,4 +1,4 @@
-//! Latencies for programs.
+//! Latencies as JSON.
 
 use super::spread::Summary;
 use super::{Report, Spread, Stage, Stages};
@@ -6,8 +6,8 @@ use flow::UpcallClass;
 use serde_json::{Map, Value, json};
 
 impl Report {
-    /// One JSON object. Times are microseconds; `log2` has the lower end of each power of two and its
-    /// count.
+    /// Returns one JSON object. Times are in microseconds; `log2` contains the lower end of each power of two
+    /// and its count.
     pub fn json(&self) -> Value {
         let handlers = (0..self.handlers.len())
             .map(|handler| json!({"handler": handler, "classes": self.classes(Some(handler))}));

@@ -1,14 +1,12 @@
-//! How long upcalls take: always-on histograms of each stage of the slow path, per packet class and
-//! handler.
+//! Latency of upcalls: always-on histograms of each stage of the slow path, by packet class and handler.
 //!
-//! An upcall collects its times on its way ([`Stamps`]). The clock is read once for a batch: when the worker
-//! queues the first of a burst, and when the handler has taken and translated what it takes at once. The worker
-//! that carries out the answers records them at once, into a recorder of its own. A reader merges the
-//! recorders of all workers.
+//! An upcall collects its times on its way ([`Stamps`]). The clock is read once per batch: when the worker
+//! queues the first of a burst, and when the handler has taken and translated a batch. The worker that
+//! executes the answers records them into its own recorder. A reader merges the recorders of all workers.
 //!
 //! The same points are USDT probes of the provider `tidegate`: `upcall_taken(worker, class, handler,
-//! waited_ns)`, `upcall_translated(class, handler, ns)` and `upcall_installed(class, handler, ns)`, the
-//! last with the time since the packet was received. A probe to which no tracer is attached is one `nop`.
+//! waited_ns)`, `upcall_translated(class, handler, ns)` and `upcall_installed(class, handler, ns)`, the last
+//! with the time since the packet was received. A probe without a tracer is one `nop`.
 
 mod json;
 mod report;
@@ -19,30 +17,30 @@ use flow::{FlowCommand, Stamps, Upcall, UpcallClass};
 pub use spread::{Spread, Summary};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The classes that are kept apart.
+/// Number of packet classes.
 const CLASSES: usize = UpcallClass::ALL.len();
 
-/// A part of an upcall's way, between two of its times.
+/// A stage of an upcall, between two of its times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// From receipt by the worker until it has executed the answer: "RTT".
+    /// From receipt by the worker to execution of the answer: "RTT".
     Total,
     /// From receipt until a handler takes it: "K-2-OVS".
     ToHandler,
     /// From there until the worker executes the answer: "OVS-2-K".
     FromHandler,
-    /// From receipt until it is in the queue.
+    /// From receipt until it is queued.
     Queueing,
     /// In the queue.
     Waiting,
     /// From the queue until its batch is translated.
     Translating,
-    /// From there until the worker has put the flow and executed the packet, and those of its batch.
+    /// From there until the worker has installed the flow and executed the packet, together with its batch.
     Installing,
 }
 
 impl Stage {
-    /// All stages, in the order of a report.
+    /// All stages, in the order of reports.
     pub const ALL: [Stage; 7] = [
         Stage::Total,
         Stage::ToHandler,
@@ -53,7 +51,7 @@ impl Stage {
         Stage::Installing,
     ];
 
-    /// Its name in JSON.
+    /// Returns its name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Stage::Total => "rtt",
@@ -66,7 +64,7 @@ impl Stage {
         }
     }
 
-    /// How long it took.
+    /// Returns its duration, in nanoseconds.
     fn ns(self, at: &Stamps, installed: Instant) -> u64 {
         let (from, to) = match self {
             Stage::Total => (at.received, installed),
@@ -77,22 +75,22 @@ impl Stage {
             Stage::Translating => (at.taken, at.translated),
             Stage::Installing => (at.translated, installed),
         };
-        // Of two threads' clocks, one may be behind by a few nanoseconds: no time passes then.
+        // The clocks of two threads may differ by a few nanoseconds; a negative time becomes zero.
         to.as_nanos().saturating_sub(from.as_nanos())
     }
 }
 
-/// The stages of one class of packets.
+/// The stages of one packet class.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Stages([Spread; Stage::ALL.len()]);
 
 impl Stages {
-    /// One stage.
+    /// Returns one stage.
     pub fn of(&self, stage: Stage) -> &Spread {
         &self.0[stage as usize]
     }
 
-    /// Records so many upcalls that have the same times.
+    /// Records this many upcalls with the same times.
     fn record(&mut self, stamps: &Stamps, installed: Instant, upcalls: u64) {
         for stage in Stage::ALL {
             self.0[stage as usize].record_ns(stage.ns(stamps, installed), upcalls);
@@ -106,15 +104,15 @@ impl Stages {
     }
 }
 
-/// What one handler translated, by class; room is taken for a class when its first packet comes.
+/// Stages of one handler by class, allocated with the first packet of a class.
 type ByClass = [Option<Box<Stages>>; CLASSES];
 
-/// Records the upcalls whose answers one worker carried out. Copies share their records.
+/// Records the upcalls whose answers one worker executed. Clones share the records.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder(Arc<Mutex<Vec<ByClass>>>);
 
 impl Recorder {
-    /// The answers with these times are carried out now, and recorded; there are none then.
+    /// Records upcalls whose answers are executed now, and empties `batch`.
     pub fn installed(&self, batch: &mut Vec<Stamps>) {
         if !batch.is_empty() {
             self.record(batch, clock::now());
@@ -122,7 +120,7 @@ impl Recorder {
         }
     }
 
-    /// Records upcalls whose answers were carried out by a given time. Most of a batch have the same times.
+    /// Records upcalls whose answers were executed at `installed`. Most of a batch have the same times.
     pub fn record(&self, batch: &[Stamps], installed: Instant) {
         let mut handlers = lock(&self.0);
         for same in batch.chunk_by(|one, next| one == next) {
@@ -141,17 +139,17 @@ impl Recorder {
     }
 }
 
-/// The latencies of a switch.
+/// The upcall latencies of a switch.
 #[derive(Debug, Default)]
 pub struct Latency {
-    /// By the workers' numbers; a worker's outlives its thread.
+    /// By worker number; a worker's recorder outlives its thread.
     recorders: Mutex<Vec<Recorder>>,
-    /// How many upcalls a handler took at once, by its number.
+    /// Number of upcalls that a handler took at once, by its number.
     batches: Mutex<Vec<Spread>>,
 }
 
 impl Latency {
-    /// The recorder of a worker.
+    /// Returns the recorder of a worker.
     pub fn recorder(&self, worker: WorkerId) -> Recorder {
         let mut recorders = lock(&self.recorders);
         let number = usize::from(worker.0);
@@ -161,7 +159,7 @@ impl Latency {
         recorders[number].clone()
     }
 
-    /// A handler took so many upcalls at once.
+    /// Records that a handler took this many upcalls at once.
     pub fn batch(&self, handler: u16, upcalls: usize) {
         let mut batches = lock(&self.batches);
         let handler = usize::from(handler);
@@ -171,13 +169,13 @@ impl Latency {
         batches[handler].record(upcalls as u64);
     }
 
-    /// Forgets everything.
+    /// Resets everything.
     pub fn clear(&self) {
         lock(&self.recorders).iter().for_each(|recorder| lock(&recorder.0).clear());
         lock(&self.batches).clear();
     }
 
-    /// What was recorded until now.
+    /// Returns what was recorded so far.
     pub fn read(&self) -> Report {
         let mut report = Report { batches: lock(&self.batches).clone(), ..Report::default() };
         for recorder in lock(&self.recorders).iter() {
@@ -196,16 +194,16 @@ impl Latency {
     }
 }
 
-/// A reading of [`Latency`].
+/// A snapshot of [`Latency`].
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Of each handler, each class.
+    /// By handler and class.
     handlers: Vec<[Stages; CLASSES]>,
     batches: Vec<Spread>,
 }
 
 impl Report {
-    /// One class of packets, or all; of one handler, or of all.
+    /// Returns the stages of one packet class or of all, and of one handler or of all.
     pub fn stages(&self, class: Option<UpcallClass>, handler: Option<usize>) -> Stages {
         let mut sum = Stages::default();
         let handlers = self.handlers.iter().enumerate();
@@ -218,7 +216,7 @@ impl Report {
         sum
     }
 
-    /// How many upcalls handlers took at once.
+    /// Returns the distribution of batch sizes.
     pub fn batch_sizes(&self) -> Spread {
         let mut sum = Spread::default();
         self.batches.iter().for_each(|one| sum.merge(one));
@@ -226,7 +224,7 @@ impl Report {
     }
 }
 
-/// A handler took this upcall; its times go with the answer.
+/// Returns the times of an upcall that a handler took at `now`; they are attached to the answer.
 pub fn taken(upcall: &Upcall, handler: u16, now: Instant) -> Stamps {
     let stamps = Stamps::taken(upcall, handler, now);
     let (worker, class) = (u64::from(upcall.worker.0), stamps.class as u64);
@@ -235,7 +233,7 @@ pub fn taken(upcall: &Upcall, handler: u16, now: Instant) -> Stamps {
     stamps
 }
 
-/// These commands answer an upcall.
+/// Attaches the times to the commands that answer an upcall.
 pub fn stamp(stamps: Stamps, answers: &mut [(WorkerId, FlowCommand)]) {
     for (_, command) in answers {
         if let FlowCommand::Execute(asked) = command {
@@ -244,7 +242,7 @@ pub fn stamp(stamps: Stamps, answers: &mut [(WorkerId, FlowCommand)]) {
     }
 }
 
-/// The upcalls of a batch were translated, and these commands answer them.
+/// Adds the time of translation to the commands that answer a batch.
 pub fn translated(answers: &mut [(WorkerId, FlowCommand)], now: Instant) {
     for (_, command) in answers {
         if let FlowCommand::Execute(asked) = command
@@ -258,7 +256,7 @@ pub fn translated(answers: &mut [(WorkerId, FlowCommand)], now: Instant) {
     }
 }
 
-/// The times that a command carries, if it answers an upcall.
+/// Returns the times that a command carries, if it answers an upcall.
 pub fn stamps_of(command: &FlowCommand) -> Option<Stamps> {
     match command {
         FlowCommand::Execute(asked) => asked.stamps,
@@ -266,7 +264,7 @@ pub fn stamps_of(command: &FlowCommand) -> Option<Stamps> {
     }
 }
 
-/// A thread that panicked while it held the lock left plain counts behind, which are still good.
+/// The counters are consistent after a panic, so a poisoned lock may be used.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,15 +1,15 @@
-//! Latencies in words, as reports of Open vSwitch's slow path have them: K-2-OVS is the way to a handler,
-//! OVS-2-K the way back.
+//! Latencies as text, in the terms of reports about Open vSwitch's slow path: K-2-OVS is the way to a
+//! handler, OVS-2-K the way back.
 
 use super::{Report, Spread, Stage, Stages};
 use flow::UpcallClass;
 use std::fmt::Write;
 
-/// The longest bar of a histogram.
+/// Longest bar of a histogram, in characters.
 const BAR: u64 = 50;
-/// Under the heading of a table.
+/// Width of the line below a table's heading.
 const LINE: usize = 118;
-/// What a class is called.
+/// Names of the classes.
 const TITLES: [(Option<UpcallClass>, &str); 5] = [
     (None, "All packets"),
     (Some(UpcallClass::Arp), "ARP packets"),
@@ -19,8 +19,8 @@ const TITLES: [(Option<UpcallClass>, &str); 5] = [
 ];
 
 impl Report {
-    /// The whole report. Classes of which no packet came are left out, except for those that a report
-    /// always has.
+    /// Returns the whole report. Classes without packets are omitted, except those that every report
+    /// contains.
     pub fn text(&self) -> String {
         let mut text = String::from("Latency of upcalls, in microseconds\n");
         for (class, title) in TITLES {

@@ -1,22 +1,22 @@
-//! How values are spread: percentiles, and counts by powers of two.
+//! Distributions of values: percentiles, and counts by powers of two.
 
 use base::Histogram;
 use std::time::Duration;
 
-/// One for zero, one for each power of two up to 2^39.
+/// One for zero, and one for each power of two up to 2^39.
 const OCTAVES: usize = 41;
 
-/// Counts of values. Times are recorded in nanoseconds; their octaves are of microseconds.
+/// A distribution. Times are recorded in nanoseconds; their powers of two are in microseconds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Spread {
     values: Histogram,
     octaves: [u64; OCTAVES],
 }
 
-/// A spread in eight numbers.
+/// A summary of a distribution.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Summary {
-    /// How many values.
+    /// Number of values.
     pub count: u64,
     /// The smallest.
     pub min: f64,
@@ -35,12 +35,12 @@ impl Default for Spread {
 }
 
 impl Spread {
-    /// Counts a time that came so often.
+    /// Records a time `times` times.
     pub fn record_ns(&mut self, ns: u64, times: u64) {
         self.add(ns, ns / 1000, times);
     }
 
-    /// Counts a number.
+    /// Records a number.
     pub fn record(&mut self, value: u64) {
         self.add(value, value, 1);
     }
@@ -51,7 +51,7 @@ impl Spread {
         self.octaves[octave.min(OCTAVES - 1)] += times;
     }
 
-    /// Adds all that another holds.
+    /// Adds another distribution.
     pub fn merge(&mut self, other: &Spread) {
         self.values.merge(&other.values);
         for (to, from) in self.octaves.iter_mut().zip(&other.octaves) {
@@ -59,17 +59,17 @@ impl Spread {
         }
     }
 
-    /// How many values there are.
+    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.values.count()
     }
 
-    /// Times in microseconds.
+    /// Returns the summary of times, in microseconds.
     pub fn summary_us(&self) -> Summary {
         self.summary(1000.0)
     }
 
-    /// Numbers as they are.
+    /// Returns the summary of numbers.
     pub fn summary_plain(&self) -> Summary {
         self.summary(1.0)
     }
@@ -86,7 +86,7 @@ impl Spread {
         }
     }
 
-    /// The lower end of each power of two up to the last that has values, and how many it has.
+    /// Returns the lower end of each power of two, up to the last with values, and its count.
     pub fn octaves(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let used = self.octaves.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
         let lower = |at: usize| if at == 0 { 0 } else { 1u64 << (at - 1) };

@@ -21,7 +21,7 @@ fn upcall(eth_type: u16, received: u64, queued: u64) -> Upcall {
     }
 }
 
-/// An upcall's whole way: received, queued, taken, translated, installed, in microseconds.
+/// Records an upcall received, queued, taken, translated and installed at these times, in microseconds.
 fn pass(latency: &Latency, handler: u16, eth_type: u16, way: [u64; 5]) {
     let [received, queued, done, translated_at, installed] = way;
     let upcall = upcall(eth_type, received, queued);

@@ -1,27 +1,26 @@
 //! Histograms with Open vSwitch's bins (ovs: `lib/dpif-netdev-perf.c`).
 
-/// Bins of a histogram; the last one takes what no other does.
+/// Number of bins; the last one counts all larger values.
 pub const BINS: usize = 32;
 
-/// How often values of each size came.
+/// A histogram of values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Histogram {
     /// The largest value of each bin.
     pub walls: [u32; BINS],
-    /// How many values each has.
+    /// Number of values in each bin.
     pub bins: [u64; BINS],
 }
 
 impl Histogram {
-    /// Bins of the same width; the last but one ends at `max`.
+    /// Bins of equal width; the last but one ends at `max`.
     pub fn linear(min: u32, max: u32) -> Self {
         let steps = BINS as u32 - 2;
         let wall = |i: usize| min + i as u32 * (max - min) / steps;
         Histogram::new(std::array::from_fn(|i| if i < BINS - 1 { wall(i) } else { u32::MAX }))
     }
 
-    /// Bins each of which is so many times as wide as the one before. A bin for zero stands before
-    /// them where `min` is zero.
+    /// Bins of exponentially increasing width, preceded by a bin for zero if `min` is zero.
     pub fn logarithmic(min: u32, max: u32) -> Self {
         let mut walls = [0; BINS];
         let first = usize::from(min == 0);
@@ -47,7 +46,7 @@ impl Histogram {
         self.add_times(value, 1);
     }
 
-    /// Counts a value so many times.
+    /// Counts a value `times` times.
     pub fn add_times(&mut self, value: u64, times: u64) {
         let at = self.walls[..BINS - 1].partition_point(|&wall| u64::from(wall) < value);
         self.bins[at] += times;
@@ -69,10 +68,10 @@ mod tests {
         ] {
             let walls = histogram.walls;
             assert!(walls.is_sorted() && walls[BINS - 1] == u32::MAX, "{walls:?}");
-            // Rounding may take one off the least.
+            // Rounding may reduce the lowest one by one.
             assert!(walls[0].abs_diff(min) <= 1 && walls[BINS - 2] >= max, "{walls:?}");
         }
-        // The first of Open vSwitch's own, of packets an iteration.
+        // The first of Open vSwitch's own bins, of packets per iteration.
         let walls = Histogram::logarithmic(0, 1000).walls;
         assert_eq!(walls[..12], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
     }

@@ -1,4 +1,4 @@
-//! What is kept of turns, and when it is told.
+//! Recording of iterations, and when they are logged.
 
 use super::*;
 
@@ -74,10 +74,10 @@ fn long_turns_are_told_of_with_those_around_them() {
     assert_eq!(lines, Some(2 + 4), "two before, itself, one after");
     check(LogSettings::default(), &turns, &[]);
     check(LogSettings { longest_us: 300, ..settings }, &turns, &[]);
-    // The first turn has none before it.
+    // No iteration precedes the first one.
     let earliest = "Suspicious iteration (Excessive total cycles): iter=0 duration=300 us";
     assert_eq!(check(settings, &[long, 1], &[(1, earliest), (1, around)]), Some(2 + 2));
-    // One more within what is to be logged: told of alone, or with more after it.
+    // Another suspicious iteration in the logged range: logged separately, or extending the range.
     let turns = [1, 1, 1, long, long, 1];
     let second = "Suspicious iteration (Excessive total cycles): iter=4 duration=300 us";
     check(settings, &turns, &[(4, first), (4, around)]);

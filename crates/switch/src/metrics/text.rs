@@ -1,11 +1,11 @@
-//! What is kept of a worker's turns, in Open vSwitch's columns (ovs: `lib/dpif-netdev-perf.c`,
-//! `pmd_perf_format_histograms` and its neighbours).
+//! Metrics in Open vSwitch's format (ovs: `lib/dpif-netdev-perf.c`, `pmd_perf_format_histograms` and related
+//! functions).
 
 use super::histogram::BINS;
 use super::{Kept, Sample};
 use std::fmt::Write;
 
-/// Writes the histograms, and the means under them.
+/// Writes the histograms, and the means below them.
 pub fn write_histograms(out: &mut String, kept: &Kept) {
     let columns = [
         &kept.cycles,
@@ -59,7 +59,7 @@ fn write_row(out: &mut String, cells: &[String]) {
     let _ = writeln!(out, "   {}", cells.join("  "));
 }
 
-/// Writes so many of the last turns, the newest first.
+/// Writes the last `count` iterations, newest first.
 pub fn write_turns(out: &mut String, kept: &Kept, count: usize) {
     if count == 0 {
         return;
@@ -80,7 +80,7 @@ pub fn write_turns(out: &mut String, kept: &Kept, count: usize) {
     }
 }
 
-/// Writes so many of the last milliseconds, the newest first.
+/// Writes the last `count` milliseconds, newest first.
 pub fn write_milliseconds(out: &mut String, kept: &Kept, count: usize) {
     if count == 0 {
         return;
@@ -104,7 +104,7 @@ pub fn write_milliseconds(out: &mut String, kept: &Kept, count: usize) {
     }
 }
 
-/// Cycles a packet and packets a batch.
+/// Returns cycles per packet and packets per batch.
 fn quotients(ns: u64, sample: &Sample) -> [u64; 2] {
     let batch = sample.packets.checked_div(sample.batches).unwrap_or(0);
     [ns.checked_div(sample.packets).unwrap_or(0), batch]

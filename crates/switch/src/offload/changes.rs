@@ -1,35 +1,35 @@
-//! Changes of flows that workers may not know of yet: an offer that was made before one of its flows
-//! changed must not be installed after.
+//! Flow changes that workers may not have seen yet: an offer made before one of its flows changed must not be
+//! installed afterwards.
 
 use base::WorkerId;
 use flow::{FlowCommand, FlowId, OffloadOffer};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Changes that are remembered. An offer that is older than that is refused.
+/// Number of changes that are kept. Older offers are refused.
 const REMEMBERED: usize = 4096;
 
-/// The commands that were sent to workers.
+/// The commands sent to workers.
 #[derive(Debug, Default)]
 pub struct Changes {
-    /// How many each worker was sent.
+    /// Number of commands sent to each worker.
     sent: BTreeMap<WorkerId, u64>,
-    /// The last ones that changed flows, with their numbers among those of their worker.
+    /// The last commands that changed flows, with their numbers at their workers.
     recent: VecDeque<(WorkerId, u64, FlowId)>,
-    /// Up to which command nothing is remembered of a worker.
+    /// The number up to which a worker's changes were discarded.
     forgotten: BTreeMap<WorkerId, u64>,
-    /// Flows with greater numbers were never put.
+    /// The highest flow id that was put.
     highest: Option<FlowId>,
-    /// Handlers put flows, of which nothing is heard here: what is put here may be a change of one.
+    /// Whether handlers also put flows, which are not seen here: a put may then change an existing flow.
     handlers_put: bool,
 }
 
 impl Changes {
-    /// Without commands yet; `handlers_put` says whether handlers put flows, too.
+    /// No commands yet. `handlers_put` is whether handlers also put flows.
     pub fn new(handlers_put: bool) -> Changes {
         Changes { handlers_put, ..Changes::default() }
     }
 
-    /// Counts a command that is sent to a worker; gives the flow that it changes or takes out.
+    /// Counts a command to a worker. Returns the flow that it changes or deletes.
     pub fn note(&mut self, worker: WorkerId, command: &FlowCommand) -> Option<FlowId> {
         let sent = self.sent.entry(worker).or_default();
         *sent += 1;
@@ -55,7 +55,7 @@ impl Changes {
         Some(changed)
     }
 
-    /// Whether no flow of an offer changed since its worker had got `seen` commands.
+    /// Returns whether no flow of an offer changed after its worker had received `seen` commands.
     pub fn are_none_since(&self, seen: u64, offer: &OffloadOffer) -> bool {
         if self.forgotten.get(&offer.worker).is_some_and(|&number| number > seen) {
             return false;

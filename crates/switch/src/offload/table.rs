@@ -1,4 +1,4 @@
-//! Which connections are offloaded, and what each hangs on.
+//! The table of offloaded connections, and what each depends on.
 
 use super::changes::Changes;
 use base::{Instant, PortNo, WorkerId};
@@ -12,27 +12,27 @@ use std::ops::Bound;
 use std::time::Duration;
 use wire::protocol::TCP;
 
-/// Offers that may wait.
+/// Most offers that wait.
 const WAITING_MAX: usize = 16_384;
-/// How long an offer waits at least: most connections are over before.
+/// How long an offer waits at least: most connections are shorter.
 const WAIT: Duration = Duration::from_millis(50);
 
-/// All segments that a device forwards have it.
+/// The flag that all segments forwarded by a device have.
 const ACK: u16 = 0x10;
 
-/// All that is offloaded.
+/// All offloaded connections.
 #[derive(Debug, Default)]
 pub struct Table {
     rules: BTreeMap<OffloadId, Held>,
     flows: HashMap<FlowId, FlowOffloads>,
     waiting: VecDeque<Waiting>,
-    /// The rule that was looked at last.
+    /// The rule that the last sweep ended at.
     swept: Option<OffloadId>,
     credits: Vec<Credit>,
     totals: Totals,
 }
 
-/// A rule that is in the device.
+/// An installed rule.
 #[derive(Debug)]
 struct Held {
     worker: WorkerId,
@@ -40,67 +40,67 @@ struct Held {
     connections: Vec<ConnectionRef>,
     ports: Vec<PortNo>,
     tcp_flags: u16,
-    /// Bytes of the tunnel's headers that the packets come with. Its first flow is credited with them.
+    /// Bytes of the tunnel headers of its packets, which are credited to its first flow.
     outer_bytes: Option<usize>,
 }
 
 #[derive(Debug)]
 struct Waiting {
     since: Instant,
-    /// How many commands the worker had got.
+    /// Number of commands that the worker had received.
     seen: u64,
     offer: OffloadOffer,
 }
 
-/// What became of offers of a flow's packets.
+/// The offload state of a flow.
 #[derive(Debug, Default)]
 pub struct FlowOffloads {
-    /// Rules that hang on it.
+    /// Rules that depend on it.
     pub rules: Vec<OffloadId>,
-    /// What the device forwarded in its place.
+    /// Traffic that the device forwarded for it.
     pub traffic: OffloadTraffic,
     /// Offers that were refused.
     pub refused: BTreeMap<Refusal, u64>,
 }
 
-/// What became of all offers.
+/// Counters of all offers.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// Rules that were installed.
+    /// Installed rules.
     pub installed: u64,
-    /// Rules that were taken out.
+    /// Removed rules.
     pub removed: u64,
-    /// What the device forwarded.
+    /// Traffic that the device forwarded.
     pub traffic: OffloadTraffic,
     /// Offers that were refused.
     pub refused: BTreeMap<Refusal, u64>,
 }
 
-/// Packets that a worker is to count against a flow.
+/// Traffic with which a worker credits a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Credit {
     /// The worker.
     pub worker: WorkerId,
     /// Its flow.
     pub flow: FlowId,
-    /// What was forwarded.
+    /// The traffic.
     pub traffic: OffloadTraffic,
-    /// Of TCP segments, the flags that all of them have.
+    /// The flags that all forwarded TCP segments have.
     pub tcp_flags: u16,
 }
 
 impl Table {
-    /// What became of all offers.
+    /// Returns the counters of all offers.
     pub fn totals(&self) -> &Totals {
         &self.totals
     }
 
-    /// Offers that wait.
+    /// Returns the number of waiting offers.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// How many connections are offloaded in one direction, and how many in both.
+    /// Returns how many connections are offloaded in one direction, and how many in both.
     pub fn connections(&self) -> (usize, usize) {
         let mut directions: HashMap<u32, usize> = HashMap::new();
         for held in self.rules.values() {
@@ -112,17 +112,17 @@ impl Table {
         (one, directions.len() - one)
     }
 
-    /// What is known of a flow.
+    /// Returns the offload state of a flow.
     pub fn flow(&self, id: FlowId) -> Option<&FlowOffloads> {
         self.flows.get(&id)
     }
 
-    /// Whether the device forwards packets that would hit a flow.
+    /// Returns whether the device forwards packets of a flow.
     pub fn is_offloaded(&self, id: FlowId) -> bool {
         self.flow(id).is_some_and(|flow| !flow.rules.is_empty())
     }
 
-    /// Takes offers; most are not for long.
+    /// Queues offers; most connections end while they wait.
     pub fn wait(&mut self, now: Instant, seen: u64, offers: Vec<OffloadOffer>) {
         for offer in offers {
             if self.waiting.len() < WAITING_MAX {
@@ -133,7 +133,7 @@ impl Table {
         }
     }
 
-    /// Installs offers that waited long enough, at most so many.
+    /// Installs up to `at_most` offers that have waited long enough.
     pub fn install(
         &mut self,
         device: &mut dyn FlowOffload,
@@ -179,7 +179,7 @@ impl Table {
 
     fn refuse(&mut self, offer: &OffloadOffer, refusal: Refusal) {
         *self.totals.refused.entry(refusal).or_default() += 1;
-        // A flow that changed may be gone, and would be remembered for ever.
+        // A flow that changed may have been deleted, and its entry would never be removed.
         if refusal != Refusal::FlowChanged {
             for flow in &offer.flows {
                 *self.flows.entry(*flow).or_default().refused.entry(refusal).or_default() += 1;
@@ -187,8 +187,8 @@ impl Table {
         }
     }
 
-    /// Asks the device about rules, at most so many, where it stopped the last time. Those go whose
-    /// connection ended, or is another one to flows.
+    /// Reads the counters of up to `at_most` rules, continuing after the last sweep. Removes rules whose
+    /// connection ended or changed for the flows.
     pub fn sweep(
         &mut self,
         device: &mut dyn FlowOffload,
@@ -199,7 +199,7 @@ impl Table {
         let from = self.swept.map_or(Bound::Unbounded, Bound::Excluded);
         let part: Vec<OffloadId> =
             self.rules.range((from, Bound::Unbounded)).map(|(id, _)| *id).take(at_most).collect();
-        // At the end, the next time begins anew.
+        // At the end, the next sweep starts again.
         self.swept = part.last().copied().filter(|_| part.len() == at_most);
         for id in part {
             let OffloadStatus { traffic, is_ended } = device.status(id);
@@ -209,7 +209,7 @@ impl Table {
         }
     }
 
-    /// Counts what a rule forwarded; whether its connections still are what they were.
+    /// Credits what a rule forwarded. Returns whether its connections are unchanged.
     fn credit(
         &mut self,
         id: OffloadId,
@@ -228,7 +228,7 @@ impl Table {
         if traffic.packets > 0 {
             self.totals.traffic.add(traffic);
             for (nth, flow) in flows.iter().enumerate() {
-                // The flow that decapsulates sees the outer packets.
+                // The flow that decapsulates counts the outer packets.
                 let is_outer = nth == 0 && outer_bytes.is_some();
                 let (traffic, tcp_flags) = if is_outer { (traffic, 0) } else { (inner, tcp_flags) };
                 self.flows.entry(*flow).or_default().traffic.add(traffic);
@@ -268,7 +268,7 @@ impl Table {
         meant.into_iter().for_each(|id| self.remove(device, id, conntrack, now));
     }
 
-    /// Takes out the rules that hang on a flow; whether there were any.
+    /// Removes the rules that depend on a flow. Returns whether there were any.
     pub fn remove_flow(
         &mut self,
         device: &mut dyn FlowOffload,
@@ -282,7 +282,7 @@ impl Table {
         !rules.is_empty()
     }
 
-    /// Takes out the rules of packets that come or go by a port, and those that wait to be.
+    /// Removes the rules of packets received from or sent to a port, and the offers for such rules.
     pub fn remove_port(
         &mut self,
         device: &mut dyn FlowOffload,
@@ -291,34 +291,34 @@ impl Table {
         now: Instant,
     ) {
         self.remove_where(device, conntrack, now, |held| held.ports.contains(&port));
-        // The number may become another port's.
+        // The number may be reused for another port.
         self.waiting.retain(|waiting| waiting.offer.rule.ports().all(|it| it != port));
     }
 
-    /// Takes out all rules, and forgets what waits.
+    /// Removes all rules and waiting offers.
     pub fn clear(&mut self, device: &mut dyn FlowOffload, conntrack: &Conntrack, now: Instant) {
         self.remove_where(device, conntrack, now, |_| true);
         self.waiting.clear();
     }
 
-    /// Forgets a flow that is gone.
+    /// Forgets a flow that was deleted.
     pub fn forget_flow(&mut self, flow: FlowId) {
         self.flows.remove(&flow);
     }
 
-    /// Forgets all flows, which went with their workers.
+    /// Forgets all flows, which were deleted with their workers.
     pub fn forget_flows(&mut self) {
         self.flows.clear();
         self.credits.clear();
     }
 
-    /// What workers are to count.
+    /// Takes the credits for the workers.
     pub fn take_credits(&mut self) -> Vec<Credit> {
         std::mem::take(&mut self.credits)
     }
 }
 
-/// The time without packets after which the first of a rule's connections is over.
+/// Checks a rule's connections. Returns the idle time after which the first of them expires.
 fn check(conntrack: &Conntrack, now: Instant, rule: &OffloadRule) -> Result<Duration, Refusal> {
     conntrack.with_offloaded(now, |it| {
         let mut idle = Duration::MAX;

@@ -1,4 +1,4 @@
-//! What is picked, and what is told of it.
+//! Selection and recording of packets.
 
 use super::*;
 use conntrack::{Config, Conntrack};
@@ -44,7 +44,7 @@ impl Bench {
         send_all(worker, tx, out);
     }
 
-    /// Number, and the steps of each packet told of since the last call.
+    /// Returns the numbers and steps of the packets reported since the last call.
     fn steps(&mut self) -> Vec<(u32, Vec<Step>)> {
         let told = self.told.drain(..);
         told.map(|it| (it.id.0, it.steps.into_iter().map(|(step, _)| step).collect())).collect()

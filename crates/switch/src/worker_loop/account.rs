@@ -1,4 +1,4 @@
-//! What a worker keeps and tells of its iterations.
+//! Metrics and reports of a worker's iterations.
 
 use super::super::balance::Load;
 use super::super::metrics::Sample;
@@ -9,7 +9,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 impl Run {
-    /// Adds the turn to the worker's metrics.
+    /// Adds the iteration to the worker's metrics.
     pub(super) fn keep_turn(&mut self, began: Instant, ended: Instant, packets: u64) {
         if self.mode == WorkerMode::Sleeping || !self.metrics.is_on() {
             self.asked = None;
@@ -35,7 +35,7 @@ impl Run {
         self.last = Load { intervals: self.last.intervals + 1, busy_ns, total_ns };
     }
 
-    /// Lets the control side read the counters.
+    /// Publishes the counters.
     pub(super) fn publish(&self) {
         let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
         published.stats.clone_from(self.worker.stats());

@@ -1,4 +1,4 @@
-//! What the control side asks of a worker's flows and ports, and what goes back about them.
+//! Commands about a worker's flows and ports, and the resulting events.
 
 use super::Run;
 use crate::latency::stamps_of;
@@ -21,7 +21,7 @@ impl Run {
         }
     }
 
-    /// Records how long the upcalls took whose answers were carried out.
+    /// Records the latency of the upcalls whose answers were executed.
     pub(super) fn record_answered(&mut self) {
         self.metrics.latency.installed(&mut self.answered);
     }
@@ -32,7 +32,7 @@ impl Run {
         out.remove_port(port);
     }
 
-    /// Counts packets that a device forwarded.
+    /// Credits flows with packets that a device forwarded.
     pub(super) fn credit(&mut self, now: Instant, credits: &[Credit]) {
         for Credit { flow, traffic, tcp_flags, .. } in credits {
             let stats = FlowStats {
@@ -45,7 +45,7 @@ impl Run {
         }
     }
 
-    /// Offers connections to a device, if that is wanted.
+    /// Offers connections to a device, if offload is enabled.
     pub(super) fn offer(&mut self) {
         if let Some(offers) = self.worker.take_offers() {
             let _ = self.events.send(WorkerEvent::Offers(self.generation, self.commands, offers));

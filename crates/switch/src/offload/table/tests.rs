@@ -1,4 +1,4 @@
-//! The table against a device that records, ages, fills up and fails on demand.
+//! The table with a device that records, ages, fills up and fails on demand.
 
 use super::*;
 use base::Zone;
@@ -13,7 +13,7 @@ fn after_ms(ms: u64) -> Instant {
     Instant::from_millis(1_000_000 + ms)
 }
 
-/// Remembers its rules, and what tests have it tell of them.
+/// Records its rules, and returns the counters that tests set.
 #[derive(Default)]
 struct Recorder {
     rules: BTreeMap<OffloadId, (ConnectionRef, Duration)>,
@@ -56,7 +56,7 @@ impl FlowOffload for Recorder {
     }
 }
 
-/// An offer of packets of a UDP connection over these flows, from port 1 to port 2.
+/// An offer for packets of a UDP connection over these flows, from port 1 to port 2.
 pub(in crate::offload) fn offer(connection: u32, flows: &[u64]) -> OffloadOffer {
     let mut headers = Headers::none();
     let frame = wire::text::parse("10.0.0.1:1>10.0.0.2:53 udp").unwrap();
@@ -149,7 +149,7 @@ fn flows_and_connections_are_credited_and_kept_alive() {
     let entry = bench.tracker.entry(after_ms(80_000), connection).unwrap();
     assert_eq!((entry.original_traffic.packets, entry.timeout_s), (401, 30));
     assert_eq!(bench.table.flow(FlowId(10)).unwrap().traffic.packets, 400);
-    // Nothing for half a minute: it is over, and so is its rule.
+    // No packets for half a minute: the connection has expired, and its rule is removed.
     assert_eq!(bench.sweep(after_ms(110_001)), []);
     assert!(bench.device.rules.is_empty() && !bench.table.is_offloaded(FlowId(10)));
 }
@@ -185,7 +185,7 @@ fn of_packets_out_of_a_tunnel_only_the_first_flow_is_credited_with_outer_headers
     };
     assert_eq!(bench.sweep(after_ms(60)), [credit(10, 6400), credit(11, 1400)]);
     assert_eq!(counted(&mut bench) - before, 1400);
-    // The tunnel's port is one that the rule hangs on, as are the devices'.
+    // The rule depends on the tunnel's port and on the devices' ports.
     let Bench { conntrack, table, device, .. } = &mut bench;
     table.remove_port(device, PortNo(1), conntrack, START);
     assert!(device.rules.is_empty());
