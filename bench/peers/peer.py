@@ -14,7 +14,7 @@ SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 BRIDGES = "br{}"
 # The bridge of a tunnel's outer packets.
 UNDERLAY = "br-phy"
-UNDERLAY_FLOWS = ["in_port=p1 actions=LOCAL", "in_port=LOCAL actions=output:p1"]
+UNDERLAY_FLOWS = ["in_port={port} actions=LOCAL", "in_port=LOCAL actions=output:{port}"]
 # How long all connections may take to be established.
 SETTLE_S = 60
 
@@ -59,11 +59,13 @@ class Peer:
         self._run("ip", "link", "set", UNDERLAY, "up")
         self._appctl("tnl/neigh/set", UNDERLAY, far_ip, far_mac)
 
-    def set_tunnel_flows(self, path):
+    def set_tunnel_flows(self, path, port="p1"):
+        """Flows of which the tunnel takes the place of a port, which is the underlay's."""
         with open(path) as file:
-            flows = re.sub(r"\bp1\b", "t0", file.read())
+            flows = re.sub(rf"\b{port}\b", "t0", file.read())
         own = f"{self.folder}/tunnel.flows"
-        for bridge, text in ((UNDERLAY, "\n".join(UNDERLAY_FLOWS)), (BRIDGES.format(0), flows)):
+        underlay = "\n".join(UNDERLAY_FLOWS).format(port=port)
+        for bridge, text in ((UNDERLAY, underlay), (BRIDGES.format(0), flows)):
             with open(own, "w") as file:
                 file.write(text + "\n")
             self._run("ovs-ofctl", "add-flows", f"{self.folder}/{bridge}.mgmt", own)

@@ -35,8 +35,9 @@ def text(report):
                      f"{spread(row['apart']):>21} {'':>20}  what the machine allows")
     for row in (row for row in report["results"] if row["is_vhost"]):
         for what, key, digits in (("worker busy, %", "busy_share", 0),
+                                  ("sent on, %", "forwarded", 0),
                                   ("packets in a batch", "packets_per_batch", 1)):
-            scale = 100 if key == "busy_share" else 1
+            scale = 1 if key == "packets_per_batch" else 100
             peer, ours = (spread([scale * value for value in row[f"{side}_{key}"]], digits)
                           for side in ("peer", "ours"))
             lines.append(f"  {what:22}{'':12} {peer:>21} {ours:>21}")

@@ -48,7 +48,7 @@ def in_vxlan(frames):
     header = struct.pack(">II", 0x08000000, VXLAN_KEY << 8)
     for frame in frames:
         # The source port differs as connections do.
-        source_port = 32768 + struct.unpack(">H", frame[36:38])[0] % 28000
+        source_port = 32768 + sum(struct.unpack(">HH", frame[34:38])) % 28000
         yield udp(mac(FAR[0]), mac(NEAR[0]), number(FAR[1]), number(NEAR[1]), source_port, VXLAN_PORT,
                   header + frame)
 
