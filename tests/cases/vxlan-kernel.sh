@@ -20,6 +20,26 @@ pings guest 10.0.0.2
 on far ping -n -q -i 0.2 -W 1 -c 2 10.0.0.1 >/dev/null
 contains "neighbours" "$(ovs-appctl tnl/neigh/show)" "02:00:00:00:00:fe   br-phy"
 
+# What would become of packets, through both bridges, into the tunnel and out of it; and what becomes of one.
+trace() { ovs-appctl ofproto/trace "$1" "$2"; }
+into=$(trace br-int in_port=guest,icmp,dl_src=02:00:00:00:00:01,dl_dst=02:00:00:00:00:02,nw_ttl=64)
+contains "into the tunnel" "$into" "-> output to native tunnel"
+contains "from bridge to bridge" "$into" 'bridge("br-phy")'
+contains "its actions" "$into" "Datapath actions: tnl_push(tnl_port("
+phy=$(ip -o link show br-phy | sed 's/.*ether \([^ ]*\).*/\1/')
+out=udp,dl_src=02:00:00:00:00:fe,dl_dst=$phy,nw_src=172.31.1.2,nw_dst=172.31.1.1,udp_dst=4789
+contains "outer packets" "$(trace br-phy "in_port=far,$out")" "Datapath actions: tnl_pop("
+inner=tun_id=101,tun_src=172.31.1.2,tun_dst=172.31.1.1,icmp,dl_src=02:00:00:00:00:02,dl_dst=02:00:00:00:00:01
+contains "inner packets" "$(trace br-int "in_port=vxlan0,$inner")" "-> forwarding to learned port"
+if ours; then
+    "$TIDEGATE" trace udp,in_port=far --count 1 --timeout 20 >traced &
+    pid=$!
+    seen() { pings guest 10.0.0.2 && ! kill -0 $pid 2>/dev/null; }
+    eventually 10 seen
+    grep -q 'actions:tnl_pop(vxlan_sys_4789)' traced || fail "no decapsulation: $(cat traced)"
+    grep -qE 'tunnel\(tun_id=0x65,.*actions:guest' traced || fail "no inner flow: $(cat traced)"
+fi
+
 # Both ways, with everything left to devices that veth leaves to them: large frames, checksums.
 serve far
 same "from the guest" hello "$(fetch guest http://10.0.0.2/)"
