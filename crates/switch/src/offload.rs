@@ -95,7 +95,7 @@ impl Switch {
         }
         match XdpOffload::new(CONNECTIONS_MAX) {
             Ok(device) => {
-                log::info!(target: "netdev_offload", "connections are offloaded to XDP");
+                log::info!(target: "netdev_offload", "connections are offloaded to XDP, in generic mode");
                 self.offload.device = Some(device);
                 self.offload_ports();
             }

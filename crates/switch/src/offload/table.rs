@@ -24,6 +24,8 @@ const ACK: u16 = 0x10;
 #[derive(Debug, Default)]
 pub struct Table {
     rules: BTreeMap<OffloadId, Held>,
+    /// The rules by their first connection's number and direction.
+    directions: HashMap<(u32, bool), OffloadId>,
     flows: HashMap<FlowId, FlowOffloads>,
     waiting: VecDeque<Waiting>,
     /// The rule that the last sweep ended at.
@@ -102,14 +104,10 @@ impl Table {
 
     /// Returns how many connections are offloaded in one direction, and how many in both.
     pub fn connections(&self) -> (usize, usize) {
-        let mut directions: HashMap<u32, usize> = HashMap::new();
-        for held in self.rules.values() {
-            if let Some(connection) = held.connections.first() {
-                *directions.entry(connection.id).or_default() += 1;
-            }
-        }
-        let one = directions.values().filter(|&&count| count == 1).count();
-        (one, directions.len() - one)
+        let other = |&(id, is_reply): &(u32, bool)| (id, !is_reply);
+        let is_both = |key: &&(u32, bool)| self.directions.contains_key(&other(key));
+        let both = self.directions.keys().filter(is_both).count();
+        (self.directions.len() - both, both / 2)
     }
 
     /// Returns the offload state of a flow.
@@ -147,6 +145,9 @@ impl Table {
                 return;
             };
             let Waiting { seen, offer, .. } = &waiting;
+            if self.has_same(offer) {
+                continue;
+            }
             let current = changes.are_none_since(*seen, offer).then_some(());
             let installed = current
                 .ok_or(Refusal::FlowChanged)
@@ -163,11 +164,23 @@ impl Table {
         }
     }
 
+    /// Returns whether what is offered is in the device: a worker offers a cache entry again when it inserts it
+    /// again.
+    fn has_same(&self, OffloadOffer { worker, rule, flows }: &OffloadOffer) -> bool {
+        let known = self.directions.get(&direction(rule.connection));
+        known.and_then(|id| self.rules.get(id)).is_some_and(|held| {
+            (held.worker, &held.flows) == (*worker, flows)
+                && held.connections.iter().copied().eq(rule.connections())
+                && held.ports.iter().copied().eq(rule.ports())
+        })
+    }
+
     fn hold(&mut self, id: OffloadId, offer: OffloadOffer) {
         let OffloadOffer { worker, rule, flows } = offer;
         for flow in &flows {
             self.flows.entry(*flow).or_default().rules.push(id);
         }
+        self.directions.insert(direction(rule.connection), id);
         let connections = rule.connections().collect();
         let ports = rule.ports().collect();
         let tcp_flags = if rule.headers.protocol() == TCP { ACK } else { 0 };
@@ -249,6 +262,11 @@ impl Table {
         self.credit(id, traffic, conntrack, now);
         let Some(held) = self.rules.remove(&id) else { return };
         self.totals.removed += 1;
+        if let Some(connection) = held.connections.first()
+            && self.directions.get(&direction(*connection)) == Some(&id)
+        {
+            self.directions.remove(&direction(*connection));
+        }
         for flow in &held.flows {
             if let Some(flow) = self.flows.get_mut(flow) {
                 flow.rules.retain(|rule| *rule != id);
@@ -316,6 +334,10 @@ impl Table {
     pub fn take_credits(&mut self) -> Vec<Credit> {
         std::mem::take(&mut self.credits)
     }
+}
+
+fn direction(connection: ConnectionRef) -> (u32, bool) {
+    (connection.id, connection.is_reply)
 }
 
 /// Checks a rule's connections. Returns the idle time after which the first of them expires.
