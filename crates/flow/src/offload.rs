@@ -205,7 +205,7 @@ refusals! {
     /// Steps that the device cannot carry out.
     Actions = "actions", "its flows do more than rewrite headers and send to one port";
     /// A tunnel that the device cannot put packets into or take them out of.
-    Tunnel = "tunnel", "its tunnel is none that the device knows (VXLAN over IPv4 without UDP checksums)";
+    Tunnel = "tunnel", "its tunnel is none that the device knows (VXLAN without extensions)";
     /// The direction of the connection has a rule already.
     Twice = "twice", "the same direction of its connection is offloaded from another port";
     /// There is no room.

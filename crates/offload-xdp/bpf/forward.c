@@ -180,31 +180,63 @@ INLINE u32 transport(struct xdp_md *ctx, struct packet *packet, struct slot *slo
     return READ;
 }
 
-// Puts outer headers in front of a frame of so many bytes.
-INLINE int encapsulate(struct xdp_md *ctx, const struct rule *rule, u32 frame)
+// The sum of the pseudo header that a packet leaves with.
+INLINE u64 pseudo_behind(const struct rule *rule, const struct packet *packet)
 {
-    if (adjust_head(ctx, -OUTER_BYTES) < 0)
+    u64 pseudo = swap(packet->protocol) + swap(packet->l4_bytes);
+    if (!(rule->does & TRANSLATE))
+        return packet->pseudo;
+    for (int i = 0; i < 4; i++)
+        pseudo += (u64)rule->src[i] + rule->dst[i];
+    return pseudo;
+}
+
+// Puts outer headers in front of a frame of so many bytes, whose transport header begins at `l4`.
+INLINE int encapsulate(struct xdp_md *ctx, const struct rule *rule, const struct packet *packet, enum verdict kind, u32 l4, u32 frame)
+{
+    int is_v6 = rule->header_bytes == OUTER_V6_BYTES;
+    u32 bytes = is_v6 ? OUTER_V6_BYTES : OUTER_V4_BYTES, udp_bytes = frame + 16;
+    u64 sum = swap(17) + swap(udp_bytes);
+    if (adjust_head(ctx, is_v6 ? -OUTER_V6_BYTES : -OUTER_V4_BYTES) < 0)
         return -1;
-    u8 *data = (u8 *)(u64)ctx->data, *end = (u8 *)(u64)ctx->data_end;
-    if (data + OUTER_BYTES > end)
-        return -1;
-    __builtin_memcpy(data, rule->header, OUTER_BYTES);
-    u16 total = swap(frame + OUTER_BYTES - 14);
-    store16(data + 16, total);
-    store16(data + 24, adjusted(load16(data + 24), 0, total));
-    store16(data + 38, swap(frame + OUTER_BYTES - 34));
+    u8 *data = (u8 *)(u64)ctx->data, *end = (u8 *)(u64)ctx->data_end, *udp;
+    if (is_v6) {
+        if (data + OUTER_V6_BYTES > end)
+            return -1;
+        __builtin_memcpy(data, rule->header, OUTER_V6_BYTES);
+        udp = data + OUTER_V6_BYTES - 16;
+        store16(data + 18, swap(udp_bytes));
+        for (int i = 22; i < 54; i += 4)
+            sum += load32(data + i);
+    } else {
+        if (data + OUTER_V4_BYTES > end)
+            return -1;
+        __builtin_memcpy(data, rule->header, OUTER_V4_BYTES);
+        udp = data + OUTER_V4_BYTES - 16;
+        u16 total = swap(udp_bytes + 20);
+        store16(data + 16, total);
+        store16(data + 24, adjusted(load16(data + 24), 0, total));
+        sum += (u64)load32(data + 26) + load32(data + 30);
+    }
+    store16(udp + 4, swap(udp_bytes));
+    if (!(rule->does & CHECKSUM_OUT))
+        return 0;
+    sum += outer_sum(ctx, bytes - 16, l4 + bytes, packet->l4_bytes, pseudo_behind(rule, packet), kind);
+    u16 checksum = ~fold(sum);
+    store16(udp + 6, checksum ? checksum : 0xffff);
     return 0;
 }
 
 // Does to the packet what the rule says.
-INLINE int change(struct xdp_md *ctx, const struct rule *rule, struct packet *packet, enum verdict kind, u32 frame)
+INLINE int change(struct xdp_md *ctx, const struct rule *rule, struct packet *packet, u32 outer_bytes, enum verdict kind, u32 frame)
 {
     int moved = 0;
     if (rule->does & DECAPSULATE) {
-        if (adjust_head(ctx, OUTER_BYTES) < 0)
+        if (adjust_head(ctx, outer_bytes) < 0)
             return -1;
-        packet->l3 -= OUTER_BYTES;
-        frame -= OUTER_BYTES;
+        packet->l3 -= outer_bytes;
+        packet->l4 -= outer_bytes;
+        frame -= outer_bytes;
     }
     if (rule->does & (POP_VLAN | PUSH_VLAN) && tag(ctx, rule, packet->has_tag, &moved) < 0)
         return -1;
@@ -219,14 +251,16 @@ INLINE int change(struct xdp_md *ctx, const struct rule *rule, struct packet *pa
         if (rule->does & SET_ETH_SRC)
             __builtin_memcpy(data + 6, rule->eth_src, 6);
     }
-    return rule->does & ENCAPSULATE ? encapsulate(ctx, rule, frame + moved) : 0;
+    if (rule->does & ENCAPSULATE)
+        return encapsulate(ctx, rule, packet, kind, packet->l4 + moved, frame + moved);
+    return 0;
 }
 
 SECTION("xdp.frags") int forward(struct xdp_md *ctx)
 {
     u64 frame = frame_bytes(ctx);
     struct packet packet = {};
-    struct outer outer;
+    struct outer outer = {};
     struct rule *rule = 0;
     int is_inner = 0;
 
@@ -235,8 +269,8 @@ SECTION("xdp.frags") int forward(struct xdp_md *ctx)
         return pass(reason);
     if (is_vxlan(ctx, frame, &packet, &outer)) {
         u32 vni = __builtin_bswap64(outer.vxlan) >> 8 & 0xffffff;
-        if (read(ctx, OUTER_BYTES, frame, &packet) == READ)
-            rule = find(&packet, ctx->ingress_ifindex, outer.src, vni);
+        if (read(ctx, outer.bytes, frame, &packet) == READ)
+            rule = find(&packet, ctx->ingress_ifindex, outer.src[0] ^ outer.src[1] ^ outer.src[2] ^ outer.src[3], vni);
         is_inner = rule != 0;
         if (!is_inner)
             read(ctx, 0, frame, &packet);
@@ -246,9 +280,14 @@ SECTION("xdp.frags") int forward(struct xdp_md *ctx)
     if (!rule)
         return pass(NO_RULE);
     if (is_inner) {
-        if (outer.vxlan != rule->vxlan || outer.dst != rule->outer_dst)
+        if (outer.vxlan != rule->vxlan)
             return pass(OTHER_HEADERS);
+        for (int i = 0; i < 4; i++)
+            if (outer.src[i] != rule->outer_src[i] || outer.dst[i] != rule->outer_dst[i])
+                return pass(OTHER_HEADERS);
         if (is_other(outer.words, rule->outer_match, rule->outer_mask))
+            return pass(OTHER_HEADERS);
+        if (!outer.checksum != !(rule->does & CHECKSUM_IN))
             return pass(OTHER_HEADERS);
     }
     if (is_other(packet.words, rule->match, rule->mask))
@@ -273,10 +312,15 @@ SECTION("xdp.frags") int forward(struct xdp_md *ctx)
     enum verdict kind = checksum(ctx, &packet, rule->does & TRANSLATE);
     if (kind == BAD)
         return pass(CHECKSUM);
+    // What is behind the inner packet counts, too, and is left to the switch.
+    if (rule->does & (CHECKSUM_IN | CHECKSUM_OUT) && packet.l4 + packet.l4_bytes != frame)
+        return pass(NOT_PLAIN);
+    if (rule->does & CHECKSUM_IN && !is_outer_right(ctx, &packet, &outer, kind))
+        return pass(CHECKSUM);
     // Only now the packet is changed; what has no way out is passed up before.
     if (redirect_map(&ports, rule->out, XDP_PASS) != XDP_REDIRECT)
         return pass(NO_PORT);
-    if (change(ctx, rule, &packet, kind, frame) < 0)
+    if (change(ctx, rule, &packet, outer.bytes, kind, frame) < 0)
         return pass(NO_ROOM);
     slot->used_ns = now;
     __sync_fetch_and_add(&slot->traffic[direction], frame << PACKETS_BITS | 1);

@@ -7,7 +7,7 @@
 // What user space shares; `src/layout.rs` has the same.
 
 // What tells packets of rules apart. Of packets out of a tunnel these are the inner headers; `kind` has the
-// protocol in its low byte and the VNI above, and `remote` is the outer source.
+// protocol in its low byte and the VNI above, and `remote` is the outer source, of IPv6 all its words in one.
 struct key_v4 {
     u32 port, ports, src, dst, kind, remote;
 };
@@ -25,9 +25,12 @@ enum {
     PUSH_VLAN = 1 << 6,
     DECAPSULATE = 1 << 7,
     ENCAPSULATE = 1 << 8,
+    // The outer packets that come in have UDP checksums; those that leave get them.
+    CHECKSUM_IN = 1 << 9,
+    CHECKSUM_OUT = 1 << 10,
 };
-// Ethernet, IPv4 without options, UDP and VXLAN.
-enum { OUTER_BYTES = 50 };
+// Ethernet, UDP, VXLAN and IPv4 without options or IPv6 without extension headers.
+enum { OUTER_V4_BYTES = 50, OUTER_V6_BYTES = 70 };
 struct rule {
     // Of words 1 to 3 of the switch's `Headers`: Ethernet, VLAN, TOS, TTL.
     u64 match[3], mask[3];
@@ -42,12 +45,13 @@ struct rule {
     u8 ttl, tos, tos_mask, spare;
     u32 src[4], dst[4];
     u32 ports;
-    // Of the outer packets that come in, as are words 1 to 3 of their `Headers` and the VXLAN header.
-    u32 outer_dst;
+    // Bytes of `header`, which is put in front. Lengths are zero, and an IPv4 checksum is of the header as it stands.
+    u32 header_bytes;
+    u8 header[OUTER_V6_BYTES], spare2[2];
+    // Of the outer packets that come in: addresses, words 1 to 3 of their `Headers`, the VXLAN header.
+    u32 outer_src[4], outer_dst[4];
     u64 outer_match[3], outer_mask[3];
     u64 vxlan;
-    // Outer headers to put in front. Lengths are zero, and the IPv4 checksum is of them as they stand.
-    u8 header[OUTER_BYTES], spare2[6];
 };
 // A connection. Rules of both directions hold while its generation is theirs.
 struct slot {

@@ -67,7 +67,7 @@ __attribute__((noinline)) u32 read(struct xdp_md *ctx, u32 start, u64 frame, str
     u8 *data = (u8 *)(u64)ctx->data, *end = (u8 *)(u64)ctx->data_end;
     u32 tci = 0, tag_type = 0, ttl;
 
-    if (!packet || start > OUTER_BYTES || data + start + 14 + 20 + 8 > end)
+    if (!packet || start > OUTER_V6_BYTES || data + start + 14 + 20 + 8 > end)
         return NOT_PLAIN;
     data += start;
     u8 *ip = data + 14;
@@ -137,26 +137,37 @@ __attribute__((noinline)) u32 read(struct xdp_md *ctx, u32 start, u64 frame, str
 struct outer {
     u64 words[3];
     u64 vxlan;
-    u32 src, dst;
+    // Of addresses, length and protocol.
+    u64 pseudo;
+    u32 src[4], dst[4];
+    // Bytes before the inner frame; 0 if there is none.
+    u32 bytes, checksum;
 };
 
 // Whether a packet that was read has the form of a VXLAN packet whose inner frame is Ethernet (RFC 7348
-// section 5), without UDP checksum and with nothing behind it.
+// section 5), with nothing behind it.
 INLINE int is_vxlan(struct xdp_md *ctx, u64 frame, const struct packet *packet, struct outer *outer)
 {
-    u8 *udp = (u8 *)(u64)ctx->data + 34, *end = (u8 *)(u64)ctx->data_end;
-    if (packet->protocol != 17 || packet->is_v6 || packet->has_tag)
+    u8 *data = (u8 *)(u64)ctx->data, *end = (u8 *)(u64)ctx->data_end;
+    u8 *udp = data + (packet->is_v6 ? OUTER_V6_BYTES : OUTER_V4_BYTES) - 16;
+    outer->bytes = 0;
+    if (packet->protocol != 17 || packet->has_tag)
         return 0;
-    if (packet->l4_bytes + 34 != frame || udp + 16 > end)
+    if (packet->l4_bytes + packet->l4 != frame || udp + 16 > end)
         return 0;
-    if (load32(udp + 8) != 8 || udp[15] || be16(udp + 4) != packet->l4_bytes || load16(udp + 6))
+    if (load32(udp + 8) != 8 || udp[15] || be16(udp + 4) != packet->l4_bytes)
         return 0;
     outer->words[0] = packet->words[0];
     outer->words[1] = packet->words[1];
     outer->words[2] = packet->words[2] | (u64)be16(udp) << 16 | be16(udp + 2);
     outer->vxlan = load32(udp + 8) | (u64)load32(udp + 12) << 32;
-    outer->src = packet->src[3];
-    outer->dst = packet->dst[3];
+    for (int i = 0; i < 4; i++) {
+        outer->src[i] = packet->src[i];
+        outer->dst[i] = packet->dst[i];
+    }
+    outer->pseudo = packet->pseudo;
+    outer->checksum = load16(udp + 6);
+    outer->bytes = packet->is_v6 ? OUTER_V6_BYTES : OUTER_V4_BYTES;
     return 1;
 }
 
@@ -198,4 +209,23 @@ INLINE enum verdict checksum(struct xdp_md *ctx, const struct packet *packet, in
     if (fold(packet->pseudo + sum) == 0xffff)
         return COMPLETE;
     return may_be_begun ? PARTIAL : BAD;
+}
+
+// The sum over a packet from its UDP header on to the end of the inner packet, from what is between and the inner
+// checksum. Where that one is right, or will be when a device has completed it, what it covers adds the
+// complement of what its pseudo header does (Linux: Documentation/networking/checksum-offloads.rst, "LCO").
+INLINE u64 outer_sum(struct xdp_md *ctx, u32 udp, u32 l4, u32 l4_bytes, u64 pseudo, enum verdict kind)
+{
+    u32 payload = kind == NONE ? sum_bytes(ctx, l4, l4_bytes) : (u16)~fold(pseudo);
+    return (u64)sum_bytes(ctx, udp, l4 - udp) + payload;
+}
+
+// Whether the outer UDP checksum of a packet is right whose inner one is. One that the kernel left to a device
+// is not: decapsulated, the packet would tell the device to complete it elsewhere.
+INLINE int is_outer_right(struct xdp_md *ctx, const struct packet *packet, const struct outer *outer, enum verdict kind)
+{
+    u64 pseudo = outer->pseudo;
+    if (outer->checksum == fold(pseudo))
+        return 0;
+    return fold(pseudo + outer_sum(ctx, outer->bytes - 16, packet->l4, packet->l4_bytes, packet->pseudo, kind)) == 0xffff;
 }

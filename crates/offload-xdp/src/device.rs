@@ -1,6 +1,6 @@
 //! The kernel as a device that forwards by itself.
 
-use crate::layout::{DECAPSULATE, OUTER_BYTES, PUSH_VLAN, Rule};
+use crate::layout::{PUSH_VLAN, Rule};
 use crate::program::{Program, ProgramError};
 use crate::rule::{Key, Translation, translate};
 use crate::slots::between;
@@ -191,15 +191,15 @@ impl XdpOffload {
 /// The longest frame that comes in and is forwarded. Larger ones were not on a wire like this, and are several
 /// packets that the kernel has yet to cut (GSO), or do not fit the way out.
 fn frame_bytes_max(translated: &Translation, in_mtu: u32, out_mtu: u32) -> u32 {
-    let outer = OUTER_BYTES as u32;
+    let Translation { rule, outer_bytes, .. } = translated;
     let mut most = out_mtu.saturating_add(ETHERNET_BYTES);
     if let Some(frame_max) = translated.frame_max {
-        let pushed = if translated.rule.does & PUSH_VLAN != 0 { TAG_BYTES } else { 0 };
-        most = most.saturating_sub(outer).min(frame_max).saturating_sub(pushed);
+        let pushed = if rule.does & PUSH_VLAN != 0 { TAG_BYTES } else { 0 };
+        most = most.saturating_sub(rule.header_bytes).min(frame_max).saturating_sub(pushed);
     }
-    if translated.rule.does & DECAPSULATE != 0 {
+    if *outer_bytes > 0 {
         // Frames that the kernel has yet to cut cannot be decapsulated.
-        most = most.saturating_add(outer).min(in_mtu.saturating_add(ETHERNET_BYTES));
+        most = most.saturating_add(*outer_bytes).min(in_mtu.saturating_add(ETHERNET_BYTES));
     }
     most
 }

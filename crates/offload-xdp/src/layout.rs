@@ -4,7 +4,7 @@ use aya::Pod;
 
 /// What tells connections over IPv4 apart. Addresses and ports are as the
 /// program reads them, the first byte lowest. Of packets out of a tunnel these are the inner headers; `kind` has
-/// the protocol in its low byte and the VNI above, and `remote` is the outer source.
+/// the protocol in its low byte and the VNI above, and `remote` is the outer source, of IPv6 all its words in one.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct KeyV4 {
@@ -52,15 +52,17 @@ pub(crate) struct Rule {
     pub src: [u32; 4],
     pub dst: [u32; 4],
     pub ports: u32,
-    pub outer_dst: u32,
+    pub header_bytes: u32,
+    pub header: [u8; OUTER_V6_BYTES],
+    pub spare2: [u8; 2],
+    pub outer_src: [u32; 4],
+    pub outer_dst: [u32; 4],
     pub outer_match: [u64; 3],
     pub outer_mask: [u64; 3],
     pub vxlan: u64,
-    pub header: [u8; OUTER_BYTES],
-    pub spare2: [u8; 6],
 }
 
-const _: () = assert!(size_of::<Rule>() == 256 && align_of::<Rule>() == 8);
+const _: () = assert!(size_of::<Rule>() == 304 && align_of::<Rule>() == 8);
 
 impl Rule {
     /// All zero: of nothing, and does nothing.
@@ -85,12 +87,14 @@ impl Rule {
         src: [0; 4],
         dst: [0; 4],
         ports: 0,
-        outer_dst: 0,
+        header_bytes: 0,
+        header: [0; OUTER_V6_BYTES],
+        spare2: [0; 2],
+        outer_src: [0; 4],
+        outer_dst: [0; 4],
         outer_match: [0; 3],
         outer_mask: [0; 3],
         vxlan: 0,
-        header: [0; OUTER_BYTES],
-        spare2: [0; 6],
     };
 }
 
@@ -103,8 +107,11 @@ pub(crate) const POP_VLAN: u32 = 1 << 5;
 pub(crate) const PUSH_VLAN: u32 = 1 << 6;
 pub(crate) const DECAPSULATE: u32 = 1 << 7;
 pub(crate) const ENCAPSULATE: u32 = 1 << 8;
-/// Bytes of Ethernet, IPv4 without options, UDP and VXLAN.
-pub(crate) const OUTER_BYTES: usize = 50;
+pub(crate) const CHECKSUM_IN: u32 = 1 << 9;
+pub(crate) const CHECKSUM_OUT: u32 = 1 << 10;
+/// Bytes of Ethernet, UDP, VXLAN and IPv4 without options or IPv6 without extension headers.
+pub(crate) const OUTER_V4_BYTES: usize = 50;
+pub(crate) const OUTER_V6_BYTES: usize = 70;
 
 /// Words of a connection's slot, and where they stand.
 pub(crate) const SLOT_WORDS: usize = 8;

@@ -26,6 +26,8 @@ pub(crate) struct Translation {
     pub out: PortNo,
     /// The longest frame that may be encapsulated, where it is.
     pub frame_max: Option<u32>,
+    /// Bytes of the tunnel's headers that packets come with.
+    pub outer_bytes: u32,
 }
 
 const VLAN_PRESENT: u16 = flow::VLAN_PRESENT;
@@ -55,7 +57,8 @@ pub(crate) fn translate(from: &OffloadRule) -> Result<Translation, Refusal> {
         ..Rule::NONE
     };
     let remote = from.tunnel.as_ref().map(|it| tunnel::decapsulate(it, &mut rule)).transpose()?;
-    let key = key(from, remote.unwrap_or_default());
+    let remote = remote.unwrap_or_default();
+    let key = key(from, remote);
     if let Some(to) = &from.translated {
         rule.does |= TRANSLATE;
         let [source_high, source, destination_high, destination] = to.addresses;
@@ -64,10 +67,10 @@ pub(crate) fn translate(from: &OffloadRule) -> Result<Translation, Refusal> {
         rule.ports = to.ports.swap_bytes();
     }
     let (out, frame_max) = steps(from, &mut rule)?;
-    Ok(Translation { key, rule, out, frame_max })
+    Ok(Translation { key, rule, out, frame_max, outer_bytes: remote.outer_bytes })
 }
 
-fn key(from: &OffloadRule, Remote { address: remote, vni }: Remote) -> Key {
+fn key(from: &OffloadRule, Remote { address: remote, vni, .. }: Remote) -> Key {
     let words = from.headers.words();
     let ports = from.headers.ports().swap_bytes();
     let kind = u32::from(from.headers.protocol()) | vni << 8;

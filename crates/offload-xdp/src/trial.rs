@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd};
 const BPF_PROG_TEST_RUN: libc::c_long = 10;
 const XDP_REDIRECT: u32 = 4;
 /// A frame gets larger by a tag and a tunnel's headers at most.
-const GROWS_BY: usize = 64;
+const GROWS_BY: usize = 96;
 
 /// The attribute of the system call.
 #[repr(C)]

@@ -1,6 +1,9 @@
 //! Translates tunnels: which outer packets are decapsulated, and what is put in front of inner ones.
 
-use crate::layout::{DECAPSULATE, ENCAPSULATE, OUTER_BYTES, Rule};
+use super::address;
+use crate::layout::{
+    CHECKSUM_IN, CHECKSUM_OUT, DECAPSULATE, ENCAPSULATE, OUTER_V4_BYTES, OUTER_V6_BYTES, Rule,
+};
 use flow::{OffloadRule, OffloadTunnel, Refusal, TunnelKind, TunnelPush, VLAN_PRESENT};
 use wire::ethertype;
 use wire::protocol::UDP;
@@ -9,38 +12,46 @@ use wire::protocol::UDP;
 const VXLAN_FLAGS: u64 = 0x0800_0000 << 32;
 const VNI: u64 = 0xffff_ff00;
 
+/// Bytes of UDP and VXLAN.
+const UDP_VXLAN_BYTES: usize = 16;
+
 /// The far end of a tunnel, as the key of its packets has it. None is zero.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Remote {
-    /// As the program reads it, the first byte lowest.
+    /// As the program reads it, the first byte lowest; of IPv6 all words in one.
     pub address: u32,
     pub vni: u32,
+    /// Bytes in front of the inner frame.
+    pub outer_bytes: u32,
 }
 
 /// Writes down which outer packets are decapsulated. Of addresses, UDP port and VXLAN header these are
 /// exactly those of the packet that was offered, which may be fewer than its flows match.
 pub(super) fn decapsulate(from: &OffloadTunnel, rule: &mut Rule) -> Result<Remote, Refusal> {
     let (words, mask) = (from.headers.words(), from.mask.words());
+    let bytes = if from.headers.is_ipv6() { OUTER_V6_BYTES } else { OUTER_V4_BYTES };
     let is_plain = from.kind == TunnelKind::Vxlan
-        && from.header_bytes == OUTER_BYTES
+        && from.header_bytes == bytes
         && from.word & !VNI == VXLAN_FLAGS
-        && !from.has_checksum
-        && !from.headers.is_ipv6()
         && from.headers.protocol() == UDP
         && words[2] as u16 & VLAN_PRESENT == 0;
     if !is_plain {
         return Err(Refusal::Tunnel);
     }
+    // The port that it comes in on is in the key; flow labels are not looked at.
     if mask[0] & 0xffff_ffff != 0 {
         return Err(Refusal::Match);
     }
     rule.outer_match = [words[1], words[2], words[3]];
     rule.outer_mask = [mask[1], mask[2], mask[3] | 0xffff];
-    rule.outer_dst = (words[4] as u32).swap_bytes();
+    let [source_high, source, destination_high, destination] = from.headers.key_addresses();
+    rule.outer_src = address(source_high, source);
+    rule.outer_dst = address(destination_high, destination);
     rule.vxlan = from.word.swap_bytes();
-    rule.does |= DECAPSULATE;
-    let address = ((words[4] >> 32) as u32).swap_bytes();
-    Ok(Remote { address, vni: ((from.word & VNI) >> 8) as u32 })
+    rule.does |= DECAPSULATE | if from.has_checksum { CHECKSUM_IN } else { 0 };
+    let address = rule.outer_src.iter().fold(0, |all, word| all ^ word);
+    let vni = ((from.word & VNI) >> 8) as u32;
+    Ok(Remote { address, vni, outer_bytes: bytes as u32 })
 }
 
 /// Writes down the outer headers that are put in front; gives the longest frame that they may be put in
@@ -50,13 +61,14 @@ pub(super) fn encapsulate(
     from: &OffloadRule,
     rule: &mut Rule,
 ) -> Result<u32, Refusal> {
-    let header: [u8; OUTER_BYTES] = (*to.header).try_into().map_err(|_| Refusal::Tunnel)?;
-    let is_plain = to.kind == TunnelKind::Vxlan
-        && !to.strips_ethernet
+    let header = &*to.header;
+    let is_v4 = header.len() == OUTER_V4_BYTES
         && header[12..14] == ethertype::IPV4.to_be_bytes()
-        && (header[14], header[23]) == (0x45, UDP)
-        && header[40..42] == [0, 0];
-    if !is_plain {
+        && (header[14], header[23]) == (0x45, UDP);
+    let is_v6 = header.len() == OUTER_V6_BYTES
+        && header[12..14] == ethertype::IPV6.to_be_bytes()
+        && header[20] == UDP;
+    if to.kind != TunnelKind::Vxlan || to.strips_ethernet || !(is_v4 || is_v6) {
         return Err(Refusal::Tunnel);
     }
     let headers = &from.headers;
@@ -64,8 +76,13 @@ pub(super) fn encapsulate(
         .translated
         .map_or((headers.key_addresses(), headers.key_ports()), |it| (it.addresses, it.ports));
     let source_port = to.source_port(addresses, ports, headers.protocol());
-    rule.header = header;
-    rule.header[34..36].copy_from_slice(&source_port.to_be_bytes());
-    rule.does |= ENCAPSULATE;
+    let udp = header.len() - UDP_VXLAN_BYTES;
+    rule.header[..header.len()].copy_from_slice(header);
+    rule.header_bytes = header.len() as u32;
+    rule.header[udp..udp + 2].copy_from_slice(&source_port.to_be_bytes());
+    // What stands in the place of a checksum says that there is to be one.
+    let has_checksum = header[udp + 6..udp + 8] != [0, 0];
+    rule.header[udp + 6..udp + 8].fill(0);
+    rule.does |= ENCAPSULATE | if has_checksum { CHECKSUM_OUT } else { 0 };
     Ok(to.frame_max)
 }

@@ -38,25 +38,48 @@ fn within(header: &[u8], source_port: u16, inner: &str) -> Vec<u8> {
 }
 
 fn vxlan(inner: &str) -> Vec<u8> {
-    within(&built(TunnelKind::Vxlan, &outer("172.31.1.2", "172.31.1.1")), 40_000, inner)
+    vxlan_with(false, inner)
+}
+
+/// An outer UDP checksum is that of a packet whose inner one is complete: one that is begun is to be
+/// completed later.
+fn vxlan_with(checksum: bool, inner: &str) -> Vec<u8> {
+    let outer = Outer { checksum, ..outer("172.31.1.2", "172.31.1.1") };
+    within_completed(&built(TunnelKind::Vxlan, &outer), 40_000, inner)
+}
+
+/// Over IPv6 there always is one.
+fn vxlan_v6(inner: &str) -> Vec<u8> {
+    let outer = outer("fd00:31::2", "fd00:31::1");
+    within_completed(&built(TunnelKind::Vxlan, &outer), 40_000, inner)
+}
+
+fn within_completed(header: &[u8], source_port: u16, inner: &str) -> Vec<u8> {
+    let mut frame = within(header, source_port, &inner.replace(" csum=partial", ""));
+    frame[header.len()..].copy_from_slice(&wire::text::parse(inner).unwrap());
+    frame
 }
 
 /// A rule for inner packets like this one out of the tunnel.
 fn out_of_tunnel(inner: &str, actions: &[Action]) -> OffloadRule {
-    let bytes = vxlan(inner);
+    out_of(&vxlan(inner), inner, actions)
+}
+
+fn out_of(bytes: &[u8], inner: &str, actions: &[Action]) -> OffloadRule {
     let mut headers = Headers::none();
-    assert!(headers.read(&bytes, IN).is_some());
+    assert!(headers.read(bytes, IN).is_some());
     let matching = Match::any().with(Field::EthDst, 0).with(Field::TpDst, 0);
     let mask = headers.mask_of(matching.mask());
+    let udp = if headers.is_ipv6() { 54 } else { 34 };
     let tunnel = OffloadTunnel {
         kind: TunnelKind::Vxlan,
         headers,
         mask,
-        word: u64::from_be_bytes(bytes[42..50].try_into().unwrap()),
+        word: u64::from_be_bytes(bytes[udp + 8..udp + 16].try_into().unwrap()),
         word_mask: u64::MAX,
-        has_checksum: false,
+        has_checksum: bytes[udp + 6..udp + 8] != [0, 0],
         options: Box::new([]),
-        header_bytes: 50,
+        header_bytes: udp + 16,
     };
     OffloadRule { tunnel: Some(tunnel), ..rule(inner, actions) }
 }
@@ -83,29 +106,53 @@ fn bytes_become(offload: &mut XdpOffload, frame: &[u8], expect: Option<&[u8]>) {
     assert_eq!(out, expect.unwrap_or(frame), "{told:?}");
 }
 
-const INNERS: [&str; 4] = [
+const INNERS: [&str; 5] = [
     "10.0.0.1:1000>10.0.0.2:80 . seq=5 ack=6 len=100",
     "10.0.0.1:1000>10.0.0.2:80 udp len=22",
     "10.0.0.1:1000>10.0.0.2:80 udp len=23 csum=partial",
     "[fd00::1]:1000>[fd00::2]:80 . len=9",
+    "10.0.0.1:1000>10.0.0.2:80 udp len=9 csum=zero",
 ];
 
 #[test]
 fn packets_are_encapsulated_as_the_switch_would() {
     in_namespace("encapsulation", |mut offload| {
-        let to = push();
-        let actions = [Action::TunnelPush(Arc::new(to.clone())), Action::Output(OUT)];
-        for inner in INNERS {
+        let with = Outer { checksum: true, ..outer("172.31.1.1", "172.31.1.9") };
+        let with = TunnelPush { header: built(TunnelKind::Vxlan, &with), ..push() };
+        let nat = to("192.168.7.9", "10.0.0.2", (2000, 80));
+        let v6 = built(TunnelKind::Vxlan, &outer("fd00:31::1", "fd00:31::9"));
+        let v6 = TunnelPush { header: v6, ..push() };
+        let tunnels = [push(), with.clone(), v6];
+        for (inner, to) in INNERS.iter().flat_map(|inner| tunnels.iter().map(move |to| (inner, to)))
+        {
+            let actions = [Action::TunnelPush(Arc::new(to.clone())), Action::Output(OUT)];
             let rule = rule(inner, &actions);
             let headers = &rule.headers;
             let (addresses, ports) = (headers.key_addresses(), headers.key_ports());
             let source_port = to.source_port(addresses, ports, headers.protocol());
-            let expect = within(&to.header, source_port, inner);
+            let expect = within_completed(&to.header, source_port, inner);
             let id = offload.install(&rule, IDLE).unwrap();
             bytes_become(&mut offload, &wire::text::parse(inner).unwrap(), Some(&expect));
-            let expect = OffloadTraffic { packets: 1, bytes: (expect.len() - 50) as u64 };
+            let expect =
+                OffloadTraffic { packets: 1, bytes: (expect.len() - to.header.len()) as u64 };
             assert_eq!(offload.remove(id), expect);
         }
+        for frame in ["", " csum=partial"] {
+            let translated = |text: &str| {
+                let expect = "192.168.7.9:2000>10.0.0.2:80 . len=33";
+                format!("{expect}{text} eth=02:00:00:00:00:01>02:00:00:00:00:02")
+            };
+            let inner = format!("10.0.0.1:1000>10.0.0.2:80 . len=33{frame}");
+            let actions = [Action::TunnelPush(Arc::new(with.clone())), Action::Output(OUT)];
+            let rule = OffloadRule { translated: nat, ..rule(&inner, &actions) };
+            let Translated { addresses, ports } = nat.unwrap();
+            let source_port = with.source_port(addresses, ports, wire::protocol::TCP);
+            let expect = within_completed(&with.header, source_port, &translated(frame));
+            let id = offload.install(&rule, IDLE).unwrap();
+            bytes_become(&mut offload, &wire::text::parse(&inner).unwrap(), Some(&expect));
+            offload.remove(id);
+        }
+        let actions = [Action::TunnelPush(Arc::new(push())), Action::Output(OUT)];
         // An inner packet of 1,450 bytes fits the MTU of 1,500, with its Ethernet header.
         let [fits, too_large] = [1464 - 42, 1465 - 42].map(|payload| {
             wire::text::parse(&format!("10.0.0.1:1>10.0.0.2:2 udp len={payload}")).unwrap()
@@ -131,6 +178,39 @@ fn packets_are_decapsulated_and_then_treated_as_any() {
             let traffic = OffloadTraffic { packets: 1, bytes: frame.len() as u64 };
             assert_eq!(offload.remove(id), traffic);
             bytes_become(&mut offload, &frame, None);
+        }
+        let frames: [fn(&str) -> Vec<u8>; 2] = [|inner| vxlan_with(true, inner), vxlan_v6];
+        for frame_of in frames {
+            for inner in INNERS {
+                let frame = frame_of(inner);
+                let udp = if frame[12..14] == [8, 0] { 34 } else { 54 };
+                let rule = out_of(&frame, inner, &[Action::Output(OUT)]);
+                let id = offload.install(&rule, IDLE).unwrap();
+                bytes_become(&mut offload, &frame, Some(&wire::text::parse(inner).unwrap()));
+                bytes_become(&mut offload, &vxlan(inner), None);
+                // A wrong checksum, and the pseudo header's alone, which a device is to complete.
+                let mut bad = frame.clone();
+                bad[udp + 7] ^= 1;
+                bytes_become(&mut offload, &bad, None);
+                let (protocol, len) = (wire::protocol::UDP, frame.len() - udp);
+                let pseudo = match udp {
+                    34 => wire::checksum::pseudo_v4(
+                        [172, 31, 1, 2].into(),
+                        [172, 31, 1, 1].into(),
+                        protocol,
+                        len,
+                    ),
+                    _ => wire::checksum::pseudo_v6(
+                        "fd00:31::2".parse().unwrap(),
+                        "fd00:31::1".parse().unwrap(),
+                        protocol,
+                        len,
+                    ),
+                };
+                bad[udp + 6..udp + 8].copy_from_slice(&pseudo.to_be_bytes());
+                bytes_become(&mut offload, &bad, None);
+                offload.remove(id);
+            }
         }
         let inner = "10.0.0.1:1000>10.0.0.2:80 udp len=33 vlan=3";
         let actions = [Action::PopVlan, set(Field::NwTtl, 9, 0xff), Action::Output(OUT)];
@@ -218,7 +298,7 @@ fn tunnels_that_the_program_does_not_know_are_refused() {
         let with = |kind, outer: &Outer<'_>| {
             into(TunnelPush { kind, header: built(kind, outer), ..push() })
         };
-        let out_of = |change: fn(&mut OffloadTunnel)| {
+        let changed = |change: fn(&mut OffloadTunnel)| {
             let mut rule = out_of_tunnel(INNERS[0], &[Action::Output(OUT)]);
             change(rule.tunnel.as_mut().unwrap());
             rule
@@ -229,15 +309,13 @@ fn tunnels_that_the_program_does_not_know_are_refused() {
             Action::Output(OUT),
         ];
         for (rule, expect) in [
-            (with(TunnelKind::Vxlan, &v6), Refusal::Tunnel),
+            (with(TunnelKind::Geneve, &v6), Refusal::Tunnel),
             (with(TunnelKind::Geneve, &v4), Refusal::Tunnel),
             (with(TunnelKind::Gre, &v4), Refusal::Tunnel),
-            (with(TunnelKind::Vxlan, &Outer { checksum: true, ..v4.clone() }), Refusal::Tunnel),
             (rule(INNERS[0], &twice), Refusal::Actions),
-            (out_of(|it| it.kind = TunnelKind::Geneve), Refusal::Tunnel),
-            (out_of(|it| it.has_checksum = true), Refusal::Tunnel),
-            (out_of(|it| it.word |= 1 << 63), Refusal::Tunnel),
-            (out_of(|it| it.header_bytes = 54), Refusal::Tunnel),
+            (changed(|it| it.kind = TunnelKind::Geneve), Refusal::Tunnel),
+            (changed(|it| it.word |= 1 << 63), Refusal::Tunnel),
+            (changed(|it| it.header_bytes = 54), Refusal::Tunnel),
         ] {
             assert_eq!(offload.install(&rule, IDLE), Err(expect), "{rule:?}");
         }
