@@ -1,10 +1,10 @@
-//! What the datapath can do, as the database and `dpif/show-dp-features` tell it.
+//! Capabilities of the datapath, for the database and `dpif/show-dp-features`.
 
 use flow::VlanLimit;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What Open vSwitch's userspace datapath can do and this switch can't.
+/// Capabilities of Open vSwitch's userspace datapath that this switch does not have.
 const LACKING: [(&str, &str); 4] = [
     ("add_mpls", "false"),
     ("lb_output_action", "false"),
@@ -12,8 +12,8 @@ const LACKING: [(&str, &str); 4] = [
     ("sample_nesting", "false"),
 ];
 
-/// What people are told of each, in the words and the order of Open vSwitch
-/// (ovs: `ofproto/ofproto-dpif.c`, `dpif_show_support`; `lib/odp-util.h`).
+/// The title of each capability, in Open vSwitch's words and order (ovs: `ofproto/ofproto-dpif.c`,
+/// `dpif_show_support`; `lib/odp-util.h`).
 const TITLES: [(&str, &str); 26] = [
     ("masked_set_action", "Masked set action"),
     ("tnl_push_pop", "Tunnel push pop"),
@@ -43,8 +43,8 @@ const TITLES: [(&str, &str); 26] = [
     ("nd_ext", "IPv6 ND Extension"),
 ];
 
-/// What the log says of each when the first bridge is made: Open vSwitch probes its datapath then, and
-/// tools look for these lines (ovs: `ofproto/ofproto-dpif.c`, `check_support`).
+/// The log lines for each capability when the first bridge is added: Open vSwitch then probes its datapath,
+/// and tools look for these lines (ovs: `ofproto/ofproto-dpif.c`, `check_support`).
 const PROBES: [(&str, &str); 22] = [
     ("recirc", "recirculation"),
     ("max_vlan_headers", "VLAN header stack length probed as"),
@@ -70,25 +70,25 @@ const PROBES: [(&str, &str); 22] = [
     ("nd_ext", "IPv6 ND Extensions"),
 ];
 
-/// For `Datapath.capabilities`.
+/// Returns the values for `Datapath.capabilities`.
 pub fn capabilities() -> BTreeMap<String, String> {
     let mut capabilities = control::userspace_capabilities();
     for (name, value) in LACKING {
         capabilities.insert(name.to_owned(), value.to_owned());
     }
-    // Open vSwitch asks its datapath, which takes no more than the limit either.
+    // Open vSwitch probes its datapath, which also respects the limit.
     let vlans = VlanLimit::current().headers().to_string();
     capabilities.insert("max_vlan_headers".to_owned(), vlans);
     capabilities
 }
 
-/// For `dpif/show-dp-features`.
+/// Returns the text of `dpif/show-dp-features`.
 pub fn describe() -> String {
     let capabilities = capabilities();
     let mut text = String::new();
     for (name, title) in TITLES {
         let value = match capabilities.get(name).map_or("false", String::as_str) {
-            // How many samples may stand within each other; the database says only whether some may.
+            // The maximum nesting of samples; the database only contains whether nesting is possible.
             "false" if name == "sample_nesting" => "0",
             "true" => "Yes",
             "false" => "No",
@@ -99,7 +99,7 @@ pub fn describe() -> String {
     text
 }
 
-/// What it is called, with its title and what the datapath can do.
+/// Returns each capability's name, title and value.
 pub fn all() -> Vec<(&'static str, &'static str, String)> {
     let capabilities = capabilities();
     let value = |name: &str| match capabilities.get(name).map_or("false", String::as_str) {
@@ -109,7 +109,7 @@ pub fn all() -> Vec<(&'static str, &'static str, String)> {
     TITLES.iter().map(|&(name, title)| (name, title, value(name))).collect()
 }
 
-/// The lines of the log, in the words of Open vSwitch.
+/// Returns the log lines, in Open vSwitch's words.
 pub fn probes(datapath: &str) -> impl Iterator<Item = String> {
     let capabilities = capabilities();
     PROBES.iter().map(move |(name, words)| {
@@ -147,7 +147,7 @@ mod tests {
         let named: Vec<&str> = TITLES.iter().map(|(name, _)| *name).collect();
         let untold: Vec<String> =
             capabilities().into_keys().filter(|name| !named.contains(&name.as_str())).collect();
-        // Open vSwitch 3.1 writes this one into the database alone.
+        // Open vSwitch 3.1 writes this one only to the database.
         assert_eq!(untold, ["ct_flush"]);
         let text = describe();
         for line in ["Recirc: Yes\n", "Truncate action: Yes\n", "Sample nesting: 0\n"] {

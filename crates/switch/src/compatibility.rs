@@ -1,6 +1,7 @@
-//! What becomes of each OpenFlow message, action and field, of each command of `ovs-appctl` and each
-//! option of Open vSwitch 3.1. Nothing of it is written down by hand but reasons: messages are sent to a
-//! bridge, flows are added to one, and commands and options are looked for in the program. The second
+//! The treatment of each OpenFlow message, action and field, each command of `ovs-appctl` and each option of
+//! Open vSwitch 3.1. Only the reasons are written by hand: messages are sent to a bridge, flows are added to
+//! one, and commands and options are looked up in the program. The second half of `docs/compatibility.md` is
+//! generated from the results, and a test compares them.
 //! half of `docs/compatibility.md` is what came out, and a test compares them.
 
 mod commands;
@@ -9,7 +10,7 @@ mod messages;
 
 use std::fmt::Write;
 
-/// The heading that begins this half of the page.
+/// The heading of this half of the page.
 const HEADING: &str = "# OpenFlow, commands and options\n";
 const HEAD: &str = "
 Of each OpenFlow message, action and match field, each command of `ovs-appctl` and each option of Open
@@ -25,14 +26,14 @@ vSwitch 3.1: what this switch does.
 This half is written by `WRITE_DOCUMENTATION=1 cargo test -p switch compatibility`, which tries each row.
 ";
 
-/// A row of a table: what it is about, its state, and a note.
+/// A row of a table: its subject, the state, and a note.
 struct Row {
     names: String,
     state: &'static str,
     note: &'static str,
 }
 
-/// This half of the page.
+/// Returns this half of the page.
 fn document() -> String {
     let mut text = format!("{HEADING}{HEAD}");
     for (title, what, rows) in [
@@ -43,7 +44,7 @@ fn document() -> String {
         ("Options of ovs-vswitchd", "option", commands::options()),
     ] {
         let _ = write!(text, "\n## {title}\n\n| {what} | state | note |\n|---|---|---|\n");
-        // Rows that say the same stand together, where the first of them stands.
+        // Rows with the same state and note are merged at the place of the first.
         let mut done: Vec<(&str, &str)> = Vec::new();
         for row in &rows {
             if done.contains(&(row.state, row.note)) {
@@ -58,7 +59,7 @@ fn document() -> String {
     text
 }
 
-/// The reason of the first of these of which a name is one, or begins so before a `*`.
+/// Returns the first of these notes with a matching name, which may end in `*`.
 fn note_of(notes: &[(&str, &'static str)], name: &str) -> &'static str {
     let is_it = |pattern: &str| match pattern.strip_suffix('*') {
         Some(start) => name.starts_with(start),
@@ -91,7 +92,7 @@ fn the_documentation_says_what_the_program_does() {
     }
 }
 
-/// What is not supported has a reason on the page.
+/// Everything that is not supported has a reason on the page.
 #[test]
 fn every_error_has_a_reason() {
     let rows = [messages::messages(), flows::actions(), flows::fields()];

@@ -1,14 +1,14 @@
-//! What the log says of the configuration, in the words that Open vSwitch's tests and tools look for.
+//! Log messages about the configuration, in the words that Open vSwitch's tests and tools look for.
 
 use base::OfPort;
 use log::Level;
 
-/// Why an interface of a reserved name is not there. The log tells it; the database tells only that there
-/// is no port, as Open vSwitch's does.
+/// The error of an interface with a reserved name. It is logged; as in Open vSwitch, the database only shows
+/// that there is no port.
 pub const RESERVED: &str = "";
 
-/// Names that no interface may have: those of datapaths and, with Open vSwitch, of the devices behind its
-/// tunnels (ovs: `ofproto/ofproto-dpif.c`, `init`).
+/// Reserved names: those of datapaths and, in Open vSwitch, of the devices of its tunnels (ovs:
+/// `ofproto/ofproto-dpif.c`, `init`).
 const NAMES: [&str; 8] = [
     "ovs-netdev",
     "ovs-dummy",
@@ -20,12 +20,12 @@ const NAMES: [&str; 8] = [
     "srv6_sys",
 ];
 
-/// Whether no interface may have this name.
+/// Returns whether the name is reserved.
 pub fn is_reserved(name: &str) -> bool {
     NAMES.contains(&name)
 }
 
-/// An interface that was added to a bridge, or could not be.
+/// Logs that an interface was added to a bridge, or could not be.
 pub fn interface(bridge: &str, name: &str, state: &Result<OfPort, String>) {
     match state {
         Ok(number) => {
@@ -39,9 +39,9 @@ pub fn interface(bridge: &str, name: &str, state: &Result<OfPort, String>) {
     }
 }
 
-/// A setting that is not taken as it stands.
+/// Logs a setting that is not used as it is.
 pub fn warning(text: &str) {
-    // A bridge whose identifier is no good has another one, as Open vSwitch's has without a word.
+    // An invalid datapath id is replaced, which Open vSwitch does without a warning.
     let level = if text.contains("datapath-id") { Level::Info } else { Level::Warn };
     log::log!(target: "bridge", level, "{text}");
 }

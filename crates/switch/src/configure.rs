@@ -1,4 +1,4 @@
-//! Makes the switch what the configuration says.
+//! Applies the configuration to the switch.
 
 use super::Switch;
 use super::capabilities;
@@ -14,33 +14,33 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use tokio::task::JoinHandle;
 
-/// Manufacturer, hardware and serial number that OpenFlow tells; the software is the program's.
+/// Manufacturer, hardware and serial number in OpenFlow's description; the software is the program's.
 const MANUFACTURER: &str = "Nicira, Inc.";
 const HARDWARE: &str = "Open vSwitch";
 
-/// What was made of the configuration.
+/// The applied configuration.
 #[derive(Default)]
 pub struct Configured {
-    /// Sessions with configured controllers, with their bridge and target.
+    /// Sessions with configured controllers, with bridge and target.
     pub sessions: BTreeMap<ConnId, (BridgeId, String)>,
-    /// What became of connections to configured controllers.
+    /// The connection history of configured controllers.
     pub history: BTreeMap<(BridgeId, String), History>,
-    /// Which controllers were connected when that was last looked at.
+    /// The controllers that were connected at the last check.
     pub connected: Vec<bool>,
     /// Bridges by name.
     pub bridges: BTreeMap<String, RunningBridge>,
     /// Interfaces by name.
     pub interfaces: BTreeMap<String, RunningInterface>,
-    /// Interfaces whose ports a command took out of the datapath.
+    /// Interfaces whose ports a command removed from the datapath.
     pub taken_out: BTreeSet<String>,
-    /// The smallest MTU of each bridge's ports when that was last looked at.
+    /// The smallest MTU of each bridge's ports at the last check.
     pub mtus: BTreeMap<String, u32>,
 }
 
-/// What became of the connections to a controller.
+/// The connection history of a controller.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    /// When the last one was made.
+    /// When the last connection was established.
     pub connected: Option<Instant>,
     /// When the last one ended.
     pub disconnected: Option<Instant>,
@@ -48,20 +48,20 @@ pub struct History {
     pub last_error: Option<String>,
 }
 
-/// A bridge that runs.
+/// A bridge in operation.
 pub struct RunningBridge {
     pub(super) id: BridgeId,
     pub(super) settings: BridgeSettings,
-    /// Files of flows that are still to be loaded.
+    /// Files of flows that must still be loaded.
     flow_files: Vec<PathBuf>,
-    /// Since when no controller that runs the bridge has been connected.
+    /// Since when no primary controller is connected.
     pub(super) alone_since: Option<Instant>,
     tasks: Vec<JoinHandle<()>>,
     pub(super) controllers: BTreeMap<String, JoinHandle<()>>,
 }
 
 impl RunningBridge {
-    /// Whether some controller is to run it.
+    /// Returns whether it has a primary controller configured.
     pub fn has_primary_controller(&self) -> bool {
         self.settings.controllers.iter().any(|c| c.kind == ControllerKind::Primary)
     }
@@ -74,13 +74,13 @@ impl Drop for RunningBridge {
 }
 
 impl Switch {
-    /// Makes the switch what `desired` says, step by step.
+    /// Applies `desired`, change by change.
     pub fn configure(&mut self, mut desired: Desired) {
         self.note_numbers(&mut desired);
         let changes = control::difference(&self.desired, &desired);
         let changed = !changes.is_empty();
         let was_restoring = self.is_restoring;
-        // What was restored once is not waited for again (ovs: `vswitchd/bridge.c`, `bridge_run`).
+        // A completed restore is not repeated (ovs: `vswitchd/bridge.c`, `bridge_run`).
         self.is_restoring &= desired.options.flow_restore_wait;
         self.tell_handlers_of_restoring();
         let added: Vec<String> = changes.iter().filter_map(Change::added_port).collect();
@@ -187,7 +187,7 @@ impl Switch {
         }
     }
 
-    /// Gives bridges whose address was not set the lowest of their ports' universal addresses
+    /// Sets the address of bridges without a configured one to the lowest universal address of their ports
     /// (ovs: `vswitchd/bridge.c`, `find_local_hw_addr`), and derives their datapath ids.
     fn choose_addresses(&mut self) {
         let names: Vec<String> = self.configured.bridges.keys().cloned().collect();
@@ -202,7 +202,7 @@ impl Switch {
             let lowest = ports.map(|port| port.spec.mac).filter(is_candidate).min();
             let local = bridge.port(OfPort::LOCAL).map(|port| port.spec.mac);
             let (id, settings, was) = (bridge.id, running.settings.clone(), bridge.config.mac);
-            // Ports for tests have the same addresses in every process; the bridge's own is random.
+            // Dummy ports have the same addresses in every process; the bridge's own is random.
             let own = if self.devices.dummy(&name).is_some() { Some(was) } else { local };
             let chosen = running.settings.hwaddr.or(lowest).or(own);
             if let Some(mac) = chosen
@@ -220,7 +220,7 @@ impl Switch {
         }
     }
 
-    /// Reads a device's state again and tells the bridge.
+    /// Reads a device's state again and updates the bridge.
     fn refresh_port(&mut self, name: &str) {
         if let Ok(link) = self.devices.link(name) {
             self.device_changed(&link);
@@ -242,8 +242,8 @@ impl Switch {
         }
     }
 
-    /// Closes everything; devices of the switch's own go too where `cleanup` says so. Gives the
-    /// tasks that were told to end: their sockets' files go with them.
+    /// Closes everything; with `cleanup` also removes the switch's own devices. Returns the tasks that were
+    /// aborted, whose ends remove their sockets' files.
     #[must_use]
     pub fn shut_down(&mut self, cleanup: bool) -> Vec<JoinHandle<()>> {
         let names: Vec<String> = self.configured.interfaces.keys().cloned().collect();
@@ -292,7 +292,7 @@ pub(super) fn versions(settings: &BridgeSettings) -> u32 {
     settings.versions.iter().fold(0, |bits, version| bits | 1 << (*version as u8))
 }
 
-/// A random address of our own: unicast, locally administered.
+/// Returns a random unicast, locally administered address.
 pub fn random_mac() -> MacAddr {
     let random = MacAddr::from_u64(fastrand::u64(..));
     MacAddr([

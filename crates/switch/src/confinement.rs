@@ -1,6 +1,6 @@
-//! Which Unix sockets the database may name as controllers. A remote user of `ovsdb-server` must
-//! not make this process, which often runs as root, connect to any socket of the machine or put a
-//! socket in the place of a file (ovs: `vswitchd/bridge.c`, `bridge_configure_remotes`).
+//! Restriction of the Unix sockets that the database may name as controllers. A remote user of `ovsdb-server`
+//! must not make this process, which often runs as root, connect to any socket of the machine or replace a
+//! file by a socket (ovs: `vswitchd/bridge.c`, `bridge_configure_remotes`).
 
 use super::Settings;
 use crate::stream::Target;
@@ -9,10 +9,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 impl Settings {
-    /// Whether a controller of this bridge may be at this target.
+    /// Checks whether a controller of this bridge may have this target.
     ///
     /// # Errors
-    /// Why it may not, and what may be named instead.
+    /// Why it may not, and which targets are permitted.
     pub(crate) fn confine(&self, target: &Target, bridge: &str) -> Result<(), String> {
         if !self.is_confined {
             return Ok(());
@@ -37,15 +37,15 @@ impl Settings {
         }
     }
 
-    /// The name of a file that lies in the run directory itself.
+    /// Returns the name of a file directly in the run directory.
     fn holds<'a>(&self, path: &'a Path) -> Option<&'a OsStr> {
         let name = path.file_name()?;
-        // Compared as text: "run/../x" has another parent than "run".
+        // Compared as text: the parent of "run/../x" is not "run".
         (path.parent() == Some(self.run_dir.as_path())).then_some(name)
     }
 }
 
-/// Whether a file's name is the bridge's and goes on with a dot.
+/// Accepts file names that consist of the bridge's name, a dot and more.
 fn is_of(bridge: &str) -> impl Fn(&OsStr) -> bool {
     move |name| {
         let rest = name.as_bytes().strip_prefix(bridge.as_bytes());

@@ -1,4 +1,4 @@
-//! Controllers of bridges: which are connected, how, and what it means for a bridge that none is.
+//! Controllers of bridges: their connections, and a bridge's behaviour without one.
 
 use super::Switch;
 use super::configure::versions;
@@ -10,14 +10,14 @@ use ofproto::{BridgeId, ControllerState};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// The port of OpenFlow controllers where a target names none (IANA).
+/// The default port of OpenFlow controllers (IANA).
 const OPENFLOW_PORT: u16 = 6653;
-/// A controller that is not probed is missed after three times this long.
+/// A controller without probes counts as lost after three times this long.
 const FAIL_OPEN_PROBE_MS_MIN: u32 = 5000;
 
 impl Switch {
-    /// Gives a bridge the controllers of its settings: connects those that are new, hangs up on those
-    /// that are gone, and tells the others' connections what changed.
+    /// Applies a bridge's controllers: connects new ones, disconnects removed ones, and updates the settings
+    /// of the others.
     pub(super) fn set_controllers(&mut self, name: &str, settings: &BridgeSettings) {
         let Some(id) = self.bridge_id(name) else { return };
         let Some(mut running) = self.configured.bridges.remove(name) else { return };
@@ -47,7 +47,7 @@ impl Switch {
         self.controllers_changed(id);
     }
 
-    /// Starts what waited until flows were restored.
+    /// Starts the controllers that waited until flows were restored.
     pub(super) fn start_controllers(&mut self) {
         let bridges = self.configured.bridges.iter();
         let all: Vec<_> = bridges.map(|(name, run)| (name.clone(), run.settings.clone())).collect();
@@ -56,7 +56,7 @@ impl Switch {
         }
     }
 
-    /// The settings of a controller as they are now.
+    /// Returns the current settings of a controller.
     pub(super) fn controller_of(
         &self,
         service: &Service,
@@ -98,9 +98,8 @@ impl Switch {
         })
     }
 
-    /// Tells a bridge what its controllers' connections mean for it. One that fails open takes
-    /// over three probe intervals after it lost the last controller that runs it
-    /// (ovs: `ofproto/fail-open.c`).
+    /// Updates a bridge after a change of its controllers' connections. A bridge that fails open takes over
+    /// three probe intervals after it lost its last primary controller (ovs: `ofproto/fail-open.c`).
     pub fn controllers_changed(&mut self, id: BridgeId) {
         let now = clock::now();
         let Some(name) = self.ofproto.bridge(id).map(|b| b.config.name.clone()) else { return };
@@ -127,7 +126,7 @@ impl Switch {
         self.ofproto.set_controllers(id, state, now);
     }
 
-    /// A controller that asks for packets that miss has them from the next one on.
+    /// Sends misses to a controller that requests them, from the next one on.
     pub(super) fn watch_misses(&mut self) {
         let bridges = self.configured.bridges.values().map(|bridge| bridge.id);
         let is_other = |id: &BridgeId| {
@@ -138,17 +137,17 @@ impl Switch {
         changed.into_iter().for_each(|id| self.controllers_changed(id));
     }
 
-    /// Time went by: bridges that lost their controllers may have to take over.
+    /// Lets bridges without controllers take over when it is due. Called periodically.
     pub(super) fn watch_controllers(&mut self) {
         let ids: Vec<BridgeId> = self.configured.bridges.values().map(|b| b.id).collect();
         ids.into_iter().for_each(|id| self.controllers_changed(id));
     }
 }
 
-/// How connections to a controller are made.
+/// Returns the settings of sessions with a controller.
 pub(super) fn session_settings(controller: &Controller, bridge: &BridgeSettings) -> Settings {
     let probe_ms = u64::from(controller.probe_ms);
-    // The burst has a default as in Open vSwitch (ovs: `ofproto/pinsched.c`).
+    // The burst's default is Open vSwitch's (ovs: `ofproto/pinsched.c`).
     let rate = controller.rate_limit_pps.filter(|per_s| *per_s > 0).map(|per_s| Rate {
         per_s,
         burst: controller.burst_limit.filter(|burst| *burst > 0).unwrap_or(per_s / 4).max(1),
@@ -185,7 +184,7 @@ mod tests {
         let given = session_settings(&set, &bridge);
         assert_eq!((given.probe, given.queue, given.is_async), (None, 9, false));
         assert_eq!(given.rate, Some(Rate { per_s: 200, burst: 70 }));
-        // A quarter of the rate is the burst where none is given; a rate of 0 is none.
+        // The default burst is a quarter of the rate; a rate of 0 is unlimited.
         let rate = |rate_limit_pps| {
             let controller = Controller { rate_limit_pps, burst_limit: None, ..plain.clone() };
             session_settings(&controller, &bridge).rate

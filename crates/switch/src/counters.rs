@@ -1,4 +1,4 @@
-//! What the switch counts, summed over workers and put into words.
+//! Counters of the switch, summed over workers, and their text.
 
 use super::Switch;
 use base::Instant;
@@ -8,18 +8,18 @@ use std::fmt::Write;
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
-/// How often the counters are kept for rates, and how many times: for an hour.
+/// Interval of samples for rates, and the number of samples in an hour.
 const SAMPLE_EVERY: Duration = Duration::from_secs(5);
 const SAMPLES: usize = 721;
 
-/// The counters of a moment, by name.
+/// The counters at one moment, by name.
 pub type Sample = (Instant, Vec<(String, u64)>);
 
 fn value_of(counters: &[(String, u64)], name: &str) -> Option<u64> {
     counters.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
 }
 
-/// What to log of the time between two samples: why records of connections that ended are not used again.
+/// Returns log lines for the time between two samples: why records of ended connections are not reused.
 fn reuse_warnings(before: &[(String, u64)], now: &[(String, u64)]) -> Vec<String> {
     let more = |event: Event| {
         let [now, before] = [now, before].map(|it| value_of(it, event.name()).unwrap_or(0));
@@ -43,26 +43,26 @@ fn reuse_warnings(before: &[(String, u64)], now: &[(String, u64)]) -> Vec<String
     warnings
 }
 
-/// How many megaflows there were over time, and how long their last dump took.
+/// The number of megaflows over time, and the duration of the last dump.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FlowGauge {
-    /// A moving average, half of it the last count; rounded down, as in Open vSwitch.
+    /// A moving average with weight one half, rounded down as in Open vSwitch.
     pub average: usize,
-    /// The most there were.
+    /// The maximum.
     pub maximum: usize,
-    /// How long the last dump took from the worker's first page until all was worked in, in milliseconds.
+    /// Duration of the last dump, from the worker's first page until all were processed, in milliseconds.
     pub dump_ms: u64,
 }
 
 impl FlowGauge {
-    /// Counts the flows once more.
+    /// Adds the current number of flows.
     pub fn sample(&mut self, count: usize) {
         self.average = (self.average + count) / 2;
         self.maximum = self.maximum.max(count);
     }
 }
 
-/// How many upcalls were answered, and how long that took.
+/// Number of answered upcalls, and their total time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UpcallCost {
     count: u64,
@@ -70,7 +70,7 @@ pub struct UpcallCost {
 }
 
 impl UpcallCost {
-    /// Counts upcalls that were answered in this time.
+    /// Adds upcalls that were answered in this time.
     pub fn add(&mut self, count: u64, time: Duration) {
         self.count += count;
         self.ns += time.as_nanos() as u64;
@@ -80,29 +80,29 @@ impl UpcallCost {
 /// Sums over all workers.
 pub struct Totals {
     stats: WorkerStats,
-    /// Packets that missed and found the queue full.
+    /// Packets that missed and were dropped because the queue was full.
     pub lost: u64,
 }
 
 impl Totals {
-    /// Passes that a flow answered.
+    /// Returns the passes with a matching flow.
     pub fn hits(&self) -> u64 {
         self.stats.exact_hits + self.stats.megaflow_hits
     }
 
-    /// Passes whose packet went up.
+    /// Returns the passes that caused an upcall.
     pub fn misses(&self) -> u64 {
         self.stats.misses
     }
 }
 
 impl Switch {
-    /// How long an upcall takes to answer on average, in nanoseconds.
+    /// Returns the average time to answer an upcall, in nanoseconds.
     pub fn upcall_cost_ns(&self) -> u64 {
         self.upcall_cost.ns.checked_div(self.upcall_cost.count).unwrap_or(0)
     }
 
-    /// Sums over all workers.
+    /// Returns the sums over all workers.
     pub fn totals(&self) -> Totals {
         let mut stats = WorkerStats::default();
         for worker in &self.workers {
@@ -112,8 +112,8 @@ impl Switch {
         Totals { stats, lost }
     }
 
-    /// Every counter with its name, in a fixed order: packets, drops by reason, connection
-    /// tracking's events.
+    /// Returns every counter with its name, in a fixed order: packets, drops by reason, events of connection
+    /// tracking.
     fn counters(&self) -> Vec<(String, u64)> {
         let totals = self.totals();
         let stats = &totals.stats;
@@ -138,7 +138,7 @@ impl Switch {
             ]
         });
         counters.extend(of_macs.map(|(name, count)| (name.to_owned(), count)));
-        // Two sides, or bridges, may count under one name, as Open vSwitch has it.
+        // Counters of several components or bridges may have the same name, as in Open vSwitch.
         counters.sort_by(|a, b| a.0.cmp(&b.0));
         counters.dedup_by(|later, kept| {
             let same = later.0 == kept.0;
@@ -150,7 +150,7 @@ impl Switch {
         counters
     }
 
-    /// Keeps the counters of now, for the rates that are asked for later.
+    /// Keeps a sample of the counters for rates.
     pub fn sample_counters(&mut self) {
         let now = clock::now();
         if self.samples.back().is_none_or(|(at, _)| now - *at >= SAMPLE_EVERY) {
@@ -166,9 +166,9 @@ impl Switch {
         }
     }
 
-    /// The text of `coverage/show`, with rates over three times: each since the oldest sample
-    /// that is not older, or since the start, when nothing had happened before either
-    /// (ovs: `lib/coverage.c`, `coverage_array_sum`).
+    /// Returns the text of `coverage/show`, with rates over three periods: each from the oldest sample within
+    /// the period, or from the start, before which all counters were zero (ovs: `lib/coverage.c`,
+    /// `coverage_array_sum`).
     pub fn describe_coverage(&self) -> String {
         let now = clock::now();
         let since = |seconds: u64| {
@@ -182,7 +182,7 @@ impl Switch {
             total.saturating_sub(before) as f64 / (now - at).as_secs_f64().max(seconds)
         };
         let (hit, never): (Vec<_>, Vec<_>) = self.counters().into_iter().partition(|(_, n)| *n > 0);
-        // The same hash for the same events, so that two listings can be told apart at a glance.
+        // The same events yield the same hash, so that two outputs can be compared at a glance.
         let mut hasher = std::hash::DefaultHasher::new();
         hit.iter().for_each(|(name, _)| name.hash(&mut hasher));
         let mut text = format!(
@@ -203,13 +203,13 @@ impl Switch {
         text
     }
 
-    /// The value of one counter.
+    /// Returns the value of one counter.
     pub fn read_counter(&self, name: &str) -> Result<String, String> {
-        // What Open vSwitch counts and this switch has no such thing as stays at zero.
+        // Counters of Open vSwitch that do not exist here are zero.
         Ok(format!("{}\n", value_of(&self.counters(), name).unwrap_or(0)))
     }
 
-    /// The text of `memory/show`: what there is nothing of is left out (ovs: `lib/simap.c`).
+    /// Returns the text of `memory/show`, without zeros (ovs: `lib/simap.c`).
     pub fn describe_memory(&self) -> String {
         let bridges = || self.ofproto.bridges().iter();
         let any = usize::from(bridges().next().is_some());
@@ -226,7 +226,7 @@ impl Switch {
         words.join(" ") + "\n"
     }
 
-    /// The text of `upcall/show`.
+    /// Returns the text of `upcall/show`.
     pub fn describe_upcalls(&self) -> String {
         if self.ofproto.bridges().iter().next().is_none() {
             return String::new();

@@ -1,4 +1,4 @@
-//! What is open behind a datapath port: one kind of device or another.
+//! The open device of a datapath port, of any kind.
 
 use super::configure::random_mac;
 use super::devices::DeviceKind;
@@ -10,16 +10,16 @@ use port_dpdk::{DpdkConfig, DpdkPort};
 use port_dummy::{DummyOptions, DummyPort};
 use port_linux::{LinkInfo, PacketPort, TapKind, TapPort};
 
-/// An open port of any kind, behind one face.
+/// An open device, of any kind.
 pub enum Handle {
     Packet(PacketPort),
     Tap(TapPort),
     Xdp(XdpPort),
-    /// With what it shows in place of a device.
+    /// With the link information that it reports.
     Pcap(PcapPort, Box<LinkInfo>),
     Dpdk(DpdkPort),
     Dummy(Connected),
-    /// The end of tunnels: packets come and go through ports of the underlay.
+    /// A tunnel's port: packets pass through ports of the underlay.
     Tunnel,
 }
 
@@ -27,8 +27,7 @@ pub enum Handle {
 pub type RxQueues = Vec<Box<dyn RxQueue>>;
 
 impl Handle {
-    /// Opens what an interface asks for; gives its receive queues too. Only DPDK's have a
-    /// configuration.
+    /// Opens an interface. Also returns its receive queues. Only DPDK ports have a `config`.
     pub fn open(
         interface: &Interface,
         kind: DeviceKind,
@@ -93,7 +92,7 @@ impl Handle {
         })
     }
 
-    /// A transmit queue for a worker, by its number.
+    /// Returns a transmit queue for the worker with this number.
     pub fn tx(&self, worker: usize) -> Result<Box<dyn TxQueue>, PortError> {
         Ok(match self {
             Handle::Packet(packet) => Box::new(packet.tx()?),
@@ -110,13 +109,13 @@ impl Handle {
     }
 }
 
-/// All receive queues of a DPDK port, which must have no other owner.
+/// Returns all receive queues of a DPDK port, which must not be in use.
 pub fn dpdk_queues(port: &DpdkPort) -> Result<RxQueues, PortError> {
     let queue = |number| Ok(Box::new(port.rx(number)?) as Box<dyn RxQueue>);
     (0..port.rx_queues()).map(queue).collect()
 }
 
-/// Files have no link; theirs is always up, and takes frames of every size.
+/// Returns the link of a port of files: it is always up, and accepts frames of every size.
 fn link_of_files(interface: &Interface) -> LinkInfo {
     LinkInfo {
         name: interface.name.clone(),

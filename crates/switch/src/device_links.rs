@@ -1,4 +1,4 @@
-//! What is told of the datapath's ports: their links and counters.
+//! Link state and counters of the datapath's ports.
 
 use super::device_handle::Handle;
 use super::devices::Devices;
@@ -9,8 +9,8 @@ use port_linux::{LinkInfo, LinkStatistics};
 use std::collections::BTreeMap;
 
 impl Devices {
-    /// What the system says of a device; counters as the switch sees them, which for its own
-    /// devices is the other way round from how the kernel does.
+    /// Returns the state of a device; counters are from the switch's point of view, which for its own devices
+    /// is the reverse of the kernel's.
     pub fn link(&mut self, name: &str) -> Result<LinkInfo, PortError> {
         let open = self.open.values().find(|device| device.name == name);
         if let Some(Handle::Pcap(pcap, link)) = open.map(|device| &device.handle) {
@@ -48,8 +48,8 @@ impl Devices {
         Ok(info)
     }
 
-    /// What a port tells beside its link, for the columns `status` and `statistics`
-    /// (ovs: `lib/netdev-afxdp.c`).
+    /// Returns additional values of a port, for the columns `status` and `statistics` (ovs:
+    /// `lib/netdev-afxdp.c`).
     pub fn details(&self, name: &str) -> (BTreeMap<String, String>, BTreeMap<String, i64>) {
         let (mut status, mut statistics) = (BTreeMap::new(), BTreeMap::new());
         let open = self.open.values().find(|device| device.name == name);
@@ -76,13 +76,13 @@ impl Devices {
         (status, statistics)
     }
 
-    /// A port's counters in OpenFlow's order; none where the device is gone.
+    /// Returns a port's counters in OpenFlow's order; `None` if the device is gone.
     pub fn counters(&mut self, number: PortNo) -> [Option<u64>; 12] {
         let name = self.open.get(&number).map(|device| device.name.clone());
         let Some(link) = name.and_then(|name| self.link(&name).ok()) else { return [None; 12] };
         let s = link.statistics;
         if self.open.get(&number).is_some_and(|device| device.kind.is_dummy()) {
-            // There is no device to count the rest.
+            // No device counts the others.
             let counted = [s.rx_packets, s.tx_packets, s.rx_bytes, s.tx_bytes];
             return std::array::from_fn(|at| counted.get(at).copied());
         }

@@ -1,5 +1,4 @@
-//! The datapath's ports: which device is open under which number. Which worker receives from it
-//! is told in [`super::rxq`].
+//! The datapath's ports: open devices by number. [`super::rxq`] assigns their receive queues to workers.
 
 use super::device_handle::{Handle, dpdk_queues};
 use super::dummy::{self, Dummy};
@@ -17,36 +16,36 @@ use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// How long workers are given to close a port's queues.
+/// How long workers may take to close a port's queues.
 const CLOSE_TIME: Duration = Duration::from_secs(1);
 
-/// What a datapath port is to be made of.
+/// The kind of a datapath port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeviceKind {
-    /// A device that is there (`type=system`).
+    /// An existing device (`type=system`).
     System,
-    /// A device of the switch's own (`type=internal`).
+    /// A device that the switch creates (`type=internal`).
     Internal,
     /// A TAP device shared with another program (`type=tap`).
     Tap,
-    /// A device that is there, through AF_XDP (`type=afxdp`).
+    /// An existing device, through AF_XDP (`type=afxdp`).
     Afxdp,
-    /// No device, but files (`type=pcap`).
+    /// Pcap files without a device (`type=pcap`).
     Pcap,
-    /// A device of DPDK's (`type=dpdk`), or a guest behind vhost-user.
+    /// A DPDK device (`type=dpdk`), or a guest through vhost-user.
     Dpdk,
-    /// No device: frames are put in by command (`type=dummy`).
+    /// No device: commands inject frames (`type=dummy`).
     Dummy,
-    /// The local port of a bridge of such ports.
+    /// The local port of a bridge of dummy ports.
     DummyInternal,
-    /// The same, with several queues.
+    /// As `Dummy`, with several queues.
     DummyPmd,
-    /// The end of tunnels of one kind.
+    /// The port of tunnels of one type.
     Tunnel(TunnelKind),
 }
 
 impl DeviceKind {
-    /// What the port of an interface is to be made of; `None` for patches and the ends of tunnels.
+    /// Returns the kind of an interface; `None` for patches and tunnels.
     ///
     /// # Errors
     /// The interface is refused, in the words that `ovs-vsctl` shows.
@@ -78,11 +77,11 @@ impl DeviceKind {
         }))
     }
 
-    /// The name as `dpctl/show` prints it, `None` for what it leaves out.
+    /// Returns the type in `dpctl/show`; `None` if it is omitted there.
     pub fn label(self) -> Option<&'static str> {
         match self {
             DeviceKind::System => None,
-            // The netdev datapath's internal ports are TAP devices, and Open vSwitch says so.
+            // As in Open vSwitch, internal ports of the netdev datapath are TAP devices.
             DeviceKind::Internal | DeviceKind::Tap => Some("tap"),
             DeviceKind::Afxdp => Some("afxdp"),
             DeviceKind::Pcap => Some("pcap"),
@@ -94,13 +93,13 @@ impl DeviceKind {
         }
     }
 
-    /// Whether the system has a device for it, or can have.
+    /// Returns whether it has, or may have, a device of the system.
     pub fn is_of_system(self) -> bool {
         !matches!(self, DeviceKind::Pcap | DeviceKind::Dpdk | DeviceKind::Tunnel(_))
             && !self.is_dummy()
     }
 
-    /// Whether it is a port for tests.
+    /// Returns whether it is a dummy port.
     pub fn is_dummy(self) -> bool {
         matches!(self, DeviceKind::Dummy | DeviceKind::DummyInternal | DeviceKind::DummyPmd)
     }
@@ -110,19 +109,19 @@ impl DeviceKind {
 pub struct OpenDevice {
     /// The device's name.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: DeviceKind,
     /// Its receive queues.
     pub queues: Vec<RxqPlace>,
-    /// Counts up, so that what is told of a port that was closed is not taken for another's.
+    /// The number of the opening, by which events of a closed port are recognised.
     pub opening: u64,
-    /// The node of memory of its device.
+    /// The NUMA node of its device.
     pub numa: u16,
     pub(super) handle: Handle,
 }
 
 impl OpenDevice {
-    /// How `dpctl/show` and `dpif/show` call it, `None` for what the first leaves out.
+    /// Returns its type in `dpctl/show` and `dpif/show`; `None` if the former omits it.
     pub fn label(&self) -> Option<String> {
         let kind = self.kind.label()?;
         if matches!(self.kind, DeviceKind::Tunnel(_)) {
@@ -135,13 +134,13 @@ impl OpenDevice {
         ))
     }
 
-    /// The port for tests, if it is one.
+    /// Returns the dummy port, if it is one.
     pub fn dummy(&self) -> Option<&port_dummy::DummyPort> {
         if let Handle::Dummy(dummy) = &self.handle { Some(dummy) } else { None }
     }
 
-    /// Gives a device that has a transmit queue for each worker as many as there are now. It stands
-    /// still for that, so its receive queues are handed in and taken anew.
+    /// Adapts a device with one transmit queue per worker to the number of workers. This stops the device, so
+    /// its receive queues are passed in and created again.
     fn rearrange(
         &mut self,
         number: PortNo,
@@ -162,16 +161,16 @@ pub struct Devices {
     pub(super) links: Links,
     pub(super) open: BTreeMap<PortNo, OpenDevice>,
     pub(super) rxqs: Rxqs,
-    /// How many ports have been opened.
+    /// Number of openings so far.
     openings: u64,
-    /// Devices of our own that are not used any more.
+    /// Internal devices that are no longer used.
     doomed: Vec<TapPort>,
-    /// Numbers that devices are to have, by name.
+    /// Requested numbers of devices, by name.
     wishes: BTreeMap<String, PortNo>,
 }
 
 impl Devices {
-    /// No ports yet, in the network namespace of the calling thread.
+    /// No ports, in the network namespace of the calling thread.
     pub fn new() -> Result<Self, PortError> {
         Ok(Devices {
             links: Links::open()?,
@@ -183,8 +182,8 @@ impl Devices {
         })
     }
 
-    /// Opens a device under the lowest free number and hands its queues to the workers. Only
-    /// DPDK's have a configuration.
+    /// Opens a device under the lowest free number and assigns its queues to the workers. Only DPDK devices
+    /// have a `config`.
     pub fn open(
         &mut self,
         interface: &Interface,
@@ -195,7 +194,7 @@ impl Devices {
         self.open_at(None, interface, kind, dpdk, workers)
     }
 
-    /// The same under a number that no port has.
+    /// Opens a device under a given free number.
     pub fn open_at(
         &mut self,
         number: Option<PortNo>,
@@ -204,7 +203,7 @@ impl Devices {
         dpdk: Option<&DpdkConfig>,
         workers: &[WorkerThread],
     ) -> Result<PortNo, PortError> {
-        // It may be one of those, by its name.
+        // The device may be one of those, by its name.
         self.remove_doomed();
         let (handle, rx) = Handle::open(interface, kind, dpdk, workers.len())?;
         let by_name = kind.is_dummy().then(|| dummy::wanted_number(&interface.name)).flatten();
@@ -228,12 +227,12 @@ impl Devices {
         Ok(number)
     }
 
-    /// Has a device that is opened from now on have this number, where that is free.
+    /// Gives a device that is opened later this number, if it is free.
     pub fn wish(&mut self, name: &str, number: PortNo) {
         self.wishes.insert(name.to_owned(), number);
     }
 
-    /// Opens the end of tunnels, which has no queues, under the lowest free number.
+    /// Opens a tunnel's port, which has no queues, under the lowest free number.
     pub fn open_tunnel(&mut self, name: &str, kind: TunnelKind, dummy: Dummy) -> PortNo {
         let wanted = dummy.is_enabled().then(|| dummy::wanted_number(name)).flatten();
         let number = self.free_number(wanted);
@@ -250,13 +249,13 @@ impl Devices {
         number
     }
 
-    /// The number that is wanted, or else the lowest, that no port has.
+    /// Returns `wanted` if it is free, or else the lowest free number.
     fn free_number(&self, wanted: Option<PortNo>) -> PortNo {
         let is_free = |number: &PortNo| number.0 > 0 && !self.open.contains_key(number);
         wanted.into_iter().chain((1..).map(PortNo)).find(is_free).unwrap_or_default()
     }
 
-    /// Hands every port to a new set of workers, with the receive queues that the old ones had.
+    /// Assigns the queues of every port to new workers, including the receive queues of the old workers.
     pub fn attach_all(
         &mut self,
         mut slots: Vec<RxSlot>,
@@ -274,8 +273,8 @@ impl Devices {
         failed
     }
 
-    /// Closes a port, and waits until its workers have. An internal device goes from the system
-    /// where `remove` says so, at the latest with [`Self::remove_doomed`].
+    /// Closes a port, and waits until its workers have closed its queues. With `remove`, an internal device
+    /// is removed from the system, at the latest by [`Self::remove_doomed`].
     pub fn close(&mut self, number: PortNo, remove: bool, workers: &[WorkerThread]) {
         let Some(device) = self.open.remove(&number) else { return };
         self.rxqs.forget(number);
@@ -284,7 +283,7 @@ impl Devices {
             worker.send(WorkerCommand::RemovePort(number, done.clone()));
         }
         drop(done);
-        // Nothing is ever sent: the channel ends when the last worker is through.
+        // No message is sent: the channel closes when the last worker is done.
         if closed.recv_timeout(CLOSE_TIME) == Err(mpsc::RecvTimeoutError::Timeout) {
             log::warn!(target: "dpif_netdev", "{}: a worker is slow to close it", device.name);
         }
@@ -295,8 +294,8 @@ impl Devices {
         }
     }
 
-    /// Takes the devices of closed internal ports from the system, all at once: each by itself would
-    /// keep the control thread for 20 ms.
+    /// Removes the devices of closed internal ports together: removing each separately would block the
+    /// control thread for 20 ms.
     pub fn remove_doomed(&mut self) {
         let doomed = std::mem::take(&mut self.doomed);
         let names: Vec<&str> = doomed.iter().map(TapPort::device).collect();
@@ -310,38 +309,38 @@ impl Devices {
         }
     }
 
-    /// A port.
+    /// Returns a port.
     pub fn get(&self, number: PortNo) -> Option<&OpenDevice> {
         self.open.get(&number)
     }
 
-    /// Whether a port is still the one that was opened so.
+    /// Returns whether a port is still open since this opening.
     pub fn is_open(&self, number: PortNo, opening: u64) -> bool {
         self.open.get(&number).is_some_and(|device| device.opening == opening)
     }
 
-    /// Whether a port has to be opened anew for its device's MTU.
+    /// Returns whether a port must be reopened because of its device's MTU.
     pub fn is_outgrown(&self, number: PortNo, mtu: u32) -> bool {
         let handle = self.open.get(&number).map(|device| &device.handle);
         matches!(handle, Some(Handle::Xdp(xdp)) if mtu > xdp.mtu_max())
     }
 
-    /// A port, to be changed.
+    /// Returns a port for changes.
     pub(super) fn get_mut(&mut self, number: PortNo) -> Option<&mut OpenDevice> {
         self.open.get_mut(&number)
     }
 
-    /// All ports, by number.
+    /// Returns all ports, by number.
     pub fn iter(&self) -> impl Iterator<Item = (PortNo, &OpenDevice)> {
         self.open.iter().map(|(number, device)| (*number, device))
     }
 
-    /// The number of an open device.
+    /// Returns the number of an open device.
     pub fn number_of(&self, name: &str) -> Option<PortNo> {
         self.open.iter().find(|(_, device)| device.name == name).map(|(number, _)| *number)
     }
 
-    /// The DPDK port of that name, if it is one.
+    /// Returns the DPDK port with this name, if it is one.
     pub fn dpdk(&self, name: &str) -> Option<&DpdkPort> {
         self.open.values().find_map(|device| match &device.handle {
             Handle::Dpdk(dpdk) if device.name == name => Some(dpdk),
@@ -362,7 +361,7 @@ impl Devices {
     }
 }
 
-/// What is wrong with the options of a bridge's interfaces.
+/// Returns the invalid options of a bridge's interfaces.
 pub fn check_options(bridge: &control::Bridge) -> Vec<String> {
     let interfaces = bridge.ports.values().flat_map(|port| &port.interfaces);
     let wrong = |interface: &Interface| {
@@ -383,7 +382,7 @@ fn send_through(
     number: PortNo,
     workers: &[WorkerThread],
 ) -> Result<(), PortError> {
-    // Nothing is sent to the end of a tunnel.
+    // Nothing is sent to a tunnel's port itself.
     let workers = if matches!(handle, Handle::Tunnel) { &[] } else { workers };
     for (index, worker) in workers.iter().enumerate() {
         worker.send(WorkerCommand::AddTx(number, handle.tx(index)?));

@@ -1,4 +1,4 @@
-//! DPDK: started when the configuration says so; what its ports are made of, and what they report.
+//! DPDK: its start, the configuration of its ports, and their status.
 
 use super::Switch;
 use super::report::named;
@@ -13,28 +13,29 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often the links of DPDK ports are looked at: DPDK does not tell of them.
+/// Interval of link checks of DPDK ports, because DPDK does not report changes.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// The type of interface that is told of an Ethernet device (RFC 2863, ethernetCsmacd).
+/// The interface type of an Ethernet device (RFC 2863, ethernetCsmacd).
 const IF_TYPE: u8 = 6;
 
-/// What the switch remembers of DPDK.
+/// The state of DPDK.
 #[derive(Debug, Default)]
 pub struct Dpdk {
-    /// What it was started with, or was to be.
+    /// The options with which it was started, or with which the start failed.
     started_with: Option<DpdkOptions>,
-    /// When the links were last looked at.
+    /// Time of the last link check.
     looked_at: Option<Instant>,
-    /// The number of the next vhost-user device.
+    /// Number of the next vhost-user device.
     next_vhost: u32,
-    /// Why it did not start.
+    /// Why the start failed.
     failure: Option<String>,
-    /// What was wrong with ports' guests when they were last looked at.
+    /// Faults of ports' guests at the last check.
     guest_faults: BTreeMap<String, String>,
 }
 
 impl Switch {
-    /// Starts DPDK if it is asked for and was not before. The switch goes on without it.
+    /// Starts DPDK if it is enabled and was not started before. The switch continues without it if that
+    /// fails.
     pub(super) fn start_dpdk(&mut self, options: &DpdkOptions) {
         match &self.dpdk.started_with {
             None if options.init == DpdkInit::No => return,
@@ -63,7 +64,7 @@ impl Switch {
         self.mark_stale();
     }
 
-    /// What a DPDK port is to be made of; `None` for other interfaces.
+    /// Returns the configuration of a DPDK port; `None` for other interfaces.
     pub(super) fn dpdk_config(
         &mut self,
         interface: &Interface,
@@ -104,25 +105,24 @@ impl Switch {
         Ok(Some(DpdkConfig { rx_queues, mtu, ..DpdkConfig::new(devargs) }))
     }
 
-    /// Where the socket of a `dpdkvhostuser` port lies.
+    /// Returns the path of a `dpdkvhostuser` port's socket.
     fn vhost_socket(&self, name: &str) -> PathBuf {
         let below = self.dpdk.started_with.as_ref().and_then(|dpdk| dpdk.vhost_socket_dir.as_ref());
-        // A path that leads out of the switch's folder is not followed.
+        // A path that leads out of the run directory is ignored.
         let below = below.map(Path::new).filter(|path| {
             path.components().all(|part| matches!(part, std::path::Component::Normal(_)))
         });
         self.settings.run_dir.join(below.unwrap_or(Path::new(""))).join(name)
     }
 
-    /// Whether an interface is, or is to be, a DPDK port.
+    /// Returns whether an interface is, or is configured as, a DPDK port.
     pub fn is_dpdk(&self, name: &str) -> bool {
         let found = self.configured.interfaces.get(name);
         found.is_some_and(|running| DpdkInterface::of(&running.interface).is_some())
     }
 
-    /// The configuration changed: DPDK ports that could not be opened are tried again, since
-    /// DPDK does not tell when their device could be.
-    /// Those that were `added` by the change itself were tried a moment ago.
+    /// Retries DPDK ports that could not be opened, after a change of the configuration, because DPDK does
+    /// not report when their device becomes available. Those `added` by the change were tried a moment ago.
     pub(super) fn retry_dpdk_ports(&mut self, added: &[String]) {
         if !port_dpdk::is_running() {
             return;
@@ -137,7 +137,7 @@ impl Switch {
         }
     }
 
-    /// Looks at the links of DPDK ports, now and then.
+    /// Checks the links of DPDK ports periodically.
     pub(super) fn watch_dpdk_links(&mut self, now: Instant) {
         if self.dpdk.looked_at.is_some_and(|at| now - at < LOOK_EVERY) {
             return;
@@ -148,7 +148,7 @@ impl Switch {
         let mut changed = Vec::new();
         for (name, running) in &self.configured.interfaces {
             let Some(dpdk) = self.devices.dpdk(name) else { continue };
-            // A device that does not answer is gone, which its worker tells.
+            // A device that does not answer is gone, which its worker reports.
             let is_up = dpdk.facts().map_or(running.link_up, |facts| facts.link_up);
             if running.link_up != is_up {
                 changed.extend(link_info(name, dpdk));
@@ -162,7 +162,7 @@ impl Switch {
 }
 
 impl Switch {
-    /// What guests do wrong is told once in the log, and by their ports as long as it counts.
+    /// Logs each fault of guests once, and reports it at their ports while it lasts.
     fn look_at_guests(&mut self) {
         let names = self.configured.interfaces.keys();
         let fault = |name: &String| Some((name.clone(), self.devices.dpdk(name)?.guest_fault()?));
@@ -182,7 +182,7 @@ impl Switch {
 }
 
 impl Switch {
-    /// Ports whose devices wait for another program to come are opened when it has.
+    /// Opens ports whose devices waited for another program, once that is there.
     fn look_at_awaited(&mut self) {
         let waiting = self.configured.interfaces.values().filter(|running| running.state.is_err());
         let devargs = |interface: &Interface| match DpdkInterface::of(interface)?.ok()?.device {
@@ -199,12 +199,12 @@ impl Switch {
     }
 }
 
-/// What a fault begins with; how often it was met, or DPDK's own words, come behind.
+/// Returns the beginning of a fault's text, without its count or DPDK's own message.
 fn kind_of(fault: &str) -> &str {
     fault.split([':', ';']).next().unwrap_or(fault)
 }
 
-/// What a DPDK port is, in the words of the system's devices.
+/// Returns the state of a DPDK port, in the form of a system device's.
 pub fn link_info(name: &str, port: &DpdkPort) -> Result<LinkInfo, PortError> {
     let (facts, counted) = (port.facts()?, port.statistics()?);
     Ok(LinkInfo {
@@ -229,7 +229,7 @@ pub fn link_info(name: &str, port: &DpdkPort) -> Result<LinkInfo, PortError> {
     })
 }
 
-/// What a DPDK port reports into the database.
+/// Returns the status of a DPDK port for the database.
 pub fn link_status(ofport: OfPort, port: &DpdkPort, with_statistics: bool) -> LinkStatus {
     let Ok(facts) = port.facts() else { return LinkStatus { ofport, ..LinkStatus::default() } };
     LinkStatus {
@@ -272,7 +272,7 @@ fn describe(facts: &Facts) -> BTreeMap<String, String> {
     told.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// `Interface.statistics`: everybody's names, and the device's own.
+/// `Interface.statistics`: the common names, and the device's own.
 fn statistics(port: &DpdkPort) -> BTreeMap<String, i64> {
     let Ok(counted) = port.statistics() else { return BTreeMap::new() };
     let own = port.own_counters();

@@ -1,5 +1,5 @@
-//! Ports without a device, as `--enable-dummy` allows them: which interfaces are such ports, and how they
-//! look (ovs: `lib/netdev-dummy.c`, `lib/dpif-netdev.c`).
+//! Dummy ports (`--enable-dummy`): which interfaces become dummies, and their state (ovs:
+//! `lib/netdev-dummy.c`, `lib/dpif-netdev.c`).
 
 pub mod wire;
 
@@ -15,25 +15,25 @@ use port_linux::{LinkInfo, LinkStatistics};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// How long workers are given to see that time went by.
+/// How long workers may take to process the passing of time.
 const TURN_TIME: Duration = Duration::from_secs(1);
 
-/// What `--enable-dummy` says.
+/// The argument of `--enable-dummy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dummy {
-    /// There are none.
+    /// No dummy ports.
     #[default]
     Off,
-    /// Interfaces of type `dummy` are.
+    /// Interfaces of type `dummy` are dummy ports.
     On,
-    /// Those of the system are, too (`--enable-dummy=system`).
+    /// Interfaces of the system are too (`--enable-dummy=system`).
     System,
-    /// All are but patches (`--enable-dummy=override`).
+    /// All interfaces are, except patches (`--enable-dummy=override`).
     All,
 }
 
 impl Dummy {
-    /// Reads the option's argument; any other is the same as none, as with Open vSwitch.
+    /// Parses the option's argument; as in Open vSwitch, an unknown one is ignored.
     pub fn from_argument(argument: Option<&str>) -> Dummy {
         match argument {
             Some("override") => Dummy::All,
@@ -42,28 +42,28 @@ impl Dummy {
         }
     }
 
-    /// Whether there are any.
+    /// Returns whether dummy ports are enabled.
     pub fn is_enabled(self) -> bool {
         self != Dummy::Off
     }
 
-    /// Whether an interface of the system is one.
+    /// Returns whether an interface of the system becomes a dummy port.
     pub fn replaces_system(self) -> bool {
         matches!(self, Dummy::System | Dummy::All)
     }
 
-    /// Whether every interface is one.
+    /// Returns whether every interface becomes a dummy port.
     pub fn replaces_all(self) -> bool {
         self == Dummy::All
     }
 
-    /// The name of the one datapath.
+    /// Returns the name of the switch's own datapath.
     pub fn datapath_name(self) -> &'static str {
         if self.is_enabled() { "dummy@ovs-dummy" } else { "netdev@ovs-netdev" }
     }
 }
 
-/// Why an interface of type `dummy` is not opened.
+/// Returns the error of an interface of type `dummy` if they are disabled.
 pub fn refusal(name: &str) -> String {
     format!(
         "could not open network device {name} (interface type \"dummy\" is for tests; start the switch \
@@ -71,7 +71,7 @@ pub fn refusal(name: &str) -> String {
     )
 }
 
-/// The number that a port asks for by its name: that in it, and 100 more for bridges.
+/// Returns the number that a dummy port's name requests: the digits in it, plus 100 for bridges.
 pub fn wanted_number(name: &str) -> Option<PortNo> {
     let digits = name.trim_start_matches(|c: char| !c.is_ascii_digit());
     let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
@@ -79,7 +79,7 @@ pub fn wanted_number(name: &str) -> Option<PortNo> {
     Some(PortNo(number.checked_add(if name.starts_with("br") { 100 } else { 0 })?))
 }
 
-/// What is told of a port's queues, which only those of type `dummy-pmd` have several of.
+/// Returns the text about a port's queues; only ports of type `dummy-pmd` have several.
 pub fn describe_queues(port: &DummyPort) -> String {
     let (rx, tx) = (port.options().rx_queues, port.options().tx_queues);
     format!(
@@ -88,7 +88,7 @@ pub fn describe_queues(port: &DummyPort) -> String {
     )
 }
 
-/// What it shows in place of a device.
+/// Returns the link information that it reports.
 pub fn link_info(name: &str, port: &DummyPort) -> LinkInfo {
     let counts = port.counts();
     LinkInfo {
@@ -110,8 +110,8 @@ pub fn link_info(name: &str, port: &DummyPort) -> LinkInfo {
 }
 
 impl Switch {
-    /// Starts workers that poll where there are ports for tests that want them, and ends them where
-    /// there are none any more.
+    /// Starts polling workers if there are dummy ports that need them, and stops them if there are none any
+    /// more.
     pub(super) fn poll_dummies(&mut self, desired: &Desired) {
         let ports = desired.bridges.values().flat_map(|bridge| bridge.ports.values());
         let mut interfaces = ports.flat_map(|port| &port.interfaces);
@@ -122,14 +122,14 @@ impl Switch {
         }
     }
 
-    /// Lets every worker see what the time is now, and answers what it asks.
+    /// Makes every worker process the current time, and answers its upcalls.
     pub(super) fn let_workers_turn(&mut self) {
         let (done, all) = mpsc::channel();
         for worker in self.workers() {
             worker.send(WorkerCommand::Turn(done.clone()));
         }
         drop(done);
-        // Nothing is ever sent: the channel ends when the last worker is through.
+        // No message is sent: the channel closes when the last worker is done.
         let _ = all.recv_timeout(TURN_TIME);
         self.datapaths.values_mut().for_each(Datapath::collect);
         while self.answer_upcalls(clock::now()) {}
@@ -137,7 +137,7 @@ impl Switch {
 }
 
 impl Devices {
-    /// Gives a device an address.
+    /// Sets a device's address.
     pub fn set_mac(&mut self, name: &str, mac: MacAddr) -> Result<(), PortError> {
         match self.dummy(name) {
             Some(dummy) => {
@@ -159,7 +159,7 @@ impl Devices {
         }
     }
 
-    /// Has ports for tests begin recordings anew whose files were removed.
+    /// Starts recordings of dummy ports again whose files were removed.
     pub(super) fn record_again(&self) {
         for port in self.iter().filter_map(|(_, device)| device.dummy()) {
             if let Err(error) = port.record_again() {
@@ -168,7 +168,7 @@ impl Devices {
         }
     }
 
-    /// The port for tests of that name, if it is one.
+    /// Returns the dummy port with this name, if it is one.
     pub fn dummy(&self, name: &str) -> Option<&DummyPort> {
         self.iter().find_map(|(_, device)| device.dummy().filter(|_| device.name == name))
     }

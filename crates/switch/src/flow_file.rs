@@ -1,4 +1,4 @@
-//! Files of flows in the syntax of `ovs-ofctl`, as a configuration file names them.
+//! Files of flows in the syntax of `ovs-ofctl`, named in a configuration file.
 
 use base::{Instant, OfPort};
 use daemon::bounded;
@@ -15,22 +15,22 @@ pub enum FlowFileError {
     Read {
         /// The file.
         file: String,
-        /// The system's answer.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A line means no flow, or one that the switch refuses.
+    /// A line is not a valid flow, or the switch refuses the flow.
     #[error("{file}:{line}: {reason}")]
     Line {
         /// The file.
         file: String,
-        /// The line, counted from 1.
+        /// The line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
 }
 
-/// Says what is wrong with the files of flows that a bridge is to be given: every line.
+/// Returns the errors in a bridge's flow files, line by line.
 pub fn check(bridge: &control::Bridge) -> Vec<String> {
     let ports = |name: &str| bridge.ports.contains_key(name).then_some(OfPort(1));
     let mut wrong = Vec::new();
@@ -47,16 +47,16 @@ pub fn check(bridge: &control::Bridge) -> Vec<String> {
     wrong
 }
 
-/// A file's flows with their lines, counted from 1; comments and empty lines are left out.
+/// Returns the flows of a file with their line numbers, from 1, without comments and empty lines.
 fn flows(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     lines.enumerate().map(|(index, flow)| (index + 1, flow)).filter(|(_, flow)| !flow.is_empty())
 }
 
-/// Adds a file's flows to a bridge, all or none; gives their number.
+/// Adds all flows of a file to a bridge, or none. Returns their number.
 ///
 /// # Errors
-/// [`FlowFileError`], with the bridge's flows as they were.
+/// [`FlowFileError`]; the bridge's flows are then unchanged.
 pub fn load(
     core: &mut Ofproto,
     bridge: BridgeId,

@@ -1,4 +1,4 @@
-//! What the log says at level DBG of misses and installed flows, in the words that Open vSwitch's tests look
+//! Log messages at level DBG about misses and installed flows, in the words that Open vSwitch's tests look
 //! for (ovs: `lib/dpif-netdev.c`, `dp_netdev_upcall`, `dp_netdev_flow_add`).
 
 use base::{Instant, WorkerId};
@@ -9,7 +9,7 @@ use ofproto::text::{
     PortNames, format_actions, format_flow, format_packet, format_stats, format_ufid,
 };
 
-/// A packet that comes up.
+/// Logs an upcall.
 pub fn upcall(datapath: &str, upcall: &Upcall) {
     if log::log_enabled!(target: "dpif_netdev", Level::Debug) {
         let kind = match upcall.kind {
@@ -21,8 +21,8 @@ pub fn upcall(datapath: &str, upcall: &Upcall) {
     }
 }
 
-/// Flows that go to workers: a new one stands before the packet that it was made for, any other is told other
-/// steps (ovs: `lib/dpif.c`, `log_flow_put_message`).
+/// Logs flow commands to workers: a new flow precedes the packet for which it was made; any other command
+/// changes a flow's actions (ovs: `lib/dpif.c`, `log_flow_put_message`).
 pub fn commands(datapath: &str, commands: &[(WorkerId, FlowCommand)], ofproto: Option<&Ofproto>) {
     let is_told = |target| log::log_enabled!(target: target, Level::Debug);
     if !is_told("dpif_netdev") && !is_told("dpif") {
@@ -59,13 +59,13 @@ fn flow_modified(datapath: &str, put: &FlowPut, key: &FlowKey) {
     );
 }
 
-/// Whether flows are told of as their statistics are collected: with their keys, which Open vSwitch does not
-/// ask its datapath for as long as flows are known by their numbers (`upcall/disable-ufid`).
+/// Returns whether flows are logged when their statistics are collected: with their keys, which Open vSwitch
+/// does not request while flows are identified by ufid (`upcall/disable-ufid`).
 pub fn is_dump_told(uses_ufid: bool) -> bool {
     !uses_ufid && log::log_enabled!(target: "dpif", Level::Debug)
 }
 
-/// The flows of a worker, whose statistics were collected (ovs: `lib/dpif.c`, `dpif_flow_dump_next`).
+/// Logs the flows of a worker whose statistics were collected (ovs: `lib/dpif.c`, `dpif_flow_dump_next`).
 pub fn dumped(datapath: &str, worker: WorkerId, ofproto: &Ofproto, now: Instant) {
     for flow in ofproto.megaflows().into_iter().filter(|flow| flow.worker == worker) {
         let names = PortNames::default();

@@ -1,4 +1,4 @@
-//! Connections that controllers want forgotten.
+//! Flushes of connections that controllers request.
 
 use super::Switch;
 use base::Instant;
@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What the log says at level DBG of a flush (ovs: `lib/ct-dpif.c`, `ct_dpif_flush`).
+/// Returns the log message at level DBG of a flush (ovs: `lib/ct-dpif.c`, `ct_dpif_flush`).
 fn describe(asked: &CtFlush) -> String {
     let CtFlush { zone, protocol, original, reply, .. } = asked;
     let anything = TupleMatch::default();
@@ -47,16 +47,16 @@ impl Switch {
         }
     }
 
-    /// Forgets what was asked for. What all connections must be looked through for is done on a thread
-    /// beside this one; the session that asked goes on when it is done.
+    /// Carries out requested flushes. One that must go through all connections runs on a separate thread; the
+    /// requesting session continues when it is done.
     pub(super) fn flush_connections(&mut self, now: Instant) {
         for zone in std::mem::take(&mut self.outbox.conntrack_flush) {
             let flush = CtFlush::zone(zone);
             self.log_flush(&flush);
-            // Finding nothing to forget is no failure here, nor below.
+            // A flush without matching connections is not an error, here and below.
             let _ = self.conntrack.flush(now, &flush);
         }
-        // A session that goes on may ask for more.
+        // A session that continues may request further flushes.
         while let Some((id, asked)) = self.outbox.conntrack_flush_tuples.pop() {
             self.log_flush(&asked);
             if is_quick(&asked) {
@@ -77,7 +77,7 @@ impl Switch {
                 let _ = tokio::task::spawn_blocking(work).await;
                 let mut switch = shared.borrow_mut();
                 switch.with_sessions(|sessions, switch| sessions.flushed(id, switch));
-                // What waited unread may be read now.
+                // Its unread input may be processed now.
                 if let Some(output) = switch.outputs.get(&id) {
                     output.notify_one();
                 }

@@ -1,19 +1,18 @@
-//! Waiting for statistics that are no older than the question.
+//! Waiting for statistics that are newer than the request.
 
 use super::Switch;
 use base::WorkerId;
 
-/// Something to be done when every worker has told what its flows have carried until now.
+/// An action to run when every worker has sent its flow statistics.
 pub struct WhenFresh {
-    /// Answers still to come from each worker.
+    /// Answers that each worker still has to send.
     missing: Vec<(WorkerId, u8)>,
     run: Box<dyn FnOnce(&mut Switch)>,
 }
 
 impl Switch {
-    /// Asks all workers for statistics, and does `run` when they have answered. A worker may
-    /// have been asked before, and its next answer be older than the question: two answers are
-    /// awaited, the second of which can't be.
+    /// Requests statistics from all workers, and calls `run` when they have answered. A worker may be
+    /// answering an earlier request, so two answers are awaited: the second is newer than this call.
     pub fn when_fresh(&mut self, run: impl FnOnce(&mut Switch) + 'static) {
         let missing = self.workers.iter().map(|worker| (worker.id, 2)).collect();
         self.fresh.push(WhenFresh { missing, run: Box::new(run) });
@@ -21,7 +20,7 @@ impl Switch {
         self.ofproto.collect(&mut self.outbox);
     }
 
-    /// A worker has answered, or is gone and never will.
+    /// Counts an answer of a worker, or marks that the worker is gone.
     pub fn worker_answered(&mut self, worker: WorkerId) {
         let mut waiting = std::mem::take(&mut self.fresh);
         for entry in waiting.iter_mut().flat_map(|waiting| &mut waiting.missing) {

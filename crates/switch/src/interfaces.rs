@@ -1,4 +1,4 @@
-//! Interfaces: devices opened and given to bridges, closed, and waited for.
+//! Interfaces: opening devices and adding them to bridges, closing them, and waiting for missing ones.
 
 use super::Switch;
 use super::configuration_log;
@@ -12,28 +12,28 @@ use port_linux::LinkInfo;
 use std::sync::Arc;
 use tunnel::TunnelConfig;
 
-/// An interface, opened or not.
+/// An interface, open or not.
 pub struct RunningInterface {
     /// Its bridge.
     pub bridge: String,
-    /// Its number, or why it has none.
+    /// Its OpenFlow number, or the reason why it has none.
     pub state: Result<OfPort, String>,
     port: Port,
     pub(super) interface: Interface,
-    /// How often its link went up or down.
+    /// Number of link state changes.
     pub link_resets: i64,
-    /// Whether it was up when that was last looked at.
+    /// Whether the link was up at the last check.
     pub(super) link_up: bool,
     /// Its datapath port, if it has one.
     pub(super) device: Option<PortNo>,
-    /// The end of its tunnel in the datapath, if it is one.
+    /// Its tunnel's port in the datapath, if it is a tunnel.
     pub(super) tunnel: Option<PortNo>,
-    /// What its device refused of its configuration, though it is open.
+    /// A setting that its device refused, although it is open.
     pub fault: Option<String>,
 }
 
 impl RunningInterface {
-    /// Whether a device of the system is behind it.
+    /// Returns whether it has a device of the system.
     pub fn has_device(&self) -> bool {
         self.device.is_some()
     }
@@ -48,7 +48,7 @@ impl Switch {
         interfaces.filter(move |(_, run)| run.bridge == bridge).map(|(name, _)| name.clone())
     }
 
-    /// Adds a port, or remembers why it can't be: its device may come later.
+    /// Adds a port, or records why that failed: its device may appear later.
     pub(super) fn add_port(&mut self, bridge: &str, port: &Port) {
         for interface in &port.interfaces {
             let mut running = RunningInterface {
@@ -68,7 +68,7 @@ impl Switch {
         }
     }
 
-    /// Opens an interface's device and gives it to its bridge.
+    /// Opens an interface's device and adds it to its bridge.
     pub(super) fn open_interface(
         &mut self,
         running: &mut RunningInterface,
@@ -84,7 +84,7 @@ impl Switch {
         let is_local = interface.name == running.bridge;
         let kind = DeviceKind::of(interface, is_local, self.settings.dummy)?;
         if kind == Some(DeviceKind::Afxdp) {
-            // It is opened for the MTU that its device has.
+            // An AF_XDP port is opened for its device's current MTU.
             self.set_device(&running.bridge, interface, DeviceKind::Afxdp);
         }
         let dpdk = self.dpdk_config(interface)?;
@@ -110,8 +110,8 @@ impl Switch {
         })
     }
 
-    /// Gives a device the MTU that is asked for, and one of the switch's own the address; says what
-    /// it refuses.
+    /// Sets a device's requested MTU and, for the switch's own devices, its address. Returns what the device
+    /// refused.
     fn set_device(
         &mut self,
         bridge: &str,
@@ -132,7 +132,7 @@ impl Switch {
             true => self.configured.bridges.get(bridge).and_then(|b| b.settings.hwaddr),
             false => interface.mac,
         };
-        // A DPDK port got its MTU when it was opened.
+        // A DPDK port's MTU was set when it was opened.
         if kind == DeviceKind::Dpdk {
             return None;
         }
@@ -178,13 +178,13 @@ impl Switch {
         }
         let number = running.device.and_then(|number| self.devices.get(number));
         if number.is_some_and(|device| device.kind.is_dummy()) {
-            // As Open vSwitch's have, one that is all (ovs: `lib/netdev-dummy.c`).
+            // As in Open vSwitch, dummy ports have one queue (ovs: `lib/netdev-dummy.c`).
             spec.queues = vec![0];
         }
         spec
     }
 
-    /// Gives a port another configuration, with the same interfaces.
+    /// Changes the configuration of a port with the same interfaces.
     pub(super) fn set_port(&mut self, bridge: &str, port: &Port) {
         let Some(id) = self.bridge_id(bridge) else { return };
         for interface in &port.interfaces {
@@ -195,7 +195,7 @@ impl Switch {
             let has_other_options = running.interface.options != interface.options;
             running.port = port.clone();
             running.interface = interface.clone();
-            // A port for tests may stand in for a device whose options mean nothing.
+            // A dummy port may replace a device whose options have no meaning for it.
             if is_dummy && has_other_options {
                 self.reopen(&mut running);
             }
@@ -219,7 +219,7 @@ impl Switch {
         }
     }
 
-    /// Removes a port. What is left of its device is the system's.
+    /// Removes a port. Its device is left to the system.
     pub(super) fn remove_port(&mut self, bridge: &str, name: &str) {
         let interfaces = self.configured.interfaces.iter();
         let gone: Vec<String> = interfaces
@@ -253,7 +253,7 @@ impl Switch {
         self.leave_tunnel(running);
     }
 
-    /// A controller wants a port's device up or down. What became of it is read back.
+    /// Sets a port's device up or down for a controller, and reads the result.
     pub fn set_device_up(&mut self, port: PortNo, up: bool) {
         let Some(name) = self.devices.get(port).map(|device| device.name.clone()) else { return };
         if let Err(error) = self.devices.set_up(&name, up) {
@@ -264,7 +264,7 @@ impl Switch {
         }
     }
 
-    /// A worker could not receive from a port any more: its device is gone.
+    /// Handles a port from which a worker cannot receive any more, because its device is gone.
     pub fn port_failed(&mut self, port: PortNo) {
         let found = self.configured.interfaces.iter().find(|(_, run)| run.device == Some(port));
         if let Some(name) = found.map(|(name, _)| name.clone()) {
@@ -272,7 +272,7 @@ impl Switch {
         }
     }
 
-    /// A device was removed from the system: its port waits for it to come back.
+    /// Handles a device that was removed from the system: its port waits until it appears again.
     pub fn device_vanished(&mut self, name: &str) {
         let Some(mut running) = self.configured.interfaces.remove(name) else { return };
         let device = running.device.and_then(|number| self.devices.get(number));
@@ -288,7 +288,7 @@ impl Switch {
         self.settle();
     }
 
-    /// Notes in a configuration which numbers ports have now.
+    /// Records the current numbers of ports in a configuration.
     pub(super) fn note_numbers(&self, desired: &mut Desired) {
         let ports = desired.bridges.values_mut().flat_map(|bridge| bridge.ports.values_mut());
         for interface in ports.flat_map(|port| &mut port.interfaces) {
@@ -299,7 +299,7 @@ impl Switch {
         }
     }
 
-    /// Closes a port's device and opens it anew.
+    /// Closes a port's device and opens it again.
     pub(super) fn reopen(&mut self, running: &mut RunningInterface) {
         self.close_interface(running, false);
         running.device = None;
@@ -307,7 +307,7 @@ impl Switch {
         running.state = self.open_interface(running);
     }
 
-    /// A device appeared or changed: a port that waited for it opens, one that is open tells.
+    /// Handles a device that appeared or changed: opens a waiting port, or updates an open one.
     pub fn device_changed(&mut self, link: &LinkInfo) {
         let Some(mut running) = self.configured.interfaces.remove(&link.name) else { return };
         let is_up = link.admin_up && link.carrier;
@@ -327,7 +327,7 @@ impl Switch {
             running.state = self.open_interface(&mut running);
         } else if let (Ok(number), Some(id)) = (&running.state, self.bridge_id(&running.bridge)) {
             let spec = self.port_spec(&running);
-            // The port is there; it can be told what its device is like.
+            // The port exists, so this cannot fail.
             let _ = self.ofproto.set_port(id, *number, spec);
         }
         self.configured.interfaces.insert(link.name.clone(), running);
@@ -335,8 +335,8 @@ impl Switch {
     }
 }
 
-/// What OpenFlow tells of a device: up or down, carrier, and the speed as `OFPPF_*` bits
-/// (ovs: `include/openflow/openflow-1.0.h`).
+/// Sets the state in OpenFlow's description: up or down, carrier, and the speed as `OFPPF_*` bits (ovs:
+/// `include/openflow/openflow-1.0.h`).
 fn describe_link(spec: &mut PortSpec, link: &LinkInfo) {
     spec.up = link.admin_up;
     // A device that is down has no running link, whatever its carrier (IFF_RUNNING).
@@ -361,7 +361,7 @@ fn no_device(name: &str) -> String {
     format!("could not open network device {name} (No such device)")
 }
 
-/// Why an interface was not opened, in the words that `ovs-vsctl` shows.
+/// Returns why an interface was not opened, in the words that `ovs-vsctl` shows.
 fn describe_failure(name: &str, error: &PortError) -> String {
     match error {
         PortError::Gone { .. } => no_device(name),

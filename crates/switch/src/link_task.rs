@@ -1,4 +1,4 @@
-//! Hears of devices that appear, change and vanish.
+//! Processes events of devices that appear, change and disappear.
 
 use super::Shared;
 use port::PortError;
@@ -7,23 +7,23 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 
-/// How long after a failed reading the next is tried.
+/// The wait after a failed reading.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Watches a monitor's descriptor.
+/// Returns a watcher of a monitor's descriptor.
 pub(super) fn watch(monitor: BorrowedFd<'_>, what: &str) -> Result<AsyncFd<OwnedFd>, PortError> {
     let failed =
         |source| PortError::System { device: what.to_owned(), what: "watch the monitor", source };
     let own = monitor.try_clone_to_owned().map_err(failed)?;
-    // SAFETY: registering asks that the descriptor stays open and the same for as long as it is
-    // watched; the watcher owns it, a duplicate of the monitor's, and no other code knows it.
+    // SAFETY: the descriptor must stay open and unchanged while it is watched; the watcher owns it, a
+    // duplicate of the monitor's, and no other code has access to it.
     unsafe { AsyncFd::register(own) }.map_err(|error| failed(error.into()))
 }
 
-/// Tells the switch of devices for ever.
+/// Passes device events to the switch, forever.
 ///
 /// # Errors
-/// The system refuses to tell.
+/// The kernel does not deliver events.
 pub async fn run(shared: Shared, mut monitor: LinkMonitor) -> Result<(), PortError> {
     let watched = watch(monitor.as_fd(), "links")?;
     loop {
@@ -34,7 +34,7 @@ pub async fn run(shared: Shared, mut monitor: LinkMonitor) -> Result<(), PortErr
                     let (LinkEvent::Appeared(LinkInfo { name, .. })
                     | LinkEvent::Changed(LinkInfo { name, .. })
                     | LinkEvent::Vanished { name, .. }) = &event;
-                    // A DPDK port may have the name of the device that it is made of.
+                    // A DPDK port may have the name of its underlying device.
                     if switch.is_dpdk(name) {
                         continue;
                     }

@@ -1,24 +1,24 @@
-//! The MTU of the devices that the switch makes: the smallest of the bridge's other ports, so that what
-//! the system sends through them fits all of these (ovs: `ofproto/ofproto.c`, `update_mtu`).
+//! The MTU of internal devices: the smallest of the bridge's other ports, so that packets sent through them
+//! fit into these (ovs: `ofproto/ofproto.c`, `update_mtu`).
 
 use super::Switch;
 use super::devices::DeviceKind;
 use std::collections::BTreeMap;
 
-/// That of a bridge without other ports (ovs: `ETH_PAYLOAD_MAX`).
+/// The MTU in a bridge without other ports (ovs: `ETH_PAYLOAD_MAX`).
 const ALONE: u32 = 1500;
 
 /// A port's device.
 struct Device {
     name: String,
     mtu: u32,
-    /// The switch chooses its MTU: it made the device, and none is asked for.
+    /// Whether the switch sets its MTU: it is an internal device without a configured MTU.
     follows: bool,
 }
 
 impl Switch {
-    /// Gives the devices that follow theirs where a bridge's smallest MTU changed, and lowers those
-    /// that are larger. One that a user made smaller by hand stays so.
+    /// Updates the MTU of such devices if a bridge's smallest MTU changed, and reduces larger ones. A smaller
+    /// MTU that a user set is kept.
     pub fn follow_mtus(&mut self) {
         let mut bridges: BTreeMap<String, Vec<Device>> = BTreeMap::new();
         let names: Vec<String> = self.configured.interfaces.keys().cloned().collect();

@@ -1,5 +1,5 @@
-//! The sockets of OpenFlow: a task for each listener, each controller that we connect to, and each
-//! connection.
+//! The sockets of OpenFlow: one task for each listener, each outgoing controller connection, and each
+//! session.
 
 use super::{Shared, Switch};
 use crate::stream::{Admission, Listener, Stream, Target, TlsSettings};
@@ -11,29 +11,29 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::task::JoinHandle;
 
-/// The wait between two attempts to listen.
+/// The wait before listening is retried.
 const LISTEN_AGAIN: Duration = Duration::from_secs(8);
-/// The first wait between two attempts to reach a controller; each next one is twice as long
-/// (ovs: `lib/rconn.c`).
+/// The first wait between two attempts to connect to a controller; it doubles with each attempt (ovs:
+/// `lib/rconn.c`).
 const BACKOFF_MIN: Duration = Duration::from_secs(1);
-/// How long a peer that is turned away may take to read why.
+/// How long a rejected peer may take to read the reason.
 const LINGER: Duration = Duration::from_secs(1);
 /// Bytes read from a connection at once.
 const READ_BYTES: usize = 64 * 1024;
 
-/// What connections on one target are.
+/// The purpose of connections on one target.
 #[derive(Clone, Debug)]
 pub struct Service {
     /// The bridge.
     pub bridge: BridgeId,
-    /// How the sessions are made.
+    /// Settings of the sessions.
     pub settings: Settings,
-    /// The controller's target as it is configured, for its status.
+    /// The controller's configured target, for its status.
     pub target: Option<String>,
 }
 
-/// Listens, for as long as the handle lives unaborted. The socket is there on return, unless it
-/// cannot be made yet; then it is tried again and again.
+/// Listens until the handle is aborted. The socket exists on return; if it cannot be created yet, that is
+/// retried.
 pub fn listen(
     shared: &Shared,
     target: Target,
@@ -67,7 +67,7 @@ pub fn listen(
                     });
                 }
                 Err(error) => {
-                    // The system is out of descriptors or memory, which passes.
+                    // The process is out of descriptors or memory for some time.
                     log::warn!(target: "vconn", "{target}: cannot accept: {error}");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
@@ -76,7 +76,7 @@ pub fn listen(
     })
 }
 
-/// Keeps a connection to a controller, for as long as the handle lives unaborted.
+/// Maintains a connection to a controller until the handle is aborted.
 pub fn connect(shared: &Shared, target: Target, service: Service) -> JoinHandle<()> {
     let shared = Rc::downgrade(shared);
     tokio::task::spawn_local(async move {
@@ -105,8 +105,8 @@ pub fn connect(shared: &Shared, target: Target, service: Service) -> JoinHandle<
     })
 }
 
-/// One connection, from its greeting to its end. The switch's state is borrowed only between
-/// awaits, never across one.
+/// Serves one connection from hello to its end. The switch's state is borrowed only between awaits, never
+/// across one.
 async fn serve(shared: Weak<RefCell<Switch>>, stream: Stream, service: Service) {
     let Some(session) = with(&shared, |switch| switch.open_session(&service)).flatten() else {
         return;
@@ -122,7 +122,7 @@ async fn serve(shared: Weak<RefCell<Switch>>, stream: Stream, service: Service) 
             if writer.write_all(&bytes).await.is_err() {
                 break;
             }
-            // Flow monitors that paused go on once all is written.
+            // Paused flow monitors resume once all is written.
             session.output.notify_one();
         }
         if closing {
@@ -149,8 +149,8 @@ async fn serve(shared: Weak<RefCell<Switch>>, stream: Stream, service: Service) 
     with(&shared, |switch| switch.close_session(session.id));
 }
 
-/// Leaves the peer time to read why it is turned away. Were the socket closed while bytes of the
-/// peer's are still to be read, or come in, it would be reset, and our last words with it.
+/// Gives a rejected peer time to read the reason. If the socket were closed while input of the peer is unread
+/// or arriving, the connection would be reset, and the reason lost.
 async fn linger(reader: &mut ReadHalf<Stream>, writer: &mut WriteHalf<Stream>, buffer: &mut [u8]) {
     let read_on = async {
         let _ = writer.shutdown().await;
@@ -159,15 +159,15 @@ async fn linger(reader: &mut ReadHalf<Stream>, writer: &mut WriteHalf<Stream>, b
     let _ = tokio::time::timeout(LINGER, read_on).await;
 }
 
-/// A session as its task holds it.
+/// A session, as its task holds it.
 pub struct Session {
     /// Its number.
     pub id: ConnId,
-    /// Told when there is something to write.
+    /// Notified when there is output.
     pub output: Rc<tokio::sync::Notify>,
 }
 
-/// Does something with the switch, if it is still there.
+/// Calls `f` with the switch, if it still exists.
 pub fn with<R>(shared: &Weak<RefCell<Switch>>, f: impl FnOnce(&mut Switch) -> R) -> Option<R> {
     shared.upgrade().map(|switch| f(&mut switch.borrow_mut()))
 }

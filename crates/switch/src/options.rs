@@ -13,7 +13,7 @@ use flow::VlanLimit;
 use std::collections::BTreeMap;
 
 impl Switch {
-    /// The settings that are in force.
+    /// Returns the settings in force.
     pub fn desired_options(&self) -> &control::SwitchOptions {
         &self.desired.options
     }
@@ -35,7 +35,7 @@ impl Switch {
         }
     }
 
-    /// The number of a timeout policy: equal policies have the same.
+    /// Returns the number of a timeout policy: equal policies have the same.
     fn policy_number(&mut self, policy: &ZonePolicy) -> u32 {
         let known = self.timeout_policies.iter().position(|known| *known == policy.timeouts_s);
         let index = known.unwrap_or_else(|| {
@@ -45,14 +45,14 @@ impl Switch {
         index as u32 + 1
     }
 
-    /// A zone has the defaults again.
+    /// Resets a zone to the defaults.
     pub(super) fn remove_zone(&mut self, zone: Zone) {
         self.conntrack.clear_zone_timeouts(zone);
         self.conntrack.clear_zone_limit(zone);
         self.ofproto.set_timeout_policy(zone, None);
     }
 
-    /// Limits that the database sets are changed there and nowhere else.
+    /// Returns an error for limits that the database sets: they must be changed there.
     pub fn refuse_database_limits(&self, limits: &[(Option<Zone>, u32)]) -> Result<(), String> {
         let is_set = |zone: &Option<Zone>| match zone {
             None => self.desired.default_zone_limit.is_some(),
@@ -79,7 +79,7 @@ impl Switch {
         };
         self.ofproto.set_config(config);
         if VlanLimit::new(options.vlan_limit).enforce() {
-            // Keys of packets are others from now on.
+            // Keys of packets change with this setting.
             self.delete_flows(None);
         }
         if let Some(connections) = options.max_connections {
@@ -93,7 +93,7 @@ impl Switch {
         self.set_queue_options(&options.queues);
     }
 
-    /// Starts the workers that are asked for, unless they run.
+    /// Starts the configured workers, unless they run already.
     pub(super) fn set_workers(&mut self, options: &SwitchOptions) {
         let config = WorkerConfig {
             exact_insert_inverse: options.emc_insert_inv_prob,
@@ -120,15 +120,15 @@ impl Switch {
         }
     }
 
-    /// One polling worker for each processor asked for, or one that sleeps. Ports for tests are as
-    /// Open vSwitch's: only those of type `dummy-pmd` are polled, by default on the first processor of
-    /// each node, and one that sleeps has the others.
+    /// Returns one polling worker for each configured processor, or one sleeping worker. Dummy ports are
+    /// treated as in Open vSwitch: only those of type `dummy-pmd` are polled, by default on the first
+    /// processor of each node, and a sleeping worker has the others.
     fn worker_modes(&self, options: &SwitchOptions) -> Vec<WorkerMode> {
         let is_test = self.settings.dummy.is_enabled();
         if is_test && !self.polls_dummies {
             return vec![WorkerMode::Sleeping];
         }
-        // A core that is not there, or not ours to use, gets no worker.
+        // A core that does not exist, or that this process may not use, gets no worker.
         let usable = self.settings.processors.all();
         let mut cores = BTreeMap::new();
         for cpu in options.worker_cores.iter().flat_map(|cores| cores.iter()) {
@@ -152,7 +152,7 @@ impl Switch {
         modes
     }
 
-    /// Uses the keys and certificates of the configuration, or of the command line where it names none.
+    /// Uses the keys and certificates of the configuration, or those of the command line if it has none.
     pub(super) fn set_tls(&mut self, tls: Option<control::TlsFiles>) {
         let given = self.settings.tls.clone();
         self.tls = match tls {

@@ -1,4 +1,4 @@
-//! The connection to the database: the socket, and what it says handed to the switch.
+//! The socket of the database connection.
 
 use super::Shared;
 use crate::stream::{Stream, Target};
@@ -8,11 +8,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Bytes read from the database at once.
 const READ_BYTES: usize = 64 * 1024;
-/// How long the task sleeps at most, so that what others queued for the database gets out.
+/// Longest sleep of the task, so that queued output is sent.
 const TURN: Duration = Duration::from_secs(5);
 
-/// Speaks with the database for ever: connects, reconnects with back-off, and lets the switch
-/// apply what it says.
+/// Maintains the database connection forever: connects, reconnects with back-off, and passes received data to
+/// the switch.
 pub async fn run(shared: Shared, target: Target) {
     let wake = Rc::clone(&shared.borrow().database_wake);
     loop {
@@ -33,7 +33,7 @@ pub async fn run(shared: Shared, target: Target) {
     }
 }
 
-/// Waits until the session's back-off allows another attempt.
+/// Waits until the session's back-off permits another attempt.
 async fn wait_for_turn(shared: &Shared) {
     loop {
         let at = shared.borrow().database_connect_at();
@@ -46,7 +46,7 @@ async fn wait_for_turn(shared: &Shared) {
     }
 }
 
-/// Reads and writes until the connection ends; says why it did.
+/// Reads and writes until the connection ends. Returns why it did.
 async fn converse(shared: &Shared, stream: Stream, wake: &tokio::sync::Notify) -> String {
     let (mut reader, mut writer) = tokio::io::split(stream);
     let mut buffer = vec![0; READ_BYTES];

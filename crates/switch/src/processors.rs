@@ -1,31 +1,30 @@
-//! The processors that workers run on: those of the machine, or a list made up for tests
-//! (ovs: `lib/ovs-numa.c`).
+//! The processors for workers: those of the machine, or a simulated list for tests (ovs: `lib/ovs-numa.c`).
 
 use super::worker_thread::WorkerMode;
 use port_linux::{affinity, numa};
 use std::collections::BTreeMap;
 
-/// Nodes of memory have smaller numbers (ovs: `lib/ovs-numa.c`, `MAX_NUMA_NODES`).
+/// Upper limit of NUMA node numbers (ovs: `lib/ovs-numa.c`, `MAX_NUMA_NODES`).
 const NODES_MAX: u16 = 128;
 
-/// What there is to run on.
+/// The available processors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Processors {
-    /// What the system lets the program have.
+    /// Those that this process may use.
     #[default]
     Machine,
-    /// The node of memory of each processor, counted from 0 (`--dummy-numa`).
+    /// The NUMA node of each simulated processor, from 0 (`--dummy-numa`).
     MadeUp(Vec<u16>),
 }
 
 impl Processors {
-    /// Reads the argument of `--dummy-numa`; what is no node is skipped, as by Open vSwitch.
+    /// Parses the argument of `--dummy-numa`; as in Open vSwitch, invalid nodes are skipped.
     pub fn made_up(list: &str) -> Processors {
         let node = |text: &str| text.trim().parse().ok().filter(|node| *node < NODES_MAX);
         Processors::MadeUp(list.split(',').filter_map(node).collect())
     }
 
-    /// The processors, with their nodes of memory.
+    /// Returns the processors and their NUMA nodes.
     pub fn all(&self) -> BTreeMap<u16, u16> {
         match self {
             Processors::Machine => {
@@ -37,7 +36,7 @@ impl Processors {
         }
     }
 
-    /// Logs what there is, in Open vSwitch's words.
+    /// Logs the processors, in Open vSwitch's words.
     pub fn announce(&self) {
         let all = self.all();
         let mut nodes: BTreeMap<u16, usize> = BTreeMap::new();
@@ -50,14 +49,14 @@ impl Processors {
     }
 }
 
-/// The first processor of each node.
+/// Returns the first processor of each node.
 pub fn first_of_each_node(all: &BTreeMap<u16, u16>) -> BTreeMap<u16, u16> {
-    // Of processors on the same node the lowest comes last and stays.
+    // Of a node's processors the lowest comes last and is kept.
     let by_node: BTreeMap<u16, u16> = all.iter().rev().map(|(cpu, node)| (*node, *cpu)).collect();
     by_node.into_iter().map(|(node, cpu)| (cpu, node)).collect()
 }
 
-/// Logs which polling workers went and came, in Open vSwitch's words (ovs: `lib/dpif-netdev.c`,
+/// Logs which polling workers were stopped and started, in Open vSwitch's words (ovs: `lib/dpif-netdev.c`,
 /// `reconfigure_pmd_threads`).
 pub fn announce_workers(before: &[WorkerMode], after: &[WorkerMode]) {
     let polling = |modes: &[WorkerMode]| -> BTreeMap<usize, u16> {

@@ -1,11 +1,11 @@
-//! What the log says of the settings of receive queues, in Open vSwitch's words
-//! (ovs: `lib/dpif-netdev.c`, `dpif_netdev_set_config`).
+//! Log messages about the settings of receive queues, in Open vSwitch's words (ovs: `lib/dpif-netdev.c`,
+//! `dpif_netdev_set_config`).
 
 use super::Switch;
 use control::{AutoBalance, Isolation, QueueOptions};
 
 impl Switch {
-    /// Logs what is new of the settings; all of them for the first bridge.
+    /// Logs changed settings; for the first bridge, all of them.
     pub(super) fn announce_queue_options(&mut self) {
         let options = &self.desired.options.queues;
         if self.desired.bridges.is_empty() || self.announced.as_ref() == Some(options) {
@@ -18,7 +18,7 @@ impl Switch {
     }
 }
 
-/// The lines for a change of the settings; `before` is None where nothing was said yet.
+/// Returns the lines for a change of the settings; `before` is `None` if nothing was logged yet.
 fn lines(before: Option<&QueueOptions>, now: &QueueOptions) -> Vec<String> {
     let mut lines = Vec::new();
     let isolation = before.map(|before| before.isolation).unwrap_or_default();

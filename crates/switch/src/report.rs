@@ -1,4 +1,4 @@
-//! The database: its rows become the configuration, and the switch's state goes into its rows.
+//! The database: its rows become the configuration, and the switch's status is written to its rows.
 
 use super::Switch;
 use super::capabilities::capabilities;
@@ -15,22 +15,22 @@ use port_linux::{Duplex, LinkInfo};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The lock that one `ovs-vswitchd` of a database holds.
+/// The lock that one `ovs-vswitchd` per database holds.
 const LOCK: &str = "ovs_vswitchd";
-/// The session with the database, and what is under way in it.
+/// The database session and its pending work.
 pub struct Database {
     session: Session,
-    /// The report that was sent and not answered.
+    /// The report that was sent and not answered yet.
     sent: Option<TransactionId>,
-    /// Something changed since the last report was made.
+    /// Whether something changed since the last report.
     stale: bool,
-    /// The number of the configuration that is in force.
+    /// The number of the applied configuration.
     cur_cfg: Option<i64>,
-    /// When statistics were last reported.
+    /// Time of the last report of statistics.
     reported_statistics: Option<Instant>,
-    /// Whose statistics were reported: a new interface gets them at once (ovs: `iface_create`).
+    /// Interfaces whose statistics were reported: a new one is reported at once (ovs: `iface_create`).
     counted: BTreeSet<String>,
-    /// The first configuration was reported.
+    /// Whether the first configuration was reported.
     ready: bool,
     /// Why the connection must be closed.
     failure: Option<String>,
@@ -39,7 +39,7 @@ pub struct Database {
 }
 
 impl Switch {
-    /// From now on the configuration is the database's.
+    /// Starts to take the configuration from the database.
     pub fn use_database(&mut self) {
         let config = SessionConfig::new("Open_vSwitch", control::monitored()).with_lock(LOCK);
         self.database = Some(Database {
@@ -55,27 +55,27 @@ impl Switch {
         });
     }
 
-    /// When to connect to the database, or `None` while connected.
+    /// Returns when to connect to the database; `None` while connected.
     pub fn database_connect_at(&self) -> Option<Instant> {
         self.database.as_ref()?.session.connect_at()
     }
 
-    /// When the session wants to be ticked.
+    /// Returns when the session's timer is due.
     pub fn database_timeout(&self) -> Option<Instant> {
         self.database.as_ref()?.session.next_timeout()
     }
 
-    /// Bytes to be written to the database.
+    /// Returns the bytes to send to the database.
     pub fn database_output(&mut self) -> Vec<u8> {
         self.database.as_mut().map(|db| db.session.take_output()).unwrap_or_default()
     }
 
-    /// Why the database's connection must be closed, if it must.
+    /// Returns why the connection must be closed, if it must.
     pub fn take_database_failure(&mut self) -> Option<String> {
         self.database.as_mut()?.failure.take()
     }
 
-    /// Tells the session something, and acts on what it says then.
+    /// Passes an event to the session, and processes the resulting events.
     pub fn database_event(&mut self, tell: impl FnOnce(&mut Session)) {
         let Some(database) = &mut self.database else { return };
         tell(&mut database.session);
@@ -141,14 +141,14 @@ impl Switch {
         self.configure(desired);
     }
 
-    /// Something changed that the database shows.
+    /// Records that something changed that the database shows.
     pub fn mark_stale(&mut self) {
         if let Some(database) = &mut self.database {
             database.stale = true;
         }
     }
 
-    /// Writes what changed into the database, if nothing is under way there.
+    /// Writes changes to the database, unless a report is pending.
     pub fn report(&mut self) {
         let now = clock::now();
         let interval = Duration::from_millis(self.desired.options.stats_update_interval_ms.into());
@@ -175,7 +175,7 @@ impl Switch {
         self.database_wake.notify_one();
     }
 
-    /// The first configuration is in force, and the database says so.
+    /// Signals readiness after the first configuration was applied and reported.
     fn report_ready(&mut self) {
         let Some(database) = &mut self.database else { return };
         if !std::mem::replace(&mut database.ready, true) {
@@ -261,7 +261,7 @@ impl Switch {
         statuses
     }
 
-    /// A patch port has no device; it is up, and counts what crossed it.
+    /// Returns the status of a patch port: it has no device, is up, and counts the packets that cross it.
     fn patch_status(&self, name: &str, ofport: OfPort, with_statistics: bool) -> LinkStatus {
         let up =
             LinkStatus { ofport, admin_up: Some(true), link_up: true, ..LinkStatus::default() };
@@ -289,8 +289,8 @@ impl Switch {
         statuses
     }
 
-    /// How a controller stands. One that connects to us may be any: that it came
-    /// is not reported (ovs: `ofproto/connmgr.c`, `ofproto_get_controller_info`).
+    /// Returns the status of a controller. For a passive target no connection is reported (ovs:
+    /// `ofproto/connmgr.c`, `ofproto_get_controller_info`).
     fn controller_status(&self, id: BridgeId, controller: &Controller) -> ControllerStatus {
         if controller.kind == ControllerKind::Service {
             return ControllerStatus { is_connected: false, role: None, status: BTreeMap::new() };
@@ -317,7 +317,7 @@ impl Switch {
         }
     }
 
-    /// Time went by: controllers may have come or gone, statistics may be due.
+    /// Reports changes of controllers' connections, and statistics that are due. Called periodically.
     pub fn report_controllers(&mut self) {
         let statuses = self.controller_statuses();
         let connected: Vec<bool> = statuses.values().map(|status| status.is_connected).collect();
@@ -340,7 +340,7 @@ fn controller_role(role: openflow::message::Role) -> control::ControllerRole {
 fn device_status(ofport: OfPort, link: &LinkInfo, with_statistics: bool) -> LinkStatus {
     let (speed_mbps, duplex) = link.speed_and_duplex();
     let driver = link.driver().map(|driver| {
-        // As Open vSwitch 4.0 (ovs: `lib/netdev-linux.c`, `netdev_linux_get_peer_ifindex`).
+        // As in Open vSwitch 4.0 (ovs: `lib/netdev-linux.c`, `netdev_linux_get_peer_ifindex`).
         let peer = link.leads_to.filter(|_| driver.name == "veth");
         let facts = [
             ("driver_name", Some(driver.name)),
@@ -366,7 +366,7 @@ fn device_status(ofport: OfPort, link: &LinkInfo, with_statistics: bool) -> Link
     }
 }
 
-/// The counters under the names of `Interface.statistics`.
+/// Returns the counters under their names in `Interface.statistics`.
 fn statistics(link: &LinkInfo) -> BTreeMap<String, i64> {
     let s = &link.statistics;
     named([
@@ -387,13 +387,13 @@ fn statistics(link: &LinkInfo) -> BTreeMap<String, i64> {
     ])
 }
 
-/// The types of interfaces that can be opened.
+/// Returns the interface types that can be opened.
 fn interface_types() -> Vec<&'static str> {
     let dpdk: &[&str] = if port_dpdk::is_running() { &control::DPDK_INTERFACE_TYPES } else { &[] };
     control::INTERFACE_TYPES.iter().chain(dpdk).copied().collect()
 }
 
-/// Counters with names that own themselves, within the database's numbers.
+/// Returns counters with owned names, in the database's range of numbers.
 pub(super) fn named<const N: usize>(counters: [(&str, u64); N]) -> BTreeMap<String, i64> {
     let within = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     counters.into_iter().map(|(name, value)| (name.to_owned(), within(value))).collect()

@@ -1,4 +1,4 @@
-//! Hears of routes and addresses that change.
+//! Processes changes of routes and addresses.
 
 use super::Shared;
 use super::link_task::watch;
@@ -7,15 +7,15 @@ use port_linux::RouteMonitor;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// Changes come together: an address brings routes. How long the rest of them is waited for.
+/// Time to wait for related changes: a new address also brings routes.
 const TOGETHER: Duration = Duration::from_millis(20);
-/// How long after a failed reading the next is tried.
+/// The wait after a failed reading.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Tells the switch of routes and addresses for ever.
+/// Passes routes and addresses to the switch, forever.
 ///
 /// # Errors
-/// The system refuses to tell.
+/// The kernel does not deliver changes.
 pub async fn run(shared: Shared, mut monitor: RouteMonitor) -> Result<(), PortError> {
     let watched = watch(monitor.as_fd(), "routes")?;
     loop {

@@ -1,4 +1,4 @@
-//! The daemon from its first step to its last.
+//! The daemon from start to end.
 
 use super::{Settings, Shared, Switch};
 use super::{
@@ -20,14 +20,14 @@ use std::time::Duration;
 use tokio::task::LocalSet;
 use vlog::{self, LogError, Vlog};
 
-/// How often the switch looks at the clock.
+/// Interval of periodic work.
 const TICK: Duration = Duration::from_millis(200);
-/// Connections whose time ran out that are forgotten in one go, and the pause before the next;
-/// at most so many, where it is always too few.
+/// Expired connections removed at once, and the pause between; the number rises up to a maximum if it is too
+/// low.
 const EXPIRED_AT_ONCE: usize = 512;
 const EXPIRE_PAUSE: Duration = Duration::from_millis(1);
 const EXPIRED_MAX: usize = 16 * 1024;
-/// The port of a database server where a target names none (IANA).
+/// The default port of a database server (IANA).
 const OVSDB_PORT: u16 = 6640;
 
 /// Why the daemon did not start.
@@ -53,13 +53,13 @@ fn list(errors: &[FileError]) -> String {
     errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// How the daemon is asked to end.
+/// A request to exit.
 #[derive(Clone, Copy)]
 pub(crate) struct Exit {
     cleanup: bool,
 }
 
-/// Runs the daemon, or only checks its configuration file; gives its exit status.
+/// Runs the daemon, or only checks its configuration file. Returns the exit status.
 pub fn run(options: &SwitchOptions, directories: &Directories) -> ExitCode {
     if let Source::File { path, check: true } = &options.source {
         return check(path);
@@ -74,7 +74,7 @@ pub fn run(options: &SwitchOptions, directories: &Directories) -> ExitCode {
     }
 }
 
-/// Says what is wrong with a configuration file.
+/// Prints the errors in a configuration file.
 fn check(file: &Path) -> ExitCode {
     match load(file) {
         Ok(desired) => {
@@ -96,7 +96,7 @@ fn try_run(
 ) -> Result<(), StartError> {
     vlog.apply(&options.logging)?;
     daemon::abort_on_panic();
-    // A file that can't be used is told before the shell is let go.
+    // An invalid file is reported before the parent process exits.
     let desired = match &options.source {
         Source::Database(_) => None,
         Source::File { path, .. } => Some(load(path)?),
@@ -120,7 +120,7 @@ fn load(file: &Path) -> Result<Desired, StartError> {
     let text = bounded::read_text(file)
         .map_err(|source| StartError::System { what: name.clone(), source })?;
     let mut desired = Desired::from_toml(&text, &name).map_err(StartError::File)?;
-    // Files of flows and of packets lie beside the file that names them.
+    // Paths of flow and packet files are relative to the configuration file.
     let folder = file.parent().unwrap_or(Path::new(""));
     for bridge in desired.bridges.values_mut() {
         for flows in &mut bridge.settings.flow_files {
@@ -141,7 +141,7 @@ fn load(file: &Path) -> Result<Desired, StartError> {
     if wrong.is_empty() { Ok(desired) } else { Err(StartError::Flows(wrong)) }
 }
 
-/// Everything that runs on the control thread.
+/// Runs all tasks of the control thread.
 async fn serve(
     options: &SwitchOptions,
     directories: &Directories,
@@ -200,7 +200,7 @@ async fn serve(
     let cleanup = exit.borrow().is_some_and(|exit| exit.cleanup);
     let ending = shared.borrow_mut().shut_down(cleanup);
     for task in ending {
-        // It was told to end; how it did is of no interest.
+        // The task was aborted; its result is not needed.
         let _ = task.await;
     }
     if let Some(server) = server {
@@ -212,7 +212,7 @@ async fn serve(
     }
 }
 
-/// What the command line says of TLS. What is wrong with it is logged, as by Open vSwitch.
+/// Returns the TLS settings of the command line. As in Open vSwitch, invalid ones are logged.
 fn tls_settings(options: &TlsOptions) -> TlsSettings {
     let (policy, wrong) = TlsPolicy::from_options(
         options.protocols.as_deref(),
@@ -235,7 +235,7 @@ fn tls_settings(options: &TlsOptions) -> TlsSettings {
     settings
 }
 
-/// Begins to take the configuration from where it comes.
+/// Starts to take the configuration from its source.
 fn start_source(
     options: &SwitchOptions,
     desired: Option<Desired>,
@@ -268,7 +268,7 @@ fn control_socket(
     }
 }
 
-/// All commands, and what is notified when `exit` is given.
+/// Returns all commands, and what is notified by `exit`.
 pub(crate) fn switch_commands(
     vlog: &'static Vlog,
     exit: &Rc<RefCell<Option<Exit>>>,
@@ -302,9 +302,9 @@ async fn tick(shared: Shared) {
     }
 }
 
-/// Forgets connections whose time ran out, a few at a time, for workers that sleep or are gone; those
-/// that poll look after their own. Where one of them polls on the same processor, what comes meanwhile
-/// waits in rings that are full after a millisecond.
+/// Removes expired connections of workers that sleep or are gone, a few at a time; polling workers remove
+/// their own. If a worker polls on the same processor, packets wait meanwhile in rings that are full after a
+/// millisecond.
 async fn expire(shared: Shared) {
     let mut at_most = EXPIRED_AT_ONCE;
     loop {
@@ -313,14 +313,14 @@ async fn expire(shared: Shared) {
             at_most = EXPIRED_AT_ONCE;
             tokio::time::sleep(TICK).await;
         } else {
-            // A reader that stays behind has to take more.
+            // A task that falls behind must remove more at once.
             at_most = (at_most + EXPIRED_AT_ONCE / 32).min(EXPIRED_MAX);
             tokio::time::sleep(EXPIRE_PAUSE).await;
         }
     }
 }
 
-/// Goes on with what there is to do with many megaflows, part by part; between them others have their turn.
+/// Continues work on many megaflows part by part, so that other tasks run in between.
 async fn keep_up(shared: Shared) {
     let wake = Rc::clone(&shared.borrow().upkeep_wake);
     loop {

@@ -1,13 +1,14 @@
-//! What must not be known outside: seeds of the hashes of what senders choose.
+//! Secret seeds of hashes over data that senders choose.
 //!
-//! `fastrand` seeds itself from the time since the machine started. That is good enough for choices,
-//! and something that a sender may guess: TCP timestamps tell it.
+//! `fastrand` is seeded from the time since the machine started. That suffices for random choices, but a
+//! sender can guess it, because TCP timestamps reveal it.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// A number from the system's own random numbers.
+/// Returns a number from the system's random source.
 pub fn secret() -> u64 {
-    // The standard library keys its own maps with them, and gives what nothing hashes to.
+    // The standard library keys its hash maps with random numbers; this is the hash of nothing with such a
+    // key.
     RandomState::new().hash_one(())
 }
 
@@ -19,7 +20,7 @@ mod tests {
     fn secrets_have_nothing_in_common() {
         let secrets: Vec<u64> = (0..64).map(|_| secret()).collect();
         let ones: u32 = secrets.windows(2).map(|pair| (pair[0] ^ pair[1]).count_ones()).sum();
-        // 63 times 32 of 64 bits on average; ten times the deviation of that to either side.
+        // 63 times 32 of 64 bits on average, and ten standard deviations to either side.
         assert!((1700..2340).contains(&ones), "{ones}: {secrets:x?}");
     }
 

@@ -1,4 +1,4 @@
-//! OpenFlow sessions, as the tasks of their sockets see them.
+//! OpenFlow sessions, as the tasks of their sockets use them.
 
 use super::openflow_tasks::{Service, Session};
 use super::{Switch, configure, controllers};
@@ -9,12 +9,12 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 impl Switch {
-    /// Begins a session on a new connection; None for a client that would listen to a controller where
-    /// none is configured.
+    /// Starts a session on a new connection. Returns `None` for a snoop connection if no controller is
+    /// configured.
     pub fn open_session(&mut self, service: &Service) -> Option<Session> {
         let bridge = service.bridge;
         let mut settings = service.settings;
-        // The bridge may have other versions now than when its listener began.
+        // The bridge's versions may have changed since its listener was started.
         let running = self.configured.bridges.values().find(|running| running.id == bridge);
         if let Some(running) = running {
             settings.versions = configure::versions(&running.settings);
@@ -32,14 +32,14 @@ impl Switch {
         if let Some(target) = &service.target {
             self.configured.sessions.insert(id, (bridge, target.clone()));
             let history = self.configured.history.entry((bridge, target.clone())).or_default();
-            // Why the last attempt failed is told for as long as nothing else did (ovs: `lib/rconn.c`).
+            // The last error is kept until there is another one (ovs: `lib/rconn.c`).
             history.connected = Some(clock::now());
         }
         self.controllers_changed(bridge);
         Some(Session { id, output })
     }
 
-    /// The longest wait between two attempts to reach a controller: whole seconds, at least one
+    /// Returns the longest wait between two attempts to connect to a controller: whole seconds, at least one
     /// (ovs: `vswitchd/bridge.c`, `bridge_configure_remotes`).
     pub fn backoff_max(&self, service: &Service) -> Duration {
         let controller = self.controller_of(service).map(|(controller, _)| controller);
@@ -47,25 +47,25 @@ impl Switch {
         Duration::from_secs((wait_ms / 1000).max(1).into())
     }
 
-    /// Bytes came on a session's connection.
+    /// Processes bytes received by a session.
     pub fn session_input(&mut self, id: ConnId, bytes: &[u8]) {
         self.with_sessions(|sessions, switch| sessions.receive(id, bytes, switch));
         self.watch_misses();
         self.settle();
     }
 
-    /// Whether more should be read from a session's connection now.
+    /// Returns whether more input should be read for a session.
     pub fn session_wants_input(&self, id: ConnId) -> bool {
         self.connections.wants_input(id)
     }
 
-    /// What is to be written on a session's connection, and whether to close it then.
+    /// Returns the bytes to send for a session, and whether to close the connection then.
     pub fn session_output(&mut self, id: ConnId) -> (Vec<u8>, bool) {
         let output = self.connections.take_output(id, &self.ofproto);
         (output, self.connections.is_closing(id).is_some())
     }
 
-    /// A controller could not be reached.
+    /// Records a failed attempt to connect to a controller.
     pub fn controller_failed(&mut self, service: &Service, error: String) {
         if let Some(target) = service.target.clone() {
             let history = self.configured.history.entry((service.bridge, target)).or_default();
@@ -73,7 +73,7 @@ impl Switch {
         }
     }
 
-    /// A session's connection ended.
+    /// Ends a session.
     pub fn close_session(&mut self, id: ConnId) {
         self.connections.close(id, &mut self.ofproto);
         self.outputs.remove(&id);

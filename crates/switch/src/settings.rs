@@ -1,21 +1,21 @@
-//! What the switch is started with.
+//! Settings from the start of the switch.
 
 use super::{Dummy, Processors};
 use crate::stream::TlsSettings;
 use std::path::PathBuf;
 
-/// What the switch is started with, besides its configuration.
+/// Settings from the start of the switch, besides its configuration.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where sockets and pidfiles lie (`OVS_RUNDIR`).
+    /// Directory of sockets and pidfiles (`OVS_RUNDIR`).
     pub run_dir: PathBuf,
-    /// Whether the database may name Unix sockets in the run directory only
-    /// (`--no-self-confinement` lifts it).
+    /// Whether the database may only name Unix sockets in the run directory (`--no-self-confinement` disables
+    /// that).
     pub is_confined: bool,
-    /// How TLS is spoken; the database may name other keys and certificates.
+    /// TLS settings; the database may name other keys and certificates.
     pub tls: TlsSettings,
-    /// Whether ports may be dummies (`--enable-dummy`).
+    /// The setting of `--enable-dummy`.
     pub dummy: Dummy,
-    /// What workers run on (`--dummy-numa`).
+    /// The processors for workers (`--dummy-numa`).
     pub processors: Processors,
 }

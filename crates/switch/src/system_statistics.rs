@@ -1,12 +1,11 @@
-//! What the system says of itself, for `Open_vSwitch.statistics`
-//! (ovs: `vswitchd/system-stats.c`; ovs-vswitchd.conf.db(5)).
+//! System statistics for `Open_vSwitch.statistics` (ovs: `vswitchd/system-stats.c`; ovs-vswitchd.conf.db(5)).
 
 use rustix::param::{clock_ticks_per_second, page_size};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// The statistics by their keys; what cannot be told is left out.
+/// Returns the statistics by key; unavailable ones are omitted.
 pub fn collect(run_dir: &Path) -> BTreeMap<String, String> {
     let cpus = std::thread::available_parallelism().ok().map(|count| count.to_string());
     let whole = [
@@ -41,7 +40,7 @@ fn memory(text: &str) -> Option<String> {
     Some(format!("{total},{used},{cache},{swap_total},{swap_used}"))
 }
 
-/// Local file systems that can be written to: where they are mounted, size and use in kB.
+/// Local writable file systems: mount point, size and use in kB.
 fn file_systems(mounts: &str) -> Option<String> {
     let list: Vec<String> = mounts.lines().filter_map(file_system).collect();
     (!list.is_empty()).then(|| list.join(" "))
@@ -61,7 +60,7 @@ fn file_system(mount: &str) -> Option<String> {
     Some(format!("{point},{total},{}", total.saturating_sub(free)))
 }
 
-/// The running processes whose pidfiles lie in the run directory.
+/// Returns the running processes with pidfiles in the run directory.
 fn processes(run_dir: &Path) -> impl Iterator<Item = (String, String)> {
     let entries = fs::read_dir(run_dir).into_iter().flatten().flatten();
     entries.filter_map(|entry| {
@@ -76,10 +75,10 @@ fn processes(run_dir: &Path) -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// Virtual and resident memory in kB, processor time in ms, crashes (which are not counted), and how
-/// long it runs in ms, twice (Linux: proc(5), `/proc/pid/stat`).
+/// Virtual and resident memory in kB, processor time in ms, crashes (not counted), and run time in ms, twice
+/// (Linux: proc(5), `/proc/pid/stat`).
 fn process(stat: &str, uptime: &str, page_bytes: u64, ticks_per_s: u64) -> Option<String> {
-    // Behind the name, which may have parentheses and spaces, stands field 3.
+    // Field 3 follows the name, which may contain parentheses and spaces.
     let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
     let milliseconds = |ticks: u64| ticks * 1000 / ticks_per_s.max(1);

@@ -1,4 +1,4 @@
-//! Tunnels: the datapath's ports that they share, and what the system knows of the underlay.
+//! Tunnels: their shared datapath ports, and the system's routing of the underlay.
 
 use super::Switch;
 use super::interfaces::RunningInterface;
@@ -9,19 +9,19 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use tunnel::{Addresses, Endpoint, Rule, SystemRoute, SystemRouting, TunnelConfig};
 
-/// What tunnels share.
+/// State that tunnels share.
 #[derive(Default)]
 pub struct Tunnels {
-    /// The datapath's ports by name, with the number of tunnels of each.
+    /// The datapath's tunnel ports by name, with the number of tunnels of each.
     ends: BTreeMap<String, (PortNo, usize)>,
-    /// What the system said last.
+    /// The system's last routes and addresses.
     routing: Routing,
-    /// The addresses that tests gave to ports without a device.
+    /// Addresses that tests set on dummy ports.
     dummy_addresses: Addresses,
 }
 
 impl Switch {
-    /// The datapath's port for a tunnel, which is opened for the first of its kind and UDP port.
+    /// Returns the datapath's port for a tunnel, which is opened for the first one of its type and UDP port.
     pub(super) fn open_tunnel(&mut self, config: &TunnelConfig) -> PortNo {
         let name = config.device_name();
         let number = match self.tunnels.ends.get_mut(&name) {
@@ -39,7 +39,7 @@ impl Switch {
         number
     }
 
-    /// A tunnel is gone; the datapath's port goes with the last one.
+    /// Releases a tunnel's datapath port, which is closed with the last tunnel.
     pub(super) fn close_tunnel(&mut self, config: &TunnelConfig) {
         let name = config.device_name();
         let Some((number, tunnels)) = self.tunnels.ends.get_mut(&name) else { return };
@@ -53,7 +53,7 @@ impl Switch {
         }
     }
 
-    /// The system's routes or addresses are these now.
+    /// Sets the system's routes and addresses.
     pub fn set_routing(&mut self, routing: Routing) {
         for device in &routing.down {
             self.ofproto.forget_neighbours_behind(device, clock::now());
@@ -62,7 +62,7 @@ impl Switch {
         self.refresh_routing();
     }
 
-    /// Gives a port without a device an address, in place of the one of that family that it had.
+    /// Sets the address of a dummy port, replacing the one of that family.
     pub fn set_dummy_address(&mut self, device: &str, address: IpAddr, len: u8) {
         let all = self.tunnels.dummy_addresses.entry(device.to_owned()).or_default();
         all.retain(|(other, _)| other.is_ipv4() != address.is_ipv4());
@@ -70,7 +70,7 @@ impl Switch {
         self.refresh_routing();
     }
 
-    /// Tells the bridges what the underlay is like now.
+    /// Passes the underlay's routing to the bridges.
     pub(super) fn refresh_routing(&mut self) {
         let Routing { routes, rules, addresses, macs, mtus, .. } = self.tunnels.routing.clone();
         let (mut addresses, mut macs): (Addresses, BTreeMap<String, MacAddr>) = (addresses, macs);
@@ -93,7 +93,7 @@ impl Switch {
         self.ofproto.set_routing(SystemRouting { routes, rules, addresses, mtus }, macs);
     }
 
-    /// What the column `status` of a tunnel says: the device that its packets leave by, and whether that
+    /// Returns the column `status` of a tunnel: the device through which its packets are sent, and whether it
     /// has a carrier (ovs: `lib/netdev-vport.c`, `tunnel_get_status`).
     pub(super) fn tunnel_status(&mut self, run: &RunningInterface) -> BTreeMap<String, String> {
         let mut status = BTreeMap::new();

@@ -1,23 +1,22 @@
-//! Options as getopt_long(3) of the C library takes them apart, with its error messages.
+//! Parsing of options like getopt_long(3) of the C library, with its error messages.
 //!
-//! Options and arguments may be mixed; long options may be cut short while they stay unique;
-//! `--` ends the options.
+//! Options and arguments may be mixed; long options may be abbreviated if unambiguous; `--` ends the options.
 
-/// Whether an option takes an argument, and what the argument is called.
+/// Whether an option takes an argument, and the argument's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
-    /// It takes none.
+    /// No argument.
     Nothing,
-    /// It may have one: `--name=ARG`, `-nARG`.
+    /// An optional argument: `--name=ARG`, `-nARG`.
     Maybe(&'static str),
-    /// It must have one: `--name=ARG`, `--name ARG`, `-nARG`, `-n ARG`.
+    /// A required argument: `--name=ARG`, `--name ARG`, `-nARG`, `-n ARG`.
     Argument(&'static str),
 }
 
 /// One option.
 #[derive(Debug, Clone, Copy)]
 pub struct Opt<I> {
-    /// What the program knows it by.
+    /// Its identifier in the program.
     pub id: I,
     /// Its long name.
     pub long: &'static str,
@@ -25,32 +24,32 @@ pub struct Opt<I> {
     pub short: Option<char>,
     /// Its argument.
     pub takes: Takes,
-    /// What it does, for people.
+    /// Its description for the help.
     pub help: &'static str,
 }
 
-/// What was found on the command line.
+/// An element of the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found<I> {
     /// An option, with its argument.
     Option(I, Option<String>),
-    /// A word that is no option.
+    /// A word that is not an option.
     Word(String),
 }
 
-/// Takes a command line apart, from left to right. `program` begins the error messages.
+/// Parses a command line from left to right. Error messages begin with `program`.
 #[derive(Debug)]
 pub struct Getopt<'a, I> {
     program: &'a str,
     options: &'a [Opt<I>],
     args: std::vec::IntoIter<String>,
-    /// Letters of one word that are still to be read, as in `-vh`.
+    /// Letters of one word that are still to be parsed, as in `-vh`.
     letters: String,
     only_words: bool,
 }
 
 impl<'a, I: Copy> Getopt<'a, I> {
-    /// Begins with the words behind the program's name.
+    /// Starts with the words after the program's name.
     pub fn new(program: &'a str, options: &'a [Opt<I>], args: Vec<String>) -> Self {
         let args = args.into_iter();
         Getopt { program, options, args, letters: String::new(), only_words: false }
@@ -96,7 +95,7 @@ impl<'a, I: Copy> Getopt<'a, I> {
         }
     }
 
-    /// Reads the first letter of `text`, which stood behind a dash.
+    /// Parses the first letter of `text`, which followed a dash.
     fn short(&mut self, text: &str) -> Result<Found<I>, String> {
         let mut letters = text.chars();
         let letter = letters.next().unwrap_or('-');
@@ -174,7 +173,7 @@ mod tests {
         assert_eq!(words.join(" "), expect, "{line}");
     }
 
-    /// Expected are the words of glibc 2.36.
+    /// The expected words are glibc 2.36's.
     #[test]
     fn command_lines_are_read_as_the_c_library_reads_them() {
         check("--pidfile a --pidfile=b --pidfile= -h", "1 a 1=b 1= 4");

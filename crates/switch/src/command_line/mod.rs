@@ -9,19 +9,19 @@ pub use options::{Id, OPTIONS, OWN_OPTIONS, Source, SwitchOptions, TlsOptions, p
 use daemon::{Directories, OVS_VERSION, PROGRAM};
 use std::ffi::OsString;
 
-/// What a command line asks for.
+/// The parsed command line.
 #[derive(Debug)]
 pub enum Parsed {
-    /// Be the switch.
+    /// Run the switch.
     Switch(Box<SwitchOptions>),
-    /// Print this, and exit with status 0.
+    /// Print this text, and exit with status 0.
     Print(String),
 }
 
-/// Reads the command line of `ovs-vswitchd`: the program's name first, then its arguments.
+/// Parses the command line of `ovs-vswitchd`: the program's name, then its arguments.
 ///
 /// # Errors
-/// What to print on standard error; the program then exits with status 1.
+/// The text for standard error; the program then exits with status 1.
 pub fn read<I>(args: I, directories: &Directories) -> Result<Parsed, String>
 where
     I: IntoIterator<Item = OsString>,
@@ -34,10 +34,10 @@ where
         .map_err(|error| error + "\n")
 }
 
-/// Arguments as text.
+/// Returns the arguments as text.
 ///
 /// # Errors
-/// One is not UTF-8.
+/// An argument is not UTF-8.
 pub fn utf8(program: &str, args: impl Iterator<Item = OsString>) -> Result<Vec<String>, String> {
     args.map(|arg| {
         arg.into_string().map_err(|arg| {
@@ -47,12 +47,12 @@ pub fn utf8(program: &str, args: impl Iterator<Item = OsString>) -> Result<Vec<S
     .collect()
 }
 
-/// What `--version` prints. Scripts take the last word of the line with "Open vSwitch".
+/// Returns the output of `--version`. Scripts use the last word of the line with "Open vSwitch".
 pub fn version() -> String {
     format!("{}Tidegate {}\n", ovs_version(), env!("CARGO_PKG_VERSION"))
 }
 
-/// What the command `version` answers on the control socket.
+/// Returns the answer to the command `version` on the control socket.
 pub fn ovs_version() -> String {
     format!("{PROGRAM} (Open vSwitch) {OVS_VERSION}\n")
 }

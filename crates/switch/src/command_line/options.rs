@@ -1,5 +1,5 @@
-//! The options of `ovs-vswitchd`, all of them, as `tidegate switch` takes them too (ovs:
-//! vswitchd/ovs-vswitchd.c, `parse_options`).
+//! The options of `ovs-vswitchd`, which `tidegate switch` also takes (ovs: vswitchd/ovs-vswitchd.c,
+//! `parse_options`).
 
 use super::Parsed;
 use super::getopt::{Found, Getopt, Opt, Takes};
@@ -10,30 +10,30 @@ use daemon::{DaemonOptions, Directories, PROGRAM};
 use std::path::PathBuf;
 use vlog::LogOption;
 
-/// Everything that the switch is told on its command line.
+/// The parsed options of the switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SwitchOptions {
-    /// Where the configuration comes from.
+    /// The source of the configuration.
     pub source: Source,
     /// `--unixctl`: the control socket, for [`daemon::unixctl::path`].
     pub unixctl: Option<String>,
-    /// How to be a daemon.
+    /// Options of the daemon.
     pub daemon: DaemonOptions,
-    /// What to log and where, in the order given.
+    /// Logging options, in the order given.
     pub logging: Vec<LogOption>,
     /// Keys and certificates.
     pub tls: TlsOptions,
     /// `--mlockall`.
     pub mlockall: bool,
-    /// `--enable-dummy`: ports without a device, for tests.
+    /// `--enable-dummy`: dummy ports, for tests.
     pub dummy: Dummy,
     /// `--disable-system-route`: the kernel's routes are not used, for tests.
     pub disable_system_route: bool,
-    /// `--dummy-numa`: processors that are not there, for tests.
+    /// `--dummy-numa`: simulated processors, for tests.
     pub processors: Processors,
 }
 
-/// Where the configuration comes from.
+/// The source of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// A database server, such as `unix:/var/run/openvswitch/db.sock`.
@@ -42,7 +42,7 @@ pub enum Source {
     File {
         /// The file, absolute.
         path: PathBuf,
-        /// Only say what is wrong with it.
+        /// Whether only to check the file.
         check: bool,
     },
 }
@@ -56,9 +56,9 @@ pub struct TlsOptions {
     pub certificate: Option<PathBuf>,
     /// `-C`, `--ca-cert`, or `--bootstrap-ca-cert`.
     pub ca_cert: Option<PathBuf>,
-    /// Whether a missing `ca_cert` is to be written from what the peer shows.
+    /// Whether a missing `ca_cert` is created from the peer's chain.
     pub bootstrap_ca_cert: bool,
-    /// `--peer-ca-cert`: shown to peers together with the certificate.
+    /// `--peer-ca-cert`: sent to peers together with the certificate.
     pub peer_ca_cert: Option<PathBuf>,
     /// `--ssl-protocols`, such as "TLSv1.2".
     pub protocols: Option<String>,
@@ -68,7 +68,7 @@ pub struct TlsOptions {
     pub ciphersuites: Option<String>,
 }
 
-/// The options, by name.
+/// Identifiers of the options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // The table says it.
 pub enum Id {
@@ -118,8 +118,8 @@ const fn letter(
     Opt { id, long, short: Some(short), takes, help }
 }
 
-/// The options that `ovs-vswitchd` 3.1 has, in its order, which shows in getopt's messages; of later
-/// ones, `--ssl-ciphersuites`.
+/// The options of `ovs-vswitchd` 3.1, in its order, which appears in getopt's messages; of later ones,
+/// `--ssl-ciphersuites`.
 #[rustfmt::skip]
 pub const OPTIONS: &[Opt<Id>] = &[
     letter(Id::Help, 'h', "help", Takes::Nothing, "print this help"),
@@ -159,12 +159,11 @@ pub const OWN_OPTIONS: &[Opt<Id>] = &[
     opt(Id::Check, "check", Takes::Nothing, "with --config, say what is wrong with FILE, and end"),
 ];
 
-/// Reads a command line. `program` is how the program was called, for error messages; `table` has
-/// the options that it takes, [`OPTIONS`] and possibly [`OWN_OPTIONS`]; `help` gives what `--help`
-/// prints.
+/// Parses a command line. `program` is the program's name in error messages; `table` contains the options,
+/// [`OPTIONS`] and possibly [`OWN_OPTIONS`]; `help` returns the output of `--help`.
 ///
 /// # Errors
-/// What to print on standard error; the program then exits with status 1.
+/// The text for standard error; the program then exits with status 1.
 pub fn parse(
     program: &str,
     args: Vec<String>,
@@ -188,7 +187,7 @@ pub fn parse(
     Ok(Parsed::Switch(Box::new(options)))
 }
 
-/// Collects what the options say.
+/// Collects the options.
 struct Reader<'a> {
     directories: &'a Directories,
     options: SwitchOptions,
@@ -245,7 +244,7 @@ impl<'a> Reader<'a> {
             Id::SslProtocols => options.tls.protocols = argument,
             Id::SslCiphers => options.tls.ciphers = argument,
             Id::SslCiphersuites => options.tls.ciphersuites = argument,
-            // There is no datapath of the kernel.
+            // There is no kernel datapath.
             Id::DisableSystem => {}
             Id::DisableSystemRoute => options.disable_system_route = true,
             Id::Config => self.config = file(),
@@ -278,7 +277,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A path that stays right when the daemon goes to another directory.
+/// Returns a path that stays valid when the daemon changes its directory.
 fn absolute<P: AsRef<std::path::Path>>(path: P) -> PathBuf {
     std::path::absolute(path.as_ref()).unwrap_or_else(|_| path.as_ref().to_path_buf())
 }
@@ -291,7 +290,7 @@ mod tests {
         Directories { run: "/r".into(), log: "/l".into(), ..Directories::from_environment() }
     }
 
-    /// As `ovs-vswitchd` reads it, or as `tidegate switch` does where an option of ours is named.
+    /// Parses like `ovs-vswitchd`, or like `tidegate switch` if the line contains one of its own options.
     fn read(line: &str) -> Result<Parsed, String> {
         let args = line.split_whitespace().map(String::from).collect();
         let own = line.contains("--con") || line.contains("--check");
@@ -306,7 +305,7 @@ mod tests {
         }
     }
 
-    /// What Debian's ovs-ctl and Open vSwitch's own tests start it with.
+    /// The command lines of Debian's ovs-ctl and of Open vSwitch's own tests.
     #[test]
     fn the_usual_command_lines() {
         let found = options(
@@ -391,7 +390,7 @@ mod tests {
         assert_eq!(parse("--config=t").unwrap_err(), "x: unrecognized option '--config'");
     }
 
-    /// ovs-ctl takes the last word of the line with "Open vSwitch" for the version.
+    /// ovs-ctl takes the last word of the line with "Open vSwitch" as the version.
     #[test]
     fn versions_and_help_are_printed() {
         let Ok(Parsed::Print(version)) = read("-V --nosuch") else { panic!() };

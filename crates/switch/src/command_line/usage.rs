@@ -1,13 +1,13 @@
-//! What `ovs-vswitchd --help` prints.
+//! The output of `ovs-vswitchd --help`.
 
 use super::Id;
 use super::getopt::{Opt, Takes};
 use daemon::Directories;
 
-/// The column at which explanations begin.
+/// The column of explanations.
 const COLUMN: usize = 34;
 
-/// The help of `program`, with the paths that it would use here.
+/// Returns the help of `program`, with its default paths here.
 pub fn text(program: &str, options: &[Opt<Id>], directories: &Directories) -> String {
     let mut out = format!(
         "{program}: Tidegate, a stateful software switch, in Open vSwitch's place\n\

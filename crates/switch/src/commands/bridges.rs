@@ -30,7 +30,7 @@ fn bridge<'a>(switch: &'a Switch, name: &str) -> Result<&'a Bridge, String> {
     switch.ofproto().bridges().named(name).ok_or_else(|| "no such bridge".to_owned())
 }
 
-/// Learned addresses, the longest known first.
+/// Returns the learned addresses, oldest first.
 fn show_macs(switch: &mut Switch, words: &[String]) -> Answer {
     let now = clock::now();
     let id = bridge(switch, &words[0])?.id;
@@ -54,7 +54,7 @@ fn port_text(port: OfPort) -> String {
     }
 }
 
-/// The bridge that is named, or all where none is.
+/// Returns the named bridge, or all if none is named.
 fn one_or_all(switch: &Switch, words: &[String]) -> Result<Vec<BridgeId>, String> {
     match words.first() {
         Some(name) => Ok(vec![bridge(switch, name)?.id]),
@@ -62,7 +62,7 @@ fn one_or_all(switch: &Switch, words: &[String]) -> Result<Vec<BridgeId>, String
     }
 }
 
-/// Forgets the addresses that one bridge or all have learned.
+/// Removes the learned addresses of one bridge or of all.
 fn flush_macs(switch: &mut Switch, words: &[String]) -> Answer {
     for id in one_or_all(switch, words)? {
         switch.ofproto_mut().flush_macs(id);
@@ -70,14 +70,14 @@ fn flush_macs(switch: &mut Switch, words: &[String]) -> Answer {
     Ok("table successfully flushed".to_owned())
 }
 
-/// Reads `vlan mac`. Open vSwitch takes what is no number for VLAN 0.
+/// Parses `vlan mac`. As in Open vSwitch, an invalid number becomes VLAN 0.
 fn vlan_and_mac(vlan: &str, mac: &str) -> Result<(u16, MacAddr), String> {
     let vlan = vlan.parse().ok().filter(|vlan| *vlan < 4096);
     let vlan = vlan.ok_or("bad VLAN, which is a number up to 4095")?;
     Ok((vlan, mac.parse().map_err(|_| "bad MAC address")?))
 }
 
-/// Puts an address behind a port for good (ovs: `ofproto_unixctl_fdb_add`).
+/// Adds a static address to a port (ovs: `ofproto_unixctl_fdb_add`).
 fn add_mac(switch: &mut Switch, words: &[String]) -> Answer {
     let bridge = bridge(switch, &words[0])?;
     let (id, port) = (bridge.id, bridge.port_named(&words[1]).map(|port| port.number));
@@ -107,7 +107,7 @@ fn clear_mac_counters(switch: &mut Switch, words: &[String]) -> Answer {
     Ok("statistics successfully cleared".to_owned())
 }
 
-/// Ends the OpenFlow connections of one bridge or of all; to controllers they are made again.
+/// Closes the OpenFlow connections of one bridge or of all; outgoing ones are reconnected.
 fn reconnect(switch: &mut Switch, words: &[String]) -> Answer {
     for id in one_or_all(switch, words).map_err(|_| "Unknown bridge")? {
         switch.hang_up(id);

@@ -1,5 +1,5 @@
-//! `tidegate/conntrack` and `tidegate/conntrack-events`: connections in parts, with more about each
-//! than Open vSwitch's dumps have, and what happens to them. `tidegate conntrack` asks them.
+//! `tidegate/conntrack` and `tidegate/conntrack-events`, which `tidegate conntrack` uses: connections part by
+//! part, with more details than Open vSwitch's dumps, and their events.
 
 use super::{Answer, Work};
 use crate::Switch;
@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::Duration;
 
-/// An answer ends behind about so many connections; the next one goes on there.
+/// Connections per answer, approximately; the next request continues after them.
 const PAGE_ENTRIES: usize = 4096;
-/// Watching ends when its client did not ask for so long.
+/// Recording of events stops if the client makes no request for this long.
 const WATCH: Duration = Duration::from_secs(10);
 
-/// `tidegate/conntrack text|json CURSOR [FILTER]...`: the cursor to go on with (or `end`), then a
-/// line for each connection.
+/// `tidegate/conntrack text|json CURSOR [FILTER]...`: returns the next cursor (or `end`), then one line per
+/// connection.
 pub fn list(words: &[String]) -> Result<Work, String> {
     let (json, rest) = form(words)?;
     let (cursor, filters) = rest.split_first().ok_or("a cursor is missing; begin with 0:0")?;
@@ -29,7 +29,7 @@ pub fn list(words: &[String]) -> Result<Work, String> {
     Ok(Box::new(move |conntrack| Ok(part(conntrack, json, &filter, cursor))))
 }
 
-/// The connections from `cursor` on, until there are enough.
+/// Returns the connections from `cursor` on, about [`PAGE_ENTRIES`].
 fn part(conntrack: &Conntrack, json: bool, filter: &Filter, cursor: Cursor) -> String {
     let mut cursor = Some(cursor);
     let (now, mut lines, mut count) = (clock::now(), String::new(), 0);
@@ -52,8 +52,8 @@ fn part(conntrack: &Conntrack, json: bool, filter: &Filter, cursor: Cursor) -> S
     format!("{next}\n{lines}")
 }
 
-/// `tidegate/conntrack-events text|json`: a line for each change since the last call. The first call
-/// begins to watch.
+/// `tidegate/conntrack-events text|json`: returns one line per event since the last call. The first call
+/// starts recording.
 pub fn events(switch: &mut Switch, words: &[String]) -> Answer {
     let (json, _) = form(words)?;
     switch.watch_connections(clock::now() + WATCH);
@@ -76,7 +76,7 @@ pub fn events(switch: &mut Switch, words: &[String]) -> Answer {
     Ok(lines)
 }
 
-/// `tidegate/conntrack-counters [on|off]`: whether each connection's packets and bytes are counted.
+/// `tidegate/conntrack-counters [on|off]`: whether packets and bytes of each connection are counted.
 pub fn counters(switch: &mut Switch, words: &[String]) -> Answer {
     let conntrack = switch.conntrack();
     if let Some(counts) = on_or_off(words)? {
@@ -85,8 +85,8 @@ pub fn counters(switch: &mut Switch, words: &[String]) -> Answer {
     Ok(format!("packets and bytes of connections: {}\n", said(conntrack.counts_traffic())))
 }
 
-/// `tidegate/conntrack-makes-room [on|off]`: whether connections that are over or were never answered
-/// give way to new ones where there is no room.
+/// `tidegate/conntrack-makes-room [on|off]`: whether early drop removes closed or unanswered connections from
+/// a full table.
 pub fn makes_room(switch: &mut Switch, words: &[String]) -> Answer {
     let conntrack = switch.conntrack();
     if let Some(makes_room) = on_or_off(words)? {
@@ -109,14 +109,14 @@ fn said(is_on: bool) -> &'static str {
 }
 
 impl Switch {
-    /// Notes what happens to connections until then.
+    /// Records connection events until then.
     fn watch_connections(&mut self, until: Instant) {
         if self.watched_until.replace(until).is_none() {
             self.conntrack().set_watched(true);
         }
     }
 
-    /// Ends watching when its client does not ask any more.
+    /// Stops recording if its client makes no more requests.
     pub(crate) fn unwatch_connections(&mut self, now: Instant) {
         if self.watched_until.is_some_and(|until| now >= until) {
             self.watched_until = None;
@@ -169,7 +169,7 @@ fn event(change: &Change) -> Value {
     value
 }
 
-/// `expired` of `conntrack_expired`.
+/// Returns `expired` for `conntrack_expired`.
 fn reason(why: conntrack::Event) -> &'static str {
     why.name().trim_start_matches("conntrack_")
 }
@@ -192,7 +192,7 @@ pub(super) fn to_json(entry: &Entry) -> Value {
     })
 }
 
-/// Of protocols that have one.
+/// Returns the state, for protocols with states.
 fn state(entry: &Entry) -> Option<String> {
     let tcp = entry.tcp.map(|tcp| tcp.state().to_string());
     tcp.or_else(|| entry.sctp.map(|sctp| sctp.state.to_string()))

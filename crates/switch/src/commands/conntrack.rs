@@ -10,10 +10,10 @@ use daemon::unixctl::Reply;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// How much of a dump is made at once.
+/// Bytes of a dump that are generated at once.
 const PART_BYTES: usize = 256 << 10;
 
-/// `dpctl/dump-conntrack [-m] [-s] [dp] [zone=N]`, written as it is read.
+/// `dpctl/dump-conntrack [-m] [-s] [dp] [zone=N]`, generated as it is read.
 pub fn dump(switch: &mut Switch, words: &[String]) -> Reply {
     match dump_arguments(words) {
         Ok((detail, filter)) => {
@@ -34,7 +34,7 @@ fn dump_arguments(words: &[String]) -> Result<(Detail, Filter), String> {
     Ok((detail, filter))
 }
 
-/// The connections that are still to be shown.
+/// The rest of a dump.
 struct Dump {
     conntrack: Arc<Conntrack>,
     detail: Detail,
@@ -45,7 +45,7 @@ struct Dump {
 impl Iterator for Dump {
     type Item = String;
 
-    /// The next part, of about [`PART_BYTES`].
+    /// Returns the next part, of about [`PART_BYTES`].
     fn next(&mut self) -> Option<String> {
         let mut text = String::new();
         while text.len() < PART_BYTES
@@ -62,7 +62,7 @@ impl Iterator for Dump {
     }
 }
 
-/// `dpctl/dump-conntrack-exp [dp] [zone=N]`, of Open vSwitch 3.2 and later, written as it is read.
+/// `dpctl/dump-conntrack-exp [dp] [zone=N]`, of Open vSwitch 3.2 and later, generated as it is read.
 pub fn dump_expected(switch: &mut Switch, words: &[String]) -> Reply {
     let zone = Arguments::read(words).and_then(|mut arguments| {
         let zone = arguments.zone()?;
@@ -82,8 +82,8 @@ pub fn dump_expected(switch: &mut Switch, words: &[String]) -> Reply {
     }
 }
 
-/// `dpctl/ct-stats-show [-m] [dp] [zone=N] [verbose]`: the last word is what `-m` was before
-/// (ovs: `lib/dpctl.c`, `dpctl_ct_stats_show`).
+/// `dpctl/ct-stats-show [-m] [dp] [zone=N] [verbose]`; `verbose` is the old form of `-m` (ovs: `lib/dpctl.c`,
+/// `dpctl_ct_stats_show`).
 pub fn stats(words: &[String]) -> Result<Work, String> {
     let words: Vec<String> = words
         .iter()
@@ -99,8 +99,8 @@ pub fn stats(words: &[String]) -> Result<Work, String> {
     }))
 }
 
-/// `dpctl/flush-conntrack [dp] [zone=N] [mark=X[/M]] [labels=Y[/N]] [ct-orig-tuple
-/// [ct-reply-tuple]]`; marks and labels since Open vSwitch 3.3.
+/// `dpctl/flush-conntrack [dp] [zone=N] [mark=X[/M]] [labels=Y[/N]] [ct-orig-tuple [ct-reply-tuple]]`; marks
+/// and labels are of Open vSwitch 3.3 and later.
 pub fn flush(words: &[String]) -> Result<Work, String> {
     let mut arguments = Arguments::read(words)?;
     let mut flush = CtFlush { zone: arguments.zone()?, ..CtFlush::default() };
@@ -125,8 +125,8 @@ pub fn flush(words: &[String]) -> Result<Work, String> {
     }))
 }
 
-/// `dpctl/ct-bkts [dp] [gt=N]`: all connections are in one bucket, as in Open vSwitch's userspace
-/// datapath (ovs: `lib/conntrack.c`, `conntrack_dump_start`); small buckets are told by a point.
+/// `dpctl/ct-bkts [dp] [gt=N]`: all connections are in one bucket, as in Open vSwitch's userspace datapath
+/// (ovs: `lib/conntrack.c`, `conntrack_dump_start`); a small bucket is shown as a dot.
 pub fn buckets(words: &[String]) -> Result<Work, String> {
     let mut arguments = Arguments::read(words)?;
     let least = arguments.named("gt").map(|text| text.parse::<usize>());
@@ -228,12 +228,12 @@ pub fn get_sequence_check(switch: &mut Switch, words: &[String]) -> Answer {
 fn zones(word: &str) -> Result<Vec<Zone>, String> {
     let bad = || invalid(&format!("invalid argument {word}"));
     let list = word.strip_prefix("zone=").ok_or_else(bad)?;
-    // Open vSwitch takes a number that no zone has by its lower bits, and so another zone.
+    // Open vSwitch truncates a number that is too large, and so uses another zone.
     let bad_zone = |_| invalid(&"invalid zone");
     list.split(',').map(|zone| zone.parse().map(Zone).map_err(bad_zone)).collect()
 }
 
-/// An argument that can't be used, in the words of `dpctl`.
+/// Returns the error for an invalid argument, in `dpctl`'s words.
 fn invalid(what: &dyn std::fmt::Display) -> String {
     format!("{what} (Invalid argument)\n")
 }

@@ -28,7 +28,7 @@ pub fn add_all(commands: &mut Commands<Switch>) {
     });
 }
 
-/// Each bridge counts as one here.
+/// Returns the bridges; each counts as one here.
 fn list_bridges(switch: &mut Switch) -> Answer {
     let kind = switch.settings.dummy.datapath_name().split('@').next().unwrap_or_default();
     let bridges = switch.ofproto().bridges().iter();
@@ -38,7 +38,7 @@ fn list_bridges(switch: &mut Switch) -> Answer {
     Ok(lines.concat())
 }
 
-/// All datapaths; the switch's own is there as soon as there is a bridge.
+/// Returns all datapaths; the switch's own exists as soon as there is a bridge.
 fn list(switch: &mut Switch) -> Answer {
     Ok(names(switch).iter().map(|name| format!("{name}\n")).collect())
 }
@@ -50,7 +50,7 @@ fn names(switch: &Switch) -> BTreeSet<String> {
     others.chain(own).collect()
 }
 
-/// Every bridge with its ports: OpenFlow's number and the datapath's.
+/// Returns every bridge with its ports, by OpenFlow and datapath numbers.
 fn show_bridges(switch: &mut Switch) -> Answer {
     if switch.ofproto().bridges().iter().next().is_none() {
         return Ok(String::new());
@@ -88,12 +88,12 @@ fn show_bridges(switch: &mut Switch) -> Answer {
     Ok(text)
 }
 
-/// The ports of some datapaths or all, with their counters for `-s`.
+/// Returns the ports of the named datapaths or of all, with their counters for `-s`.
 fn show_ports(switch: &mut Switch, words: &[String]) -> Answer {
     let (flags, mut wanted): (Vec<String>, Vec<String>) =
         words.iter().cloned().partition(|word| word.starts_with('-'));
     for name in &wanted {
-        // Without a type it is the kernel's that is meant, of which there is none.
+        // Without a type the name refers to the kernel's datapaths, of which there are none.
         let (kind, device) = name.split_once('@').unwrap_or(("system", name));
         if !is_datapath(kind, device) && !switch.datapaths().contains_key(name) {
             let why = match kind {
@@ -123,7 +123,7 @@ fn show_ports(switch: &mut Switch, words: &[String]) -> Answer {
             text += &describe_ports(switch.devices_mut(), with_statistics);
         }
     }
-    // Open vSwitch answers so where there is none.
+    // Open vSwitch returns an empty error if there is none.
     if text.is_empty() { Err(text) } else { Ok(text) }
 }
 
@@ -162,7 +162,7 @@ fn describe_ports(devices: &mut Devices, with_statistics: bool) -> String {
     text
 }
 
-/// `1536 (1.5 KiB)`; small counts stand alone.
+/// Formats `1536 (1.5 KiB)`; small counts without the second part.
 fn bytes(count: u64) -> String {
     const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     match UNITS.iter().find(|(_, shift)| count >> shift > 0) {

@@ -1,5 +1,5 @@
-//! `dpctl/add-dp`, `del-dp`, `add-if`, `set-if` and `del-if`: datapaths besides the switch's own, and their
-//! ports (ovs: `lib/dpctl.c`, `dpctl.man`).
+//! `dpctl/add-dp`, `del-dp`, `add-if`, `set-if` and `del-if`: further datapaths and their ports (ovs:
+//! `lib/dpctl.c`, `dpctl.man`).
 
 use super::{Answer, add, is_datapath};
 use crate::Switch;
@@ -24,10 +24,10 @@ pub fn add_all(commands: &mut Commands<Switch>) {
     });
 }
 
-/// Why a command does not change the ports of the switch's own datapath.
+/// The error of a command that would change ports of the switch's own datapath.
 const OWN: &str = "Operation not supported: its ports are those of bridges, for ovs-vsctl";
 
-/// The kind and the name of the switch's own datapath.
+/// Returns whether this is the switch's own datapath.
 fn is_own(name: &str) -> bool {
     name.split_once('@').is_some_and(|(kind, name)| is_datapath(kind, name))
 }
@@ -60,13 +60,13 @@ fn delete_datapath(switch: &mut Switch, words: &[String]) -> Answer {
     }
 }
 
-/// Why there is no such datapath.
+/// Returns the error for a datapath that does not exist.
 fn missing(switch: &Switch, name: &str) -> String {
     let why = Class::of(name, switch.settings.dummy).err().unwrap_or("No such device");
     format!("opening datapath ({why})")
 }
 
-/// Does something for each port that is named behind the datapath. What fails does not keep the others.
+/// Applies a command to each port named after the datapath. Failures do not stop the others.
 fn each(
     switch: &mut Switch,
     words: &[String],
@@ -135,7 +135,7 @@ fn delete_port(
     })
 }
 
-/// Takes ports of bridges out of the switch's own datapath.
+/// Removes ports of bridges from the switch's own datapath.
 fn take_out(switch: &mut Switch, ports: &[String]) -> Answer {
     let mut failed = Vec::new();
     for port in ports {

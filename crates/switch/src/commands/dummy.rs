@@ -1,5 +1,5 @@
-//! `netdev-dummy/*` and `time/*`: ports without a device and a clock that stands still, for tests
-//! (ovs: `lib/netdev-dummy.c`, `lib/timeval.c`).
+//! `netdev-dummy/*` and `time/*`: dummy ports and a clock that can be stopped, for tests (ovs:
+//! `lib/netdev-dummy.c`, `lib/timeval.c`).
 
 use super::{Answer, add, is_datapath};
 use crate::Switch;
@@ -10,7 +10,7 @@ use port_dummy::{DummyPort, frame};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-/// A frame is no shorter (Ethernet without its checksum).
+/// Minimum frame length (Ethernet without FCS).
 const FRAME_BYTES_MIN: usize = 60;
 
 /// Adds these commands, for a switch that was started with `--enable-dummy`.
@@ -42,7 +42,7 @@ fn dummy<'a>(switch: &'a Switch, name: &str) -> Result<&'a DummyPort, String> {
     switch.dummy_port(name).ok_or_else(|| "no such dummy netdev".to_owned())
 }
 
-/// Each packet is hexadecimal digits, or a datapath flow to make one of.
+/// Each packet is given in hexadecimal digits, or as a datapath flow from which it is built.
 fn receive(switch: &mut Switch, words: &[String]) -> Answer {
     let port = dummy(switch, &words[0])?;
     let mut rest = words[1..].iter();
@@ -60,7 +60,7 @@ fn receive(switch: &mut Switch, words: &[String]) -> Answer {
             let word = rest.next().ok_or("--len needs a number of bytes")?;
             bytes = Some(word.parse().ok().filter(long).ok_or("too small packet len")?);
         }
-        // A full queue drops, as a device's does.
+        // A full queue drops the frame, as a device's does.
         let _ = port.receive(queue, packet(switch, text, bytes)?);
     }
     Ok(String::new())
@@ -107,7 +107,7 @@ fn set_admin_state(switch: &mut Switch, words: &[String]) -> Answer {
     Ok("OK".to_owned())
 }
 
-/// Whether ports that connect to others have done so.
+/// Returns whether ports that connect to others are connected.
 fn connection_state(switch: &mut Switch, words: &[String]) -> Answer {
     let text = |name: &str, state: Option<bool>| {
         let state = state.map_or("unknown", |it| if it { "connected" } else { "disconnected" });
@@ -136,7 +136,7 @@ where
     Ok("OK".to_owned())
 }
 
-/// Gives a port of a datapath another number, as if it had been taken out and put in again.
+/// Changes the number of a datapath's port, as if it had been removed and added again.
 fn change_port_number(switch: &mut Switch, words: &[String]) -> Answer {
     let [datapath, port, number] = words else { return Ok(String::new()) };
     let unknown = || "unknown datapath or not a dummy".to_owned();
@@ -159,7 +159,7 @@ fn change_port_number(switch: &mut Switch, words: &[String]) -> Answer {
     Ok(String::new())
 }
 
-/// Moves the clock on, in steps, and lets what is due happen after each.
+/// Advances the clock in steps, with the work that is due after each step.
 fn warp(switch: &mut Switch, words: &[String]) -> Answer {
     let number = |word: &String| word.parse::<u64>().ok();
     let (total, step) = match words {

@@ -1,5 +1,5 @@
-//! `dpif/set-dp-features`: lets translation do with less than the datapath can do, for tests
-//! (ovs: `ofproto/ofproto-dpif.c`, `dpif_set_support`).
+//! `dpif/set-dp-features`: disables features of the datapath for translation, for tests (ovs:
+//! `ofproto/ofproto-dpif.c`, `dpif_set_support`).
 
 use super::{Answer, add};
 use crate::Switch;
@@ -15,13 +15,13 @@ pub fn add_all(commands: &mut Commands<Switch>) {
     add(commands, "dpif/set-dp-features", usage, 1..=3, set);
 }
 
-/// No bridges yet; actions for tests are known where ports for tests are.
+/// Returns an empty `Ofproto`. Actions for tests are enabled with dummy ports.
 pub fn begin(dummy: Dummy) -> Ofproto {
     let features = Features { debug_actions: dummy.is_enabled(), ..Features::default() };
     Ofproto::new(Config::default()).of_run(secret::secret()).with_features(features)
 }
 
-/// The features that translation can do without.
+/// Returns a feature that translation can do without.
 fn place<'a>(features: &'a mut Features, name: &str) -> Option<&'a mut bool> {
     match name {
         "tnl_push_pop" => Some(&mut features.tunnels),
@@ -57,7 +57,7 @@ fn set(switch: &mut Switch, words: &[String]) -> Answer {
     Ok(String::new())
 }
 
-/// Why a feature can't have this value, if it can't.
+/// Returns why a feature cannot have this value, if so.
 fn refusal(value: &str, boot: &str) -> Option<&'static str> {
     if matches!(boot, "true" | "false") {
         return match value.to_ascii_lowercase().as_str() {

@@ -58,7 +58,7 @@ pub(super) fn add_fresh(
     });
 }
 
-/// All megaflows, by the thread that has them.
+/// Returns all megaflows, by thread.
 fn dump(switch: &mut Switch, words: &[String]) -> Answer {
     let mut arguments = Arguments::read_of(switch, words)?;
     let view = switch.view(arguments.other.as_deref());
@@ -87,7 +87,7 @@ fn dump(switch: &mut Switch, words: &[String]) -> Answer {
         };
         let options = DumpOptions { verbose, ..DumpOptions::default() };
         let flows = dump_of(&view, options, names, wanted);
-        // Where one worker's are asked for, whose they are goes without saying.
+        // A dump of one worker's flows needs no heading.
         if !flows.is_empty() && core.is_none() {
             text += &match worker.mode {
                 WorkerMode::Sleeping => "flow-dump from the main thread:\n".to_owned(),
@@ -102,8 +102,8 @@ fn dump(switch: &mut Switch, words: &[String]) -> Answer {
     Ok(text)
 }
 
-/// Kinds of flows that a dump is to have (ovs: `lib/dpctl.man`). All are the datapath's own; of those
-/// that are offloaded the device forwards part of the packets.
+/// The types of flows in a dump (ovs: `lib/dpctl.man`). All flows are the datapath's own; of offloaded ones
+/// the device forwards some of the packets.
 #[derive(Clone, Copy)]
 struct FlowTypes {
     offloaded: bool,
@@ -132,7 +132,7 @@ impl FlowTypes {
     }
 }
 
-/// What `pmd=` calls a worker: its core, or -1 for the main thread (ovs: `lib/dpctl.man`).
+/// Returns a worker's core as in `pmd=`; -1 for the main thread (ovs: `lib/dpctl.man`).
 fn core_number(worker: &WorkerThread) -> i32 {
     match worker.mode {
         WorkerMode::Sleeping => -1,
@@ -140,7 +140,7 @@ fn core_number(worker: &WorkerThread) -> i32 {
     }
 }
 
-/// Reads `in_port=p0,tcp`: which packets' flows are wanted, with the datapath's port numbers.
+/// Parses a filter such as `in_port=p0,tcp`, with datapath port numbers.
 pub(super) fn flow_filter(devices: &Devices, text: &str) -> Result<Match, String> {
     let ports = |name: &str| {
         let number = devices.number_of(name)?;
@@ -150,7 +150,7 @@ pub(super) fn flow_filter(devices: &Devices, text: &str) -> Result<Match, String
         .map_err(|error| format!("Failed to parse filter ({error})"))
 }
 
-/// Finds flows by an identifier, `ufid:...`, or by the whole key of their packet: each worker may have one.
+/// Finds flows by identifier, `ufid:...`, or by the complete key of their packets; each worker may have one.
 pub(super) fn find(view: &View<'_>, text: &str) -> Result<Vec<DatapathFlow>, String> {
     let mut flows = view.flows();
     if let Some(ufid) = text.strip_prefix("ufid:") {
@@ -168,7 +168,7 @@ pub(super) fn find(view: &View<'_>, text: &str) -> Result<Vec<DatapathFlow>, Str
     Ok(flows)
 }
 
-/// One flow as in a dump.
+/// Returns one flow, formatted as in a dump.
 fn get(switch: &mut Switch, words: &[String]) -> Answer {
     let mut arguments = Arguments::read_of(switch, words)?;
     let view = switch.view(arguments.other.as_deref());
@@ -188,7 +188,7 @@ fn get(switch: &mut Switch, words: &[String]) -> Answer {
     }))
 }
 
-/// Takes a flow out of all workers; `-s` tells what it had carried.
+/// Deletes a flow in all workers; `-s` returns its statistics.
 fn delete(switch: &mut Switch, words: &[String]) -> Answer {
     let mut arguments = Arguments::read_of(switch, words)?;
     let statistics = arguments.flag("-s") | arguments.flag("--statistics");
@@ -203,7 +203,7 @@ fn delete(switch: &mut Switch, words: &[String]) -> Answer {
     Ok(if statistics { format_stats(&carried, clock::now()) + "\n" } else { String::new() })
 }
 
-/// Takes these flows of a datapath out, of which there has to be one.
+/// Deletes these flows of a datapath; there must be at least one.
 pub(super) fn delete_found(
     switch: &mut Switch,
     other: Option<&str>,
@@ -218,7 +218,7 @@ pub(super) fn delete_found(
     Ok(())
 }
 
-/// The megaflows whose packets came in on a bridge's ports.
+/// Returns the megaflows whose packets were received on a bridge's ports.
 fn dump_bridge(switch: &mut Switch, words: &[String]) -> Answer {
     let (flags, names): (Vec<&String>, Vec<&String>) =
         words.iter().partition(|word| word.starts_with('-'));
@@ -253,7 +253,7 @@ fn dump_of(
     flows.map(format).collect()
 }
 
-/// The bridge's OpenFlow flows, hidden ones too.
+/// Returns the bridge's OpenFlow flows, including hidden ones.
 fn dump_rules(switch: &mut Switch, words: &[String]) -> Answer {
     let name = words.iter().find(|word| !word.starts_with('-')).ok_or("no such bridge")?;
     let bridge = switch.ofproto().bridges().named(name).ok_or("no such bridge")?.id;
@@ -280,15 +280,15 @@ fn dump_rules(switch: &mut Switch, words: &[String]) -> Answer {
     Ok(text)
 }
 
-/// `ofproto/trace`: follows one packet through the tables, in words; `ofproto/trace-packet-out`: one
-/// that a controller sends with these actions.
+/// `ofproto/trace` follows a packet through the tables, as text; `ofproto/trace-packet-out` follows one that
+/// a controller sends with these actions.
 fn trace(switch: &mut Switch, words: &[String], actions: Option<&str>) -> Answer {
     let mut request = trace_request::read(switch, words)?;
     request.actions = actions.map(|text| sent_actions(switch, request.bridge, text)).transpose()?;
     Ok(switch.ofproto_mut().trace(clock::now(), &request))
 }
 
-/// Reads the actions of a packet-out, which has no instructions.
+/// Parses the actions of a packet-out, which has no instructions.
 fn sent_actions(switch: &Switch, bridge: BridgeId, text: &str) -> Result<Vec<Action>, String> {
     let ports = |name: &str| switch.ofproto().port_number(bridge, name);
     let actions = openflow::text::parse_actions(text, &ports).map_err(|error| error.to_string())?;

@@ -1,5 +1,5 @@
-//! `dpctl/ipf-*` commands: fragments that are held for connection tracking
-//! (ovs: `lib/dpctl.c`, `dpctl.man`).
+//! `dpctl/ipf-*` commands: fragments that wait for reassembly in connection tracking (ovs: `lib/dpctl.c`,
+//! `dpctl.man`).
 
 use super::{Answer, Arguments, add};
 use crate::Switch;

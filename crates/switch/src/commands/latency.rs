@@ -1,4 +1,4 @@
-//! `tidegate/latency-show` and `tidegate/latency-clear`: how long upcalls take.
+//! `tidegate/latency-show` and `tidegate/latency-clear`: latencies of upcalls.
 
 use super::{Answer, add};
 use crate::Switch;

@@ -1,4 +1,4 @@
-//! What `ovs-appctl` can ask of the switch, a file a topic.
+//! The commands of `ovs-appctl`, one file per topic.
 
 mod bridges;
 mod connections;
@@ -32,10 +32,10 @@ pub use dummy::add_all as add_dummy;
 pub use features::begin as begin_ofproto;
 pub use trace::Traces;
 
-/// The text that answers a command, or the error's.
+/// The answer to a command, or an error's text.
 pub type Answer = Result<String, String>;
 
-/// Adds a command of the switch. What it changed is carried out before its client has the answer.
+/// Adds a command. Its changes are carried out before the client receives the answer.
 fn add(
     commands: &mut Commands<Switch>,
     name: &'static str,
@@ -53,11 +53,11 @@ fn add(
     });
 }
 
-/// What is to be worked out of the connections.
+/// Work on the connections, which runs on another thread.
 type Work = Box<dyn FnOnce(&Conntrack) -> Answer + Send>;
 
-/// Adds a command that may go through all connections. `plan` reads its words; what it gives runs
-/// on a thread beside the control thread, which goes on to serve packets and others meanwhile.
+/// Adds a command that may go through all connections. `plan` parses its words; the returned work runs on a
+/// separate thread, while the control thread continues.
 fn add_beside(
     commands: &mut Commands<Switch>,
     name: &'static str,
@@ -77,7 +77,7 @@ fn add_beside(
     });
 }
 
-/// An answer whose error says which program speaks, as Open vSwitch's dpctl does.
+/// Adds the program's name to an error, as Open vSwitch's dpctl does.
 fn named(command: &str, answer: Answer) -> Answer {
     answer.map_err(|text| match command.starts_with("dpctl/") {
         true => format!("{}: {text}", daemon::PROGRAM),
@@ -139,7 +139,7 @@ fn add_conntrack(commands: &mut Commands<Switch>) {
 
 const NO_DATAPATH: &str = "datapath not found (Invalid argument)";
 
-/// Whether that is the switch's own datapath, whose name under either type is understood.
+/// Returns whether this is the switch's own datapath, which is accepted under either type.
 fn is_datapath(kind: &str, name: &str) -> bool {
     matches!(
         (kind, name),
@@ -147,17 +147,16 @@ fn is_datapath(kind: &str, name: &str) -> bool {
     )
 }
 
-/// The words behind a `dpctl` command: options, a datapath's name that may be left out, and the
-/// rest in order.
+/// The arguments of a `dpctl` command: options, an optional datapath name, and the rest in order.
 pub struct Arguments {
-    /// The datapath that is named, if it is not the switch's own.
+    /// The named datapath, if it is not the switch's own.
     pub other: Option<String>,
     flags: Vec<String>,
     rest: std::collections::VecDeque<String>,
 }
 
 impl Arguments {
-    /// Takes the words of a command apart that looks at the switch's own datapath alone.
+    /// Parses the arguments of a command for the switch's own datapath only.
     ///
     /// # Errors
     /// Another datapath is named.
@@ -165,10 +164,10 @@ impl Arguments {
         Self::read_with(words, |_| false)
     }
 
-    /// Takes the words of a command apart that looks at one of all datapaths.
+    /// Parses the arguments of a command for any datapath.
     ///
     /// # Errors
-    /// A datapath is named that is not there.
+    /// The named datapath does not exist.
     pub fn read_of(switch: &Switch, words: &[String]) -> Result<Self, String> {
         Self::read_with(words, |name| switch.datapaths().contains_key(name))
     }
@@ -192,24 +191,24 @@ impl Arguments {
         Ok(Arguments { other, flags, rest })
     }
 
-    /// Whether no word is left behind the datapath's name.
+    /// Returns whether no arguments remain.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// Whether an option was given; it is then used up.
+    /// Removes an option, and returns whether it was given.
     pub fn flag(&mut self, name: &str) -> bool {
         let before = self.flags.len();
         self.flags.retain(|flag| flag != name);
         self.flags.len() < before
     }
 
-    /// The next word.
+    /// Returns the next argument.
     pub fn next(&mut self) -> Option<String> {
         self.rest.pop_front()
     }
 
-    /// What is behind `name=`, if that comes next.
+    /// Returns the value of `name=`, if that is the next argument.
     pub fn named(&mut self, name: &str) -> Option<String> {
         let (key, text) = self.rest.front()?.split_once('=')?;
         let text = (key == name).then(|| text.to_owned())?;
@@ -217,17 +216,17 @@ impl Arguments {
         Some(text)
     }
 
-    /// `zone=N`, if it comes next.
+    /// Returns `N` of `zone=N`, if that is the next argument.
     pub fn zone(&mut self) -> Result<Option<Zone>, String> {
         let Some(text) = self.named("zone") else { return Ok(None) };
         let zone = text.parse().map_err(|_| "failed to parse zone (Invalid argument)")?;
         Ok(Some(Zone(zone)))
     }
 
-    /// Nothing else was given.
+    /// Checks that no arguments remain.
     ///
     /// # Errors
-    /// Something was. A word that could be one is taken for a datapath's name.
+    /// There are some. One that could be a datapath's name is reported as that.
     pub fn end(self) -> Result<(), String> {
         self.end_before(0)?;
         match self.flags.first().or(self.rest.front()) {
@@ -236,11 +235,10 @@ impl Arguments {
         }
     }
 
-    /// At most so many words are left.
+    /// Checks that at most `words` arguments remain.
     ///
     /// # Errors
-    /// There are more, and the first may be meant for a datapath's name
-    /// (ovs: `lib/dpctl.c`, `opt_dpif_open`).
+    /// There are more, and the first may be meant as a datapath's name (ovs: `lib/dpctl.c`, `opt_dpif_open`).
     pub fn end_before(&self, words: usize) -> Result<(), String> {
         match self.rest.front() {
             Some(word) if self.rest.len() > words && !word.contains('=') => {

@@ -17,7 +17,7 @@ pub fn add_all(commands: &mut Commands<Switch>) {
     add_fresh(commands, "tidegate/why-not-offloaded", usage, 1..=3, why_not);
 }
 
-/// What is offloaded, and what became of offers. The first lines are Open vSwitch's.
+/// Returns the numbers of offloaded connections and of offers. The first lines are Open vSwitch's.
 fn statistics(switch: &mut Switch, words: &[String]) -> Answer {
     Arguments::read(words)?.end()?;
     let offload = switch.offload();
@@ -46,7 +46,7 @@ fn statistics(switch: &mut Switch, words: &[String]) -> Answer {
     Ok(text)
 }
 
-/// Why packets of a flow are forwarded by the switch and not by the device.
+/// Returns why packets of a flow are forwarded by the switch and not by the device.
 fn why_not(switch: &mut Switch, words: &[String]) -> Answer {
     let mut arguments = Arguments::read(words)?;
     let mut flow = arguments.next().unwrap_or_default();
@@ -86,8 +86,8 @@ fn why_not(switch: &mut Switch, words: &[String]) -> Answer {
     Ok(text)
 }
 
-/// Each reason's word, its sentence, and how many offers it befell; 0 where it keeps offers from being
-/// made.
+/// Returns each reason's name, its description, and the number of refused offers; 0 if the reason prevents
+/// offers.
 fn reasons(
     switch: &Switch,
     flow: &DatapathFlow,
@@ -103,7 +103,7 @@ fn reasons(
     }
     let mut reasons = Vec::new();
     let in_port = flow.key.in_port();
-    // Packets out of a tunnel came in on a device, on which the flow that decapsulates depends.
+    // For packets from a tunnel, the device belongs to the flow that decapsulates, so it is not checked here.
     if !offload.receives_from(in_port) && !flow.key.has_tunnel() {
         let name = switch.devices().get(in_port).map_or("its port", |device| &device.name);
         let words = format!(
@@ -112,7 +112,7 @@ fn reasons(
         );
         reasons.push((Refusal::InPort.name(), words, 0));
     }
-    // Behind decapsulation, packets may be tracked.
+    // After decapsulation, packets may be tracked.
     let is_tracking = |it: &Action| matches!(it, Action::Ct(_) | Action::TunnelPop { .. });
     let tracks = flow.actions.iter().any(is_tracking);
     if !tracks && flow.key.ct_state().is_empty() {

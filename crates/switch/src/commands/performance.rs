@@ -1,8 +1,8 @@
 //! `dpif-netdev/pmd-perf-show` (ovs: `lib/dpif-netdev-perf.c`, `pmd_perf_format_overall_stats`).
 //!
-//! What it calls cycles are nanoseconds, as if the processor ran at 1 GHz; the lines keep their
-//! names for those who read them. Histograms and histories are there with
-//! `other_config:pmd-perf-metrics=true`, as in Open vSwitch.
+//! Cycles in the output are nanoseconds, as if the processor ran at 1 GHz; the lines keep Open vSwitch's
+//! names for scripts that parse them. Histograms and histories require `other_config:pmd-perf-metrics=true`,
+//! as in Open vSwitch.
 
 use super::workers::{chosen, heading, number, ratio};
 use super::{Answer, Arguments, add};
@@ -69,7 +69,7 @@ fn show(switch: &mut Switch, words: &[String]) -> Answer {
     Ok(text)
 }
 
-/// `on|off [-b before] [-a after] [-e|-ne] [-us usec] [-q qlen]`, in any order.
+/// Parses `on|off [-b before] [-a after] [-e|-ne] [-us usec] [-q qlen]`, in any order.
 fn set_log(switch: &mut Switch, words: &[String]) -> Answer {
     let log = read_log(switch.turn_log, words).ok_or(LOG_USAGE)?;
     let on = if log.is_on { "on" } else { "off" };
@@ -86,7 +86,7 @@ fn set_log(switch: &mut Switch, words: &[String]) -> Answer {
 const LOG_USAGE: &str = "Usage: ovs-appctl dpif-netdev/pmd-perf-log-set [on|off] [-b before] \
     [-a after] [-e|-ne] [-us usec] [-q qlen]";
 
-/// The settings with these changes; `None` where a word is none of them.
+/// Returns the settings with these changes; `None` for an unknown word.
 fn read_log(mut log: LogSettings, words: &[String]) -> Option<LogSettings> {
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -107,14 +107,14 @@ fn read_log(mut log: LogSettings, words: &[String]) -> Option<LogSettings> {
     Some(log)
 }
 
-/// `HH:MM:SS.mmm`, UTC.
+/// Formats `HH:MM:SS.mmm`, UTC.
 fn time_of_day(since_epoch: Duration) -> String {
     let seconds = since_epoch.as_secs() % 86_400;
     let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
     format!("{hours:02}:{minutes:02}:{:02}.{:03}", seconds % 60, since_epoch.subsec_millis())
 }
 
-/// `upcall_ns` is what the control side needs for one upcall, on average over all workers.
+/// `upcall_ns` is the average time for one upcall, over all workers.
 fn describe(report: &WorkerReport, duration: Duration, upcall_ns: u64) -> String {
     let (stats, iterations) = (&report.stats, &report.iterations);
     let (seconds, used_ns) = (duration.as_secs_f64(), stats.busy_ns + stats.idle_ns);
@@ -157,7 +157,7 @@ fn describe(report: &WorkerReport, duration: Duration, upcall_ns: u64) -> String
     text
 }
 
-/// The lines about what came and how it was found.
+/// Returns the lines about received packets and their lookups.
 fn describe_received(stats: &WorkerStats, seconds: f64, upcall_ns: u64) -> String {
     let (received, passes) = (stats.received, stats.received + stats.recirculated);
     if received == 0 {

@@ -1,5 +1,5 @@
-//! `dpctl/add-flow`, `mod-flow`, `add-flows`, `mod-flows` and `del-flows`: a datapath's flows put, changed and
-//! taken out by hand (ovs: `lib/dpctl.c`, `dpctl.man`).
+//! `dpctl/add-flow`, `mod-flow`, `add-flows`, `mod-flows` and `del-flows`: adding, changing and deleting
+//! flows of a datapath by command (ovs: `lib/dpctl.c`, `dpctl.man`).
 
 use super::flows::{add_fresh, delete_found, find};
 use super::{Answer, Arguments};
@@ -38,7 +38,7 @@ pub fn add_all(commands: &mut Commands<Switch>) {
     });
 }
 
-/// What is done with a flow.
+/// The operation on a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     Add,
@@ -46,16 +46,16 @@ enum Step {
     Delete,
 }
 
-/// How a flow is put.
+/// The options of adding or changing a flow.
 #[derive(Clone, Copy, Default, Debug)]
 struct Put {
-    /// A missing flow is created.
+    /// Whether a missing flow is added.
     creates: bool,
-    /// A flow that is there is changed.
+    /// Whether an existing flow is changed.
     modifies: bool,
-    /// Its statistics begin anew.
+    /// Whether its statistics are reset.
     clears: bool,
-    /// Its statistics are printed.
+    /// Whether its statistics are printed.
     tells: bool,
 }
 
@@ -80,7 +80,7 @@ fn one(switch: &mut Switch, words: &[String], step: Step) -> Answer {
     put(switch, other.as_deref(), (&flow, &actions), how)
 }
 
-/// Puts a flow, or changes the one that the flow's own packet would hit.
+/// Adds a flow, or changes the one that the flow's own packet would hit.
 fn put(
     switch: &mut Switch,
     other: Option<&str>,
@@ -118,7 +118,7 @@ fn put(
     Ok(if how.tells { format_stats(&stats, clock::now()) + "\n" } else { String::new() })
 }
 
-/// Carries out each line of a file. A line that fails is reported, and the lines after it are carried out.
+/// Executes each line of a file. An error in a line is reported, and the following lines are executed.
 fn file(switch: &mut Switch, words: &[String], step: Step) -> Answer {
     let mut arguments = Arguments::read_of(switch, words)?;
     let name = arguments.next().unwrap_or_default();

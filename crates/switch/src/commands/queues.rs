@@ -1,5 +1,5 @@
-//! `dpif-netdev/pmd-rxq-*` commands: which worker polls which receive queue, and what it costs
-//! (ovs: `lib/dpif-netdev-unixctl.man`).
+//! `dpif-netdev/pmd-rxq-*` commands: the assignment of receive queues and their load (ovs:
+//! `lib/dpif-netdev-unixctl.man`).
 
 use super::workers::{chosen, heading, number};
 use super::{Answer, Arguments, add};
@@ -28,12 +28,12 @@ fn show(switch: &mut Switch, words: &[String]) -> Answer {
     while let Some(word) = words.next() {
         match word.as_str() {
             "-pmd" => core = Some(number(words.next())?),
-            // What is no number of seconds means all of them, as in Open vSwitch.
+            // An invalid number of seconds means all of them, as in Open vSwitch.
             "-secs" => seconds = words.next().and_then(|word| word.parse().ok()).unwrap_or(0),
             _ => rest.push(word.clone()),
         }
     }
-    // Datapaths are named without a type here.
+    // Datapath names have no type here.
     let named = rest.first().and_then(|name| switch.other_named(name)).map(str::to_owned);
     if named.is_none() {
         Arguments::read(&rest)?.end()?;
@@ -42,7 +42,7 @@ fn show(switch: &mut Switch, words: &[String]) -> Answer {
     let intervals = intervals_of(seconds);
     let seconds = intervals * INTERVAL.as_secs() as usize;
     let mut text = format!("Displaying last {seconds} seconds pmd usage %\n");
-    // Open vSwitch lists polling threads only, and so do scripts expect it.
+    // Open vSwitch lists only polling threads, and scripts expect that.
     let polling = |worker: &&WorkerThread| worker.mode != WorkerMode::Sleeping;
     for worker in chosen(view.workers(), core).filter(polling) {
         text.push_str(&heading(worker));
@@ -51,7 +51,7 @@ fn show(switch: &mut Switch, words: &[String]) -> Answer {
     Ok(text)
 }
 
-/// Intervals that make up so many seconds; all of them for none, and for more than there are.
+/// Returns the number of intervals in this many seconds; all of them for 0, or for too many.
 fn intervals_of(seconds: usize) -> usize {
     match seconds.div_ceil(INTERVAL.as_secs() as usize) {
         0 => INTERVALS,
@@ -71,7 +71,7 @@ fn describe(
     for (port, device) in devices.iter() {
         for (queue, place) in (0..).zip(&device.queues) {
             if place.worker == Some(worker.id) {
-                // A queue that came a moment ago is not in the report yet.
+                // A queue that has just been added is not in the report yet.
                 let mut reported = report.queues.iter();
                 let known = reported.find(|known| known.port == port && known.queue == queue);
                 let ns = known.map_or(0, |known| known.usage.sum_ns(intervals));

@@ -32,7 +32,7 @@ pub fn add_all(commands: &mut Commands<Switch>) {
     });
 }
 
-/// An address with the length of a prefix, or a mask, or neither.
+/// Parses an address with a prefix length, a mask, or neither.
 fn cidr(text: &str) -> Option<(IpAddr, u8)> {
     let (ip, rest) = text.split_once('/').map_or((text, None), |(ip, rest)| (ip, Some(rest)));
     let ip: IpAddr = ip.parse().ok()?;
@@ -61,7 +61,7 @@ fn number(text: &str) -> Option<u32> {
     }
 }
 
-/// What the words behind a prefix say.
+/// The options after a prefix.
 #[derive(Debug, PartialEq, Eq)]
 struct Options {
     mark: u32,
@@ -71,8 +71,8 @@ struct Options {
 }
 
 impl Options {
-    /// Reads words about a prefix of this family. Those of `known` may stand there; a bad one is
-    /// answered with `error`.
+    /// Parses the options after a prefix of this family. Only those in `known` are valid; `error` is returned
+    /// for others.
     fn read(
         words: &[String],
         is_ipv4: bool,
@@ -153,7 +153,7 @@ fn look_up_route(switch: &mut Switch, words: &[String]) -> Answer {
     Ok(format!("src {}\ngateway {gateway}\ndev {}\n", hop.source, hop.device))
 }
 
-/// The rule that words describe; with priority 0 where they say none.
+/// Parses a rule; the priority is 0 by default.
 fn rule(words: &[String]) -> Result<Rule, String> {
     let mut words = words.iter().map(String::as_str).peekable();
     let is_ipv6 = words.next_if_eq(&"-6").is_some();

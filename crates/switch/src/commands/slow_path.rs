@@ -7,7 +7,7 @@ use daemon::unixctl::Commands;
 use ofproto::Features;
 use std::time::Duration;
 
-/// Between two looks at whether revalidators are done.
+/// Interval of checks whether revalidators are done.
 const FINISH_PAUSE: Duration = Duration::from_micros(100);
 
 /// Adds these commands.
@@ -50,18 +50,18 @@ pub fn add_all(commands: &mut Commands<Switch>) {
 }
 
 impl Switch {
-    /// Whether a megaflow stands for all packets that are treated alike, or for those with one key.
+    /// Sets whether a megaflow covers all packets that are treated alike, or only those with one key.
     fn set_wildcards(&mut self, wildcards: bool) {
         self.set_features(Features { wildcards, ..self.ofproto.features() });
     }
 
-    /// What translation uses of the datapath.
+    /// Sets the datapath features that translation uses.
     pub(super) fn set_features(&mut self, features: Features) {
         self.ofproto.set_features(features, clock::now(), &mut self.outbox);
         self.settle();
     }
 
-    /// Does all that is to be done with megaflows, however long it takes.
+    /// Completes all pending work on megaflows, however long it takes.
     fn finish_upkeep(&mut self) {
         loop {
             let more = self.ofproto.go_on(clock::now(), &mut self.outbox);
@@ -69,13 +69,13 @@ impl Switch {
             if !more && !self.ofproto.needs_revalidation() {
                 return;
             }
-            // Threads beside this one may be at it.
+            // Revalidator threads may be working on it.
             std::thread::sleep(FINISH_PAUSE);
         }
     }
 }
 
-/// How many megaflows there may be, until `other_config:flow-limit` is changed.
+/// Sets the maximum number of megaflows, until `other_config:flow-limit` changes.
 fn set_flow_limit(switch: &mut Switch, words: &[String]) -> Answer {
     let word = &words[0];
     let limit: u32 = word.parse().map_err(|_| format!("{word}: flow limit is not a number"))?;

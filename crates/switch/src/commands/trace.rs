@@ -1,5 +1,5 @@
-//! `tidegate/trace`: writes down what becomes of some packets of the running switch. `tidegate trace`
-//! asks it.
+//! `tidegate/trace`, which `tidegate trace` uses: records the processing of some packets of the running
+//! switch.
 
 use super::Answer;
 use super::flows::flow_filter;
@@ -14,18 +14,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A trace ends when its client did not ask for so long.
+/// A trace ends if its client makes no request for this long.
 const WATCH: Duration = Duration::from_secs(5);
-/// How long packets that went up to the control side may be away.
+/// How long a packet may wait for the answer to its upcall.
 const AWAY: Duration = Duration::from_secs(1);
-/// Packets of one trace.
+/// Maximum number of packets of one trace.
 const PACKETS_MAX: u32 = 10_000;
 
-/// The trace that runs, if one does.
+/// The running trace, if any.
 #[derive(Debug, Default)]
 pub struct Traces {
     running: Option<Running>,
-    /// Numbers given to traces so far.
+    /// Number of traces so far.
     number: u32,
 }
 
@@ -35,21 +35,21 @@ struct Running {
     order: Arc<Order>,
     form: Form,
     until: Instant,
-    /// Not fetched yet.
+    /// Packets that were not fetched yet.
     ready: Vec<Traced>,
-    /// Packets that were told of, and when they began.
+    /// Reported packets and the start of their first steps.
     begun: HashMap<TraceId, Instant>,
-    /// Of these, those that have not come back from the control side.
+    /// Of these, packets whose upcalls have not been answered yet.
     away: HashMap<TraceId, Instant>,
 }
 
 impl Traces {
-    /// What workers are to write down.
+    /// Returns the order for workers.
     pub fn order(&self) -> Option<Arc<Order>> {
         self.running.as_ref().map(|running| Arc::clone(&running.order))
     }
 
-    /// What runs, in a line.
+    /// Returns a line about the running trace.
     fn show(&self) -> String {
         match &self.running {
             Some(Running { number, order, begun, .. }) => {
@@ -59,7 +59,7 @@ impl Traces {
         }
     }
 
-    /// A worker tells of a packet.
+    /// Adds a packet that a worker reported.
     pub fn add(&mut self, traced: Traced) {
         if let Some(running) = &mut self.running {
             running.ready.push(traced);
@@ -103,7 +103,7 @@ fn number(what: &str, text: &str, most: u32) -> Result<u32, String> {
     number.ok_or_else(|| format!("{what} {text} is no number from 1 to {most}"))
 }
 
-/// Which packets are wanted, as they are when they come in.
+/// Parses the filter, which applies to packets as they are received.
 fn packet_filter(switch: &Switch, text: &str) -> Result<Match, String> {
     let filter = flow_filter(switch.devices(), text)?;
     let later = Field::ALL.iter().find(|&&field| {
@@ -143,7 +143,7 @@ impl Switch {
         Ok(number.to_string())
     }
 
-    /// `more` or `end`, and what became of packets since the last call.
+    /// Returns `more` or `end`, and the packets since the last call.
     fn next_traced(&mut self, number: u32) -> Answer {
         let now = clock::now();
         let running = self.traces.running.as_mut().filter(|running| running.number == number);
@@ -171,7 +171,7 @@ impl Switch {
         Ok(format!("{}\n{lines}", if is_over { "end" } else { "more" }))
     }
 
-    /// The thread, as `dpif-netdev/pmd-stats-show` calls it.
+    /// Returns the thread's name as in `dpif-netdev/pmd-stats-show`.
     fn worker_name(&self, id: base::WorkerId) -> String {
         let worker = self.workers().iter().find(|worker| worker.id == id);
         worker.map_or_else(String::new, |it| super::workers::heading(it).trim().replace(':', ""))
@@ -188,7 +188,7 @@ impl Switch {
         self.order_trace(None);
     }
 
-    /// Ends the trace when its client does not ask any more.
+    /// Ends the trace if its client makes no more requests.
     pub(crate) fn end_unwatched_trace(&mut self, now: Instant) {
         if self.traces.running.as_ref().is_some_and(|running| now >= running.until) {
             self.end_trace();
@@ -197,7 +197,7 @@ impl Switch {
 }
 
 impl Running {
-    /// Notes where the packet is now; gives how long ago its first step was when it came back.
+    /// Records the state of the packet. If its upcall was answered, returns the time since its first step.
     fn note(&mut self, traced: &Traced, now: Instant) -> Duration {
         let first = *self.begun.entry(traced.id).or_insert(traced.began);
         if traced.origin == Origin::Answered {

@@ -1,5 +1,4 @@
-//! What `ofproto/trace` is asked to follow (ovs: `ofproto/ofproto-dpif-trace.c`,
-//! `parse_flow_and_packet`).
+//! The arguments of `ofproto/trace` (ovs: `ofproto/ofproto-dpif-trace.c`, `parse_flow_and_packet`).
 
 use crate::Switch;
 use base::{OfPort, PortNo, RecircId};
@@ -8,10 +7,10 @@ use ofproto::TraceRequest;
 use ofproto::text::parse_flow;
 use packet::Packet;
 
-/// An Ethernet header.
+/// Bytes of an Ethernet header.
 const HEADER: usize = 14;
 
-/// Reads the arguments: options, `{[dp_name] odp_flow | bridge br_flow}` and a packet's bytes.
+/// Parses the arguments: options, `{[dp_name] odp_flow | bridge br_flow}` and a packet's bytes.
 pub(super) fn read(switch: &Switch, words: &[String]) -> Result<TraceRequest, String> {
     let (mut ct_next, mut rest) = (Vec::new(), Vec::new());
     let (mut names, mut generate) = (false, false);
@@ -21,7 +20,7 @@ pub(super) fn read(switch: &Switch, words: &[String]) -> Result<TraceRequest, St
             "--names" | "-names" => names = true,
             "--no-names" => names = false,
             "-generate" | "--generate" => generate = true,
-            // Actions that a controller must not give are refused with and without it.
+            // Actions that a controller must not use are always rejected.
             "-consistent" | "--consistent" => {}
             "--ct-next" | "-ct-next" => {
                 let list = words.next().ok_or(format!("Missing argument for option {word}"))?;
@@ -34,7 +33,7 @@ pub(super) fn read(switch: &Switch, words: &[String]) -> Result<TraceRequest, St
             },
         }
     }
-    // Of two arguments the last may be a packet or a flow, the last of three must be a packet.
+    // The last of two arguments may be a packet or a flow, the last of three must be a packet.
     let packet = match rest.split_last() {
         Some((last, before)) if !generate && !before.is_empty() => match packet(last) {
             Ok(packet) => {
@@ -62,7 +61,7 @@ pub(super) fn read(switch: &Switch, words: &[String]) -> Result<TraceRequest, St
     Ok(request)
 }
 
-/// The flow of a datapath or of a bridge, whose name may stand before it.
+/// Parses a flow of a datapath or of a bridge, whose name may precede it.
 fn flow_of(switch: &Switch, of: Option<&str>, text: &str) -> Result<TraceRequest, String> {
     let (text, skb_priority) = without_skb_priority(text)?;
     let device = |name: &str| switch.devices().number_of(name);
@@ -93,7 +92,7 @@ fn flow_of(switch: &Switch, of: Option<&str>, text: &str) -> Result<TraceRequest
     Ok(request)
 }
 
-/// Whether this is the name of the one datapath, with or without its type before it.
+/// Returns whether this is the name of the switch's own datapath, with or without its type.
 fn is_datapath(switch: &Switch, name: &str) -> bool {
     let own = switch.settings.dummy.datapath_name();
     let (kind, plain) = own.split_once('@').unwrap_or(("", own));
@@ -102,7 +101,7 @@ fn is_datapath(switch: &Switch, name: &str) -> bool {
     also_system || [own, kind, plain].contains(&name) || name.ends_with("@ovs-system")
 }
 
-/// The bridge's port of a datapath's packet, or where the packet was frozen.
+/// Returns the request for a datapath's packet: at its bridge's port, or where it was frozen.
 fn of_datapath(switch: &Switch, mut key: FlowKey) -> Result<TraceRequest, String> {
     if key.recirc_id() != RecircId(0) && !switch.ofproto().is_frozen(key.recirc_id()) {
         return Err(format!("no recirculation data for recirc_id {:#x}", key.recirc_id().0));
@@ -117,7 +116,7 @@ fn of_datapath(switch: &Switch, mut key: FlowKey) -> Result<TraceRequest, String
     Ok(TraceRequest::new(bridge, key))
 }
 
-/// Takes `skb_priority` out, which Linux keeps beside a packet and which nothing here looks at.
+/// Removes `skb_priority`, a property of packets in Linux that is not used here.
 fn without_skb_priority(text: &str) -> Result<(String, u32), String> {
     for (name, end) in [("skb_priority(", ')'), ("skb_priority=", ',')] {
         let Some((before, behind)) = text.split_once(name) else { continue };
@@ -135,7 +134,7 @@ fn without_skb_priority(text: &str) -> Result<(String, u32), String> {
     Ok((text.to_owned(), 0))
 }
 
-/// The packet's key, with what the flow says of it besides its headers.
+/// Returns the packet's key, with the fields of the flow that are not in its headers.
 fn key_of(bytes: &[u8], flow: &FlowKey) -> Result<FlowKey, String> {
     let packet = Packet::from_bytes(bytes);
     let frame = Frame::parse(packet, PortNo(flow.in_port().0))
@@ -166,7 +165,7 @@ fn packet(text: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Reads `trk,new` or `trk|new`.
+/// Parses `trk,new` or `trk|new`.
 fn states(list: &str) -> Result<CtState, String> {
     let mut states = CtState::empty();
     for word in list.split([',', '|', ' ']).filter(|word| !word.is_empty()) {

@@ -11,33 +11,33 @@ use serde_json::{Map, Value, json};
 use std::fmt::Write;
 use std::time::Duration;
 
-/// How traced packets are written.
+/// The format of traced packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
-    /// A line a step, for people.
+    /// One line per step.
     Text,
-    /// An object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// What numbers are called.
+/// Names for numbers.
 #[derive(Clone, Copy)]
 pub struct Names<'a> {
-    /// The datapath's ports.
+    /// Returns the name of a datapath port.
     pub device: &'a dyn Fn(PortNo) -> Option<String>,
-    /// The worker that had the packet.
+    /// The worker that processed the packet.
     pub worker: &'a str,
 }
 
-/// A step: what it is called, more about it in words, and the same for programs.
+/// A step: its name, its details as text, and the same as JSON.
 struct Told {
     name: &'static str,
     text: String,
     fields: Value,
 }
 
-/// Writes a packet and its steps. `since` is how long ago its first step was, when it comes back
-/// from the control side.
+/// Writes a packet and its steps. `since` is the time since its first step, for a packet that returns after
+/// an upcall.
 pub fn write(out: &mut String, form: Form, traced: &Traced, since: Duration, names: Names<'_>) {
     // Writing to a string cannot fail.
     _ = match form {

@@ -18,7 +18,7 @@ pub fn add_all(commands: &mut Commands<Switch>) {
     add(commands, "ofproto/list-tunnels", "", 0..=0, |switch, _| Ok(list(switch)));
 }
 
-/// The names are those of showing, setting, flushing and ageing.
+/// Adds the commands to show, set, flush and age neighbours, with these names.
 fn add_neighbours(commands: &mut Commands<Switch>, names: [&'static str; 4]) {
     let [show, set, flush, aging] = names;
     add(commands, show, "", 0..=0, |switch, _| {

@@ -1,4 +1,4 @@
-//! `dpif-netdev/*` commands: what workers do (ovs: `lib/dpif-netdev-unixctl.man`).
+//! `dpif-netdev/*` commands about workers (ovs: `lib/dpif-netdev-unixctl.man`).
 
 use super::{Answer, Arguments, add};
 use crate::Switch;
@@ -15,7 +15,7 @@ pub fn add_all(commands: &mut Commands<Switch>) {
     add(commands, "dpif-netdev/pmd-sleep-show", usage, 0..=3, show_sleeps);
 }
 
-/// Takes `-pmd CORE` out of the words; gives the core asked for.
+/// Parses `-pmd CORE`. Returns the core.
 fn options(words: &[String]) -> Result<Option<usize>, String> {
     let (mut core, mut rest, mut words) = (None, Vec::new(), words.iter());
     while let Some(word) = words.next() {
@@ -33,7 +33,7 @@ pub(super) fn number(word: Option<&String>) -> Result<usize, String> {
     text.parse().map_err(|_| format!("'{text}' is not a number\n"))
 }
 
-/// The workers asked for: all, or the one on a core.
+/// Returns all workers, or the one on a core.
 pub(super) fn chosen(
     workers: &[WorkerThread],
     core: Option<usize>,
@@ -70,12 +70,12 @@ pub(super) fn heading(worker: &WorkerThread) -> String {
     }
 }
 
-/// A quotient; zero where there is nothing to divide by.
+/// Returns a quotient; 0 for a zero divisor.
 pub(super) fn ratio(a: u64, b: u64) -> f64 {
     if b == 0 { 0.0 } else { a as f64 / b as f64 }
 }
 
-/// Only a worker that polls has times worth reading: one that sleeps is idle by design.
+/// Times are shown only for a worker that polls: a sleeping one is idle by design.
 fn describe(stats: &WorkerStats, with_times: bool) -> String {
     let passes = stats.received + stats.recirculated;
     let mut text = String::new();
@@ -98,7 +98,7 @@ fn describe(stats: &WorkerStats, with_times: bool) -> String {
         ratio(stats.sent, stats.sent_batches),
     );
     let total = stats.busy_ns + stats.idle_ns;
-    // Times are measured in nanoseconds; the lines keep their names for those who read them.
+    // Times are in nanoseconds; the lines keep Open vSwitch's names for scripts that parse them.
     let (idle, busy) = (stats.idle_ns, stats.busy_ns);
     if with_times && total > 0 {
         let share = |part: u64| 100.0 * ratio(part, total);

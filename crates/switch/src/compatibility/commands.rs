@@ -1,4 +1,4 @@
-//! Commands of `ovs-appctl` and options, as the program has them.
+//! Commands of `ovs-appctl`, and options, as the program implements them.
 
 use super::{Row, note_of};
 use crate::command_line::OPTIONS;

@@ -157,7 +157,7 @@ const FIELD_NOTES: &[(&str, &str)] = &[
     ("actset_output", "no flow may match it here"),
 ];
 
-/// A bridge with three ports.
+/// Returns a bridge with three ports.
 pub fn bridge() -> (Ofproto, BridgeId) {
     let mut core = Ofproto::new(Config::default());
     let mut config = BridgeConfig::new("br0", MacAddr([2, 0, 0, 0, 0, 1]));
@@ -171,7 +171,7 @@ pub fn bridge() -> (Ofproto, BridgeId) {
     (core, bridge)
 }
 
-/// Why a flow is refused, if it is.
+/// Returns why a flow is rejected, if it is.
 fn refusal(flow: &str) -> Option<String> {
     let (mut core, bridge) = bridge();
     let meter = MeterDesc { meter: 1, ..MeterDesc::default() };
@@ -191,7 +191,7 @@ fn refusal(flow: &str) -> Option<String> {
 
 fn rows(listed: &[(&str, &str)], suffix: &str, notes: &[(&str, &'static str)]) -> Vec<Row> {
     let row = |(names, flow): &(&str, &str)| {
-        // Groups are asked for when flows are added: there is none here, which is another error.
+        // Adding a flow checks that its group exists; the missing group is another error.
         let refused = refusal(&format!("{flow}{suffix}")).filter(|_| *names != "group");
         let (state, note) = match refused {
             None => ("supported", ""),

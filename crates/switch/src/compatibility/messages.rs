@@ -8,7 +8,7 @@ use ofproto::connection::{Connections, Settings, Switch};
 use openflow::message::{Message, Version};
 use openflow::{DecodeOptions, ErrorCode, Framer, decode};
 
-/// Where a message's number stands.
+/// The position of a message's number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Standard,
@@ -20,11 +20,11 @@ enum Kind {
 }
 use Kind::{Nicira, NiciraStatistics, Onf, OnfStatistics, Standard, Statistics};
 
-/// A message: where its number stands, its number, its name, and the first and the last version, as their
-/// numbers on the wire, that has it.
+/// A message: the position of its number, the number, its name, and the first and last wire version that has
+/// it.
 type Listed = (Kind, u32, &'static str, u8, u8);
 
-/// What a controller may send to Open vSwitch 3.1 (ovs: `include/openvswitch/ofp-msgs.h`).
+/// Messages that a controller may send to Open vSwitch 3.1 (ovs: `include/openvswitch/ofp-msgs.h`).
 const MESSAGES: &[Listed] = &[
     (Standard, 0, "OFPT_HELLO", 1, 6),
     (Standard, 1, "OFPT_ERROR", 1, 6),
@@ -96,7 +96,7 @@ const MESSAGES: &[Listed] = &[
     (OnfStatistics, 1870, "ONFST_FLOW_MONITOR", 4, 4),
 ];
 
-/// What Open vSwitch 3.1 sends, and a controller never does.
+/// Messages that only Open vSwitch 3.1 sends.
 const SENT: &[Listed] = &[
     (Standard, 6, "OFPT_FEATURES_REPLY", 1, 6),
     (Standard, 8, "OFPT_GET_CONFIG_REPLY", 1, 6),
@@ -131,14 +131,14 @@ const MESSAGE_NOTES: &[(&str, &str)] = &[
     ("NXT_SET_FLOW_FORMAT NXT_FLOW_AGE", "not known in Open vSwitch 3.1 either, or withdrawn"),
 ];
 
-/// Meter-mods are tried whole: a meter 1 of kilobits per second with a band that drops.
+/// A meter-mod is sent with a valid body: meter 1 in kilobits per second with a drop band.
 const METER_MOD: &str = "OFPT_METER_MOD";
 const ADD_METER: [u8; 24] =
     [0, 0, 0, 1, 0, 0, 0, 1, 0, 1, 0, 16, 0, 0, 3, 232, 0, 0, 0, 0, 0, 0, 0, 0];
 
 const VERSIONS: [&str; 6] = ["1.0", "1.1", "1.2", "1.3", "1.4", "1.5"];
 
-/// The bytes of a message, with an empty body where nothing else is said.
+/// Returns the bytes of a message, with an empty body by default.
 fn bytes(version: Version, (kind, number, name, ..): Listed) -> Vec<u8> {
     let number16 = (number as u16).to_be_bytes();
     let statistics = if version == Version::V10 { 16 } else { 18 };
@@ -146,7 +146,7 @@ fn bytes(version: Version, (kind, number, name, ..): Listed) -> Vec<u8> {
     let of_vendor = |vendor: u32| [&vendor.to_be_bytes()[..], &number.to_be_bytes()].concat();
     let statistics_of = |vendor: u32| {
         let head = [&[0xff_u8, 0xff, 0, 0][..], padding].concat();
-        // OpenFlow 1.0 has no padding in front of the vendor, and Nicira's number is followed by some.
+        // OpenFlow 1.0 has no padding before the vendor, and Nicira's number is followed by some.
         let tail = if version == Version::V10 { vec![0; 4] } else { Vec::new() };
         [head, of_vendor(vendor), tail].concat()
     };
@@ -163,15 +163,15 @@ fn bytes(version: Version, (kind, number, name, ..): Listed) -> Vec<u8> {
     [&[version as u8, kind, length[0], length[1], 0, 0, 0, 7][..], &body].concat()
 }
 
-/// Whether the switch knows a message of a version. One with an empty body may be refused all the same,
-/// but not for its number.
+/// Returns whether the switch knows a message of a version. One with an empty body may still be rejected, but
+/// not because of its number.
 fn is_known(version: Version, listed: Listed) -> bool {
     let (mut core, bridge) = bridge();
     let (mut connections, mut out) = (Connections::new(), Outbox::default());
     let id = connections.open(bridge, Settings::controller(), NOW);
     let hello = [version as u8, 0, 0, 8, 0, 0, 0, 1];
     let message = bytes(version, listed);
-    // Every connection begins with a hello, and has no second one.
+    // A connection has only one hello, so a hello is sent alone.
     let count = if message[1] == 0 { 1 } else { 2 };
     for message in &[&hello[..], &message][..count] {
         let _ = connections.take_output(id, &core);
@@ -221,7 +221,7 @@ pub fn messages() -> Vec<Row> {
     rows
 }
 
-/// A name with its versions, where these are not all.
+/// Returns a name with its versions, unless these are all.
 fn shown(name: &str, first: u8, last: u8) -> String {
     let (from, to) = (VERSIONS[usize::from(first) - 1], VERSIONS[usize::from(last) - 1]);
     match (first, last) {

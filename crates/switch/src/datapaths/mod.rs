@@ -1,7 +1,8 @@
-//! Datapaths besides the switch's own, as `dpctl/add-dp` makes them: ports and flows that commands put there,
-//! without bridges and without OpenFlow (ovs: `lib/dpctl.c`, `lib/dpif-netdev.c`).
+//! Further datapaths, created by `dpctl/add-dp`: ports and flows that commands add, without bridges and
+//! OpenFlow (ovs: `lib/dpctl.c`, `lib/dpif-netdev.c`).
 //!
-//! Each has workers, connections and port numbers of its own. Packets that no flow matches are dropped, for
+//! Each has its own workers, connections and port numbers. Packets that match no flow are dropped, because
+//! misses are not answered. Commands wait for its workers, at most a second.
 //! nothing answers their misses. Commands wait for its workers, a second at most.
 
 mod own;
@@ -30,26 +31,26 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// How long a command waits for the workers' flow statistics.
 const COLLECT_TIME: Duration = Duration::from_secs(1);
-/// Misses that are dropped in one go.
+/// Misses that are dropped at once.
 const MISSES_AT_ONCE: usize = 256;
 
-/// All of them, by their names with the type, as `dummy@dp0`.
+/// The further datapaths, by name with type, such as `dummy@dp0`.
 pub type Datapaths = BTreeMap<String, Datapath>;
 
-/// What a datapath's ports are where nothing else is said.
+/// The default type of a datapath's ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Class {
     /// Devices of the system.
     Netdev,
-    /// Ports for tests.
+    /// Dummy ports.
     Dummy,
 }
 
 impl Class {
-    /// Reads `netdev@NAME` or `dummy@NAME`; without a type the kernel's is meant, of which there are none.
+    /// Parses `netdev@NAME` or `dummy@NAME`; without a type it is a kernel datapath, which does not exist.
     ///
     /// # Errors
-    /// No such datapath can be here, in Open vSwitch's words.
+    /// The datapath is not possible here, in Open vSwitch's words.
     pub fn of(name: &str, dummy: Dummy) -> Result<Class, &'static str> {
         match name.split_once('@') {
             Some(("netdev", _)) => Ok(Class::Netdev),
@@ -64,7 +65,7 @@ impl Class {
 pub struct Datapath {
     class: Class,
     devices: Devices,
-    /// What its ports were asked to be, by number.
+    /// The requests for its ports, by number.
     requests: BTreeMap<PortNo, PortRequest>,
     workers: Vec<WorkerThread>,
     conntrack: Arc<Conntrack>,
@@ -72,16 +73,16 @@ pub struct Datapath {
     latency: Latency,
     events: UnboundedReceiver<WorkerEvent>,
     sender: UnboundedSender<WorkerEvent>,
-    /// Each worker's flows.
+    /// The flows of each worker.
     flows: BTreeMap<FlowId, DatapathFlow>,
     last_flow: u64,
     generation: u32,
-    /// Workers that have sent all statistics since the last [`Datapath::collect`] began.
+    /// Workers that have sent all statistics since the last [`Datapath::collect`] started.
     collected: BTreeSet<WorkerId>,
 }
 
 impl Datapath {
-    /// An empty one, with one sleeping worker.
+    /// An empty datapath with one sleeping worker.
     pub fn new(class: Class) -> Result<Datapath, PortError> {
         let (sender, events) = unbounded_channel();
         let mut datapath = Datapath {
@@ -132,7 +133,7 @@ impl Datapath {
         Ok(())
     }
 
-    /// Has every worker do what matching packets say. The flow must not be there.
+    /// Adds a flow to every worker. It must not exist.
     pub fn insert(&mut self, key: &FlowKey, mask: &Mask, actions: &Arc<[Action]>) {
         for worker in &self.workers {
             self.last_flow += 1;
@@ -144,7 +145,7 @@ impl Datapath {
         }
     }
 
-    /// Gives a flow other actions.
+    /// Replaces the actions of a flow.
     pub fn change(&mut self, id: FlowId, actions: &Arc<[Action]>) {
         let Some(flow) = self.flows.get_mut(&id) else { return };
         flow.actions = Arc::clone(actions);
@@ -153,7 +154,7 @@ impl Datapath {
         }
     }
 
-    /// Takes a flow out.
+    /// Deletes a flow.
     pub fn delete(&mut self, id: FlowId) {
         let worker = self.flows.remove(&id).map(|flow| usize::from(flow.worker.0));
         if let Some(worker) = worker.and_then(|index| self.workers.get(index)) {
@@ -161,28 +162,28 @@ impl Datapath {
         }
     }
 
-    /// Takes all flows out.
+    /// Deletes all flows.
     pub fn delete_all(&mut self) {
         let ids: Vec<FlowId> = self.flows.keys().copied().collect();
         ids.into_iter().for_each(|id| self.delete(id));
     }
 
-    /// All flows, as they were when their workers last told of them.
+    /// Returns all flows, with the last statistics of their workers.
     pub fn flows(&self) -> impl Iterator<Item = &DatapathFlow> {
         self.flows.values()
     }
 
-    /// Its ports.
+    /// Returns its ports.
     pub fn devices(&self) -> &Devices {
         &self.devices
     }
 
-    /// Its ports, to be asked or changed.
+    /// Returns its ports for queries and changes.
     pub fn devices_mut(&mut self) -> &mut Devices {
         &mut self.devices
     }
 
-    /// How many passes a flow answered, how many were answered after a miss, and how many lost their packet.
+    /// Returns the passes with a matching flow, the misses that were answered, and the dropped ones.
     pub fn lookups(&self) -> [u64; 3] {
         let mut stats = WorkerStats::default();
         self.workers.iter().for_each(|worker| stats.add(&worker.stats()));
@@ -201,7 +202,7 @@ impl Datapath {
             let (done, all) = mpsc::channel();
             self.workers.iter().for_each(|it| it.send(WorkerCommand::Turn(done.clone())));
             drop(done);
-            // No message is sent: the channel closes when the last worker has had its turn.
+            // No message is sent: the channel closes when the last worker has run an iteration.
             if left.is_zero() || all.recv_timeout(left) == Err(RecvTimeoutError::Timeout) {
                 log::warn!(target: "dpif_netdev", "a worker is slow to tell of its flows");
                 return;
@@ -210,7 +211,7 @@ impl Datapath {
         }
     }
 
-    /// Handles the workers' events, and drops the packets that no flow matched.
+    /// Processes the workers' events, and drops the packets that no flow matched.
     pub fn turn(&mut self) {
         while let Ok(event) = self.events.try_recv() {
             self.hear(event);
@@ -242,7 +243,7 @@ impl Datapath {
                 log::warn!(target: "dpif_netdev", "port {port}: {error}");
                 self.close(port);
             }
-            // Nothing is offloaded, traced or answered here.
+            // There is no offload, trace or handler here.
             _ => {}
         }
     }
@@ -259,7 +260,7 @@ impl Datapath {
     }
 }
 
-/// Tells a worker of a flow.
+/// Sends a flow to a worker.
 fn put(worker: &WorkerThread, flow: &DatapathFlow) {
     let (matching, actions) = (flow.matching.clone(), Arc::clone(&flow.actions));
     let put = FlowPut { id: flow.id, matching, actions };
@@ -267,17 +268,17 @@ fn put(worker: &WorkerThread, flow: &DatapathFlow) {
 }
 
 impl Switch {
-    /// The datapaths besides its own.
+    /// Returns the further datapaths.
     pub fn datapaths(&self) -> &Datapaths {
         &self.datapaths
     }
 
-    /// The datapaths besides its own, to be changed.
+    /// Returns the further datapaths for changes.
     pub fn datapaths_mut(&mut self) -> &mut Datapaths {
         &mut self.datapaths
     }
 
-    /// Time went by for the datapaths besides its own.
+    /// Periodic work of the further datapaths.
     pub(super) fn turn_datapaths(&mut self) {
         for datapath in self.datapaths.values_mut() {
             datapath.turn();

@@ -1,19 +1,18 @@
-//! Ports of the switch's own datapath that a command takes out or gives another number. They are bridges'
-//! ports: the next change of the configuration puts those in again that are out
-//! (ovs: `ofproto/ofproto-dpif.c`, `port_run`).
+//! Ports of the switch's own datapath that a command removes or renumbers. They are ports of bridges: the
+//! next change of the configuration adds removed ones again (ovs: `ofproto/ofproto-dpif.c`, `port_run`).
 
 use crate::Switch;
 use base::PortNo;
 
-/// Why such a port has no number meanwhile.
+/// The error of such a port until then.
 const TAKEN_OUT: &str =
     "it was taken out (dpctl/del-if), and comes back when the configuration changes";
 
 impl Switch {
-    /// Takes a port out of the switch's own datapath.
+    /// Removes a port from the switch's own datapath.
     ///
     /// # Errors
-    /// It is no port of a bridge.
+    /// It is not a port of a bridge.
     pub fn take_out(&mut self, name: &str) -> Result<(), String> {
         let running = self.configured.interfaces.remove(name);
         let mut running = running.ok_or_else(|| format!("no port named {name}"))?;
@@ -25,7 +24,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Puts the ports in again that were taken out.
+    /// Adds removed ports again.
     pub fn put_back(&mut self) {
         for name in std::mem::take(&mut self.configured.taken_out) {
             let Some(mut running) = self.configured.interfaces.remove(&name) else { continue };
@@ -36,10 +35,10 @@ impl Switch {
         }
     }
 
-    /// Opens a port's device anew, under another number of the datapath's, which no port has.
+    /// Reopens a port's device under another datapath number, which is free.
     ///
     /// # Errors
-    /// It is no port of a bridge, or cannot be opened.
+    /// It is not a port of a bridge, or cannot be opened.
     pub fn renumber_device(&mut self, name: &str, number: PortNo) -> Result<(), String> {
         let running = self.configured.interfaces.remove(name);
         let mut running = running.ok_or_else(|| "unknown port".to_owned())?;

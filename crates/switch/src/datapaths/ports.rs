@@ -1,4 +1,4 @@
-//! Ports of a datapath besides the switch's own: asked for in words, opened, changed and closed.
+//! Ports of a further datapath: parsed from commands, opened, changed and closed.
 
 use super::{Class, Datapath};
 use crate::Dummy;
@@ -10,27 +10,27 @@ use base::PortNo;
 use control::{Interface, InterfaceKind};
 use std::collections::BTreeMap;
 
-/// The number of a datapath's own port, which it always has.
+/// The number of a datapath's own port, which always exists.
 const LOCAL: PortNo = PortNo(0);
 
-/// A port as a command asks for it: `vif1.0,type=dummy,port_no=5,n_rxq=2`.
+/// A port as requested by a command: `vif1.0,type=dummy,port_no=5,n_rxq=2`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PortRequest {
     /// The device's name.
     pub name: String,
-    /// Its type, if one is said.
+    /// Its type, if given.
     pub kind: Option<String>,
-    /// Its number, if one is said.
+    /// Its number, if given.
     pub number: Option<PortNo>,
-    /// What else is said.
+    /// Other options.
     pub options: BTreeMap<String, String>,
 }
 
 impl PortRequest {
-    /// Reads it.
+    /// Parses a request.
     ///
     /// # Errors
-    /// There is no name, an option twice, or no number where one belongs; in Open vSwitch's words.
+    /// The name is missing, an option is repeated, or a number is invalid; in Open vSwitch's words.
     pub fn read(text: &str) -> Result<PortRequest, String> {
         let mut parts = text.split(',').filter(|part| !part.is_empty());
         let name = parts.next();
@@ -57,7 +57,7 @@ impl PortRequest {
 }
 
 impl Datapath {
-    /// Opens the port that every datapath has, named like it.
+    /// Opens the datapath's own port, which has its name.
     pub fn open_local(&mut self, name: &str, settings: &Settings) -> Result<(), String> {
         let kind = match self.class {
             Class::Netdev => "tap",
@@ -75,7 +75,7 @@ impl Datapath {
     /// Opens a port.
     ///
     /// # Errors
-    /// Why not, without the port's name.
+    /// The reason, without the port's name.
     pub fn open(&mut self, request: PortRequest, settings: &Settings) -> Result<(), String> {
         if self.devices.number_of(&request.name).is_some() {
             return Err("File exists".to_owned());
@@ -96,14 +96,14 @@ impl Datapath {
         Ok(())
     }
 
-    /// The number and type of a port, as `dpctl/show` names it.
+    /// Returns the number and type of a port, as in `dpctl/show`.
     pub fn port(&self, name: &str) -> Option<(PortNo, &'static str)> {
         let number = self.devices.number_of(name)?;
         let kind = self.devices.get(number)?.kind;
         Some((number, kind.label().unwrap_or("system")))
     }
 
-    /// Gives a port other options; one without a value takes the option away.
+    /// Changes options of a port; an empty value removes the option.
     pub fn set_options(
         &mut self,
         number: PortNo,
@@ -124,12 +124,12 @@ impl Datapath {
         self.close(number);
         let number = new.number;
         self.open(new, settings).inspect_err(|_| {
-            // What it was worked before.
+            // The previous options worked before.
             let _ = self.open(PortRequest { number, ..old }, settings);
         })
     }
 
-    /// Gives a port another number, which no port has.
+    /// Changes the number of a port to a free one.
     pub fn renumber(
         &mut self,
         old: PortNo,
@@ -141,10 +141,10 @@ impl Datapath {
         self.open(PortRequest { number: Some(new), ..request }, settings)
     }
 
-    /// Closes a port on command.
+    /// Closes a port by command.
     ///
     /// # Errors
-    /// There is none, or it is the one that every datapath has.
+    /// The port does not exist, or is the datapath's own.
     pub fn remove(&mut self, number: PortNo) -> Result<(), &'static str> {
         match number {
             LOCAL => Err("Invalid argument"),
@@ -165,7 +165,7 @@ impl Datapath {
     }
 }
 
-/// What an interface is to be, by its type.
+/// Returns the interface and kind for a request.
 fn interface_of(request: &PortRequest, dummy: Dummy) -> Result<(Interface, DeviceKind), String> {
     let name = &request.name;
     let kind = request.kind.as_deref().unwrap_or("system");
@@ -175,7 +175,7 @@ fn interface_of(request: &PortRequest, dummy: Dummy) -> Result<(Interface, Devic
     interface.options = request.options.clone();
     let is_local = kind == "dummy-internal";
     let kind = match DeviceKind::of(&interface, is_local, dummy)? {
-        // It goes with the switch, for no database says that it is to come back.
+        // The device is removed with the switch, because no database contains it.
         Some(DeviceKind::Internal) => DeviceKind::Tap,
         Some(DeviceKind::Dpdk) | None => return Err("Operation not supported".to_owned()),
         Some(kind) => kind,
@@ -183,7 +183,7 @@ fn interface_of(request: &PortRequest, dummy: Dummy) -> Result<(Interface, Devic
     Ok((interface, kind))
 }
 
-/// Ports for tests that want to be polled are, on the first processor of each node.
+/// Returns workers for dummy ports that are polled: one on the first processor of each node.
 fn polling(settings: &Settings) -> Vec<WorkerMode> {
     let cores = first_of_each_node(&settings.processors.all());
     let mode = |(cpu, numa)| WorkerMode::Polling { cpu: usize::from(cpu), numa, pretends: true };

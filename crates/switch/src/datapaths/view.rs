@@ -1,4 +1,4 @@
-//! A datapath as commands look at it: the switch's own, or another.
+//! A datapath as commands see it: the switch's own, or a further one.
 
 use super::Datapath;
 use crate::Switch;
@@ -17,22 +17,22 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    /// Its workers.
+    /// Returns its workers.
     pub fn workers(&self) -> &[WorkerThread] {
         self.other.map_or(self.switch.workers(), |other| &other.workers)
     }
 
-    /// Its ports.
+    /// Returns its ports.
     pub fn devices(&self) -> &Devices {
         self.other.map_or(self.switch.devices(), Datapath::devices)
     }
 
-    /// The number of a port.
+    /// Returns the number of a port.
     pub fn port_number(&self, name: &str) -> Option<PortNo> {
         self.devices().number_of(name)
     }
 
-    /// Its flows, each worker's.
+    /// Returns the flows of all its workers.
     pub fn flows(&self) -> Vec<DatapathFlow> {
         match self.other {
             Some(other) => other.flows().cloned().collect(),
@@ -40,19 +40,19 @@ impl View<'_> {
         }
     }
 
-    /// Whether a device forwards part of a flow's packets.
+    /// Returns whether a device forwards some of a flow's packets.
     pub fn is_offloaded(&self, id: FlowId) -> bool {
         self.other.is_none() && self.switch.offload().table().is_offloaded(id)
     }
 }
 
 impl Switch {
-    /// One of the datapaths: its own, or the other of this name, which must be there.
+    /// Returns the switch's own datapath, or the other one with this name, which must exist.
     pub fn view(&self, other: Option<&str>) -> View<'_> {
         View { switch: self, other: other.and_then(|name| self.datapaths.get(name)) }
     }
 
-    /// The whole name of a datapath besides its own that is named with or without a type.
+    /// Returns the full name of a further datapath, given with or without its type.
     pub fn other_named(&self, name: &str) -> Option<&str> {
         let is_it = |whole: &&String| {
             *whole == name || whole.split_once('@').is_some_and(|(_, short)| short == name)
@@ -60,13 +60,13 @@ impl Switch {
         self.datapaths.keys().find(is_it).map(String::as_str)
     }
 
-    /// A port for tests, of any datapath.
+    /// Returns a dummy port of any datapath.
     pub fn dummy_port(&self, name: &str) -> Option<&DummyPort> {
         let others = || self.datapaths.values().find_map(|other| other.devices().dummy(name));
         self.devices.dummy(name).or_else(others)
     }
 
-    /// Has the datapath that a command names tell what its flows carried, if it is not the switch's own.
+    /// Collects the flow statistics of the further datapath that a command names, if it names one.
     pub fn collect_named(&mut self, words: &[String]) {
         for word in words {
             if let Some(datapath) = self.datapaths.get_mut(word) {
@@ -75,7 +75,7 @@ impl Switch {
         }
     }
 
-    /// Puts a flow into all workers of a datapath. Its match must be new there.
+    /// Adds a flow to all workers of a datapath. No flow there has its match.
     pub fn put_flow(
         &mut self,
         other: Option<&str>,
@@ -91,7 +91,7 @@ impl Switch {
         }
     }
 
-    /// Gives a flow of a datapath other actions.
+    /// Replaces the actions of a datapath's flow.
     pub fn change_flow(&mut self, other: Option<&str>, id: FlowId, actions: &Arc<[Action]>) {
         match other.and_then(|name| self.datapaths.get_mut(name)) {
             Some(datapath) => datapath.change(id, actions),
@@ -101,7 +101,7 @@ impl Switch {
         }
     }
 
-    /// Takes a flow out of a datapath.
+    /// Deletes a flow of a datapath.
     pub fn delete_flow(&mut self, other: Option<&str>, id: FlowId) {
         match other.and_then(|name| self.datapaths.get_mut(name)) {
             Some(datapath) => datapath.delete(id),
@@ -109,7 +109,7 @@ impl Switch {
         }
     }
 
-    /// Takes all flows out of a datapath; packets bring new ones up in the switch's own.
+    /// Deletes all flows of a datapath; in the switch's own, packets install new ones.
     pub fn delete_flows(&mut self, other: Option<&str>) {
         match other.and_then(|name| self.datapaths.get_mut(name)) {
             Some(datapath) => datapath.delete_all(),

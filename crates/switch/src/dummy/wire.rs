@@ -1,5 +1,5 @@
-//! Dummy ports that are connected with each other over sockets, perhaps of several switches: one waits
-//! (`options:pstream`), others connect to it (`options:stream`). A frame stands behind its length in two
+//! Connections between dummy ports over sockets, perhaps of several switches: one listens
+//! (`options:pstream`), others connect to it (`options:stream`). Each frame is preceded by its length in two
 //! bytes (ovs: `lib/netdev-dummy.c`, `dummy_packet_stream_run`).
 
 use crate::stream::{Admission, Listener, Stream, Target, TlsSettings};
@@ -12,17 +12,17 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{self, Receiver};
 use tokio::task::{AbortHandle, JoinSet};
 
-/// Frames that wait to be written to one connection; more are dropped.
+/// Most frames that wait to be written to one connection; further ones are dropped.
 const WAITING_MAX: usize = 100;
-/// A frame has at least an Ethernet header.
+/// Minimum frame length: an Ethernet header.
 const FRAME_BYTES_MIN: usize = 14;
-/// The first wait between two attempts to connect; each next one is twice as long, up to the last.
+/// The first wait between two connection attempts; it doubles up to the maximum.
 const BACKOFF_MIN: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = Duration::from_secs(1);
-/// The wait after a connection could not be accepted: the system is out of descriptors, which passes.
+/// The wait after a failed accept: the process is out of descriptors for some time.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// A port with what connects it with others.
+/// A dummy port with its connections.
 pub struct Connected {
     port: DummyPort,
     /// Ends with the port.
@@ -30,7 +30,7 @@ pub struct Connected {
 }
 
 impl Connected {
-    /// Connects a port as its options say. A socket to listen on is there on return.
+    /// Connects a port according to its options. A listening socket exists on return.
     pub fn new(name: &str, port: DummyPort) -> Self {
         let _connections = connect(name, &port);
         Connected { port, _connections }
@@ -45,7 +45,7 @@ impl Deref for Connected {
     }
 }
 
-/// The connections of a port, for as long as this lives.
+/// The connections of a port, which end with this.
 struct Connections(AbortHandle);
 
 impl Drop for Connections {
@@ -124,7 +124,7 @@ async fn keep_connected(port: DummyPort, target: Target) {
     }
 }
 
-/// Frames in both directions, until the peer ends it or says something that is no frame.
+/// Carries frames in both directions, until the peer closes the connection or sends an invalid frame.
 async fn serve<S: AsyncRead + AsyncWrite>(port: DummyPort, stream: S) {
     let (sender, sent) = mpsc::channel(WAITING_MAX);
     port.attach(Box::new(move |frame| {
@@ -148,7 +148,7 @@ async fn read(port: &DummyPort, mut reader: impl AsyncRead + Unpin) -> io::Resul
         }
         let mut frame = vec![0; bytes];
         reader.read_exact(&mut frame).await?;
-        // A full queue drops, as a device's does.
+        // A full queue drops the frame, as a device's does.
         let _ = port.receive(0, frame);
     }
 }
@@ -175,7 +175,7 @@ mod tests {
         DummyPort::open(name, DummyOptions::parse(&options, false), || Duration::ZERO).unwrap()
     }
 
-    /// Sends a frame out of a port.
+    /// Sends a frame from a port.
     fn send(port: &DummyPort, first: u8) {
         let (mut pool, mut batch) = (Pool::new(1), Batch::new());
         let mut packet = pool.take();
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(port.tx().send(&mut pool, &mut batch).packets, 1);
     }
 
-    /// The first byte of the next frame that comes in.
+    /// Returns the first byte of the next frame received.
     async fn received(port: &DummyPort) -> u8 {
         let (mut pool, mut batch) = (Pool::new(1), Batch::new());
         loop {
@@ -208,7 +208,7 @@ mod tests {
             let connects = connect("p2", &p2);
             assert!(connects.is_some() && p2.is_connected() == Some(false));
             for round in 0..2 {
-                // It waits for the other one, also when that was away.
+                // The port that connects waits for the other one, also after that was gone.
                 let listens = connect("p1", &p1);
                 assert!(listens.is_some());
                 while p2.is_connected() != Some(true) {

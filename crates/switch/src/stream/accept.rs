@@ -1,6 +1,6 @@
-//! Connections that peers open. A peer may connect and say nothing, so that a TLS handshake never
-//! holds up another peer: each runs in a task of its own, with a timeout, and a listener admits a
-//! bounded number of unfinished ones, of which one address gets a share.
+//! Incoming connections. A peer may connect and send nothing, so a TLS handshake must not block other peers:
+//! each runs in its own task with a timeout, and a listener admits a bounded number of unfinished ones, with
+//! a limit per address.
 
 use super::{Stream, TlsSettings};
 use std::cell::RefCell;
@@ -11,14 +11,14 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// The longest time for a TLS handshake.
+/// Time limit of a TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Unfinished handshakes of one listener.
+/// Most unfinished handshakes per listener.
 const PENDING_MAX: usize = 256;
-/// Unfinished handshakes of one address at one listener.
+/// Most unfinished handshakes of one address at one listener.
 const PENDING_PER_ADDRESS_MAX: usize = 16;
 
-/// A connection that a peer opened.
+/// An incoming connection.
 pub struct Incoming(State);
 
 enum State {
@@ -32,16 +32,15 @@ impl Incoming {
         Incoming(State::Ready(stream))
     }
 
-    /// A connection whose TLS handshake is still to come.
+    /// A connection before its TLS handshake.
     pub fn greeting(stream: TcpStream, peer: IpAddr) -> Incoming {
         Incoming(State::Greeting { stream, peer })
     }
 
-    /// Does the handshake, if there is one, by the settings that are in force now.
+    /// Makes the handshake, if one is needed, with the current settings.
     ///
     /// # Errors
-    /// The peer says nothing in time, fails the handshake, or too many are unfinished; or the settings
-    /// cannot be used any more.
+    /// The handshake fails or takes too long, too many are unfinished, or the settings are invalid.
     pub async fn finish(self, admission: &Admission, tls: &TlsSettings) -> io::Result<Stream> {
         let (stream, peer) = match self.0 {
             State::Ready(stream) => return Ok(stream),
@@ -70,7 +69,7 @@ struct Pending {
     by_address: HashMap<IpAddr, usize>,
 }
 
-/// The place of one unfinished handshake.
+/// The entry of one unfinished handshake.
 struct Place(Admission, IpAddr);
 
 impl Admission {

@@ -20,7 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio_rustls::TlsStream;
 
-/// A connection, whatever it runs over.
+/// A connection over any transport.
 pub enum Stream {
     /// A Unix domain socket.
     Unix(UnixStream),
@@ -30,14 +30,14 @@ pub enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// The longest time to connect to a peer, its TLS handshake included.
+/// Time limit of connecting to a peer, its TLS handshake included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The permissions of a bridge's sockets at most: the group may look in where the owner lets it.
+/// Maximum permissions of a bridge's sockets: the group may read if the umask permits it.
 const SOCKET_MODE: u32 = 0o750;
 
-/// A socket that waits for connections.
+/// A listening socket.
 pub enum Listener {
-    /// A Unix domain socket; its file is removed when the listener goes.
+    /// A Unix domain socket; its file is removed on drop.
     Unix(UnixListener, PathBuf),
     /// TCP.
     Tcp(TcpListener),
@@ -88,11 +88,10 @@ async fn tcp(address: SocketAddr) -> io::Result<TcpStream> {
 }
 
 impl Listener {
-    /// Listens on a passive target. A socket file left behind by a process that is gone is
-    /// replaced.
+    /// Listens on a passive target. A stale socket file is replaced.
     ///
     /// # Errors
-    /// The address or the file is taken, or TLS is not configured.
+    /// The address or the file is in use, or TLS is not configured.
     pub fn bind(target: &Target, tls: &TlsSettings) -> io::Result<Listener> {
         match target {
             Target::ListenUnix(path) => {
@@ -108,10 +107,10 @@ impl Listener {
         }
     }
 
-    /// The next connection. A TLS handshake is still to be done, by [`Incoming::finish`].
+    /// Returns the next connection. [`Incoming::finish`] makes the TLS handshake.
     ///
     /// # Errors
-    /// The system has no descriptors or memory left; none of them is the peer's doing.
+    /// The process is out of descriptors or memory; the peer is not the cause.
     pub async fn accept(&self) -> io::Result<Incoming> {
         match self {
             Listener::Unix(listener, _) => {
@@ -129,7 +128,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Listener::Unix(_, path) = self {
-            // It may have been removed already, which is as good.
+            // The file may have been removed already.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -1,11 +1,11 @@
-//! The names of connections.
+//! Parsing of connection names.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// What to connect to or to listen on.
+/// An address to connect to or to listen on.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Target {
     /// `unix:FILE`
@@ -22,7 +22,7 @@ pub enum Target {
     ListenTls(SocketAddr),
 }
 
-/// The text names no connection.
+/// The text is not a connection name.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("'{text}' names no connection: {reason}")]
 pub struct TargetError {
@@ -31,8 +31,7 @@ pub struct TargetError {
 }
 
 impl Target {
-    /// Reads a name, with the port that is meant where it says none (6653 for OpenFlow, 6640 for
-    /// OVSDB).
+    /// Parses a name, with the default port (6653 for OpenFlow, 6640 for OVSDB).
     pub fn parse(text: &str, default_port: u16) -> Result<Target, TargetError> {
         let bad = |reason| TargetError { text: text.to_owned(), reason };
         let (method, rest) = text
@@ -55,8 +54,8 @@ impl Target {
         }
     }
 
-    /// The target, a socket without a folder in the run directory (ovs: `lib/stream-unix.c`,
-    /// `unix_open`). One to listen on is where it is named.
+    /// Resolves a relative Unix socket to connect to against the run directory (ovs: `lib/stream-unix.c`,
+    /// `unix_open`). A socket to listen on is unchanged.
     pub fn beside(self, run_dir: &Path) -> Self {
         match self {
             Target::Unix(path) if path.components().count() == 1 => {
@@ -66,13 +65,13 @@ impl Target {
         }
     }
 
-    /// Whether it waits for others to connect.
+    /// Returns whether it is a target to listen on.
     pub fn is_passive(&self) -> bool {
         matches!(self, Target::ListenUnix(_) | Target::ListenTcp(_) | Target::ListenTls(_))
     }
 }
 
-/// `HOST[:PORT]`, IPv6 hosts in brackets.
+/// Parses `HOST[:PORT]`, with IPv6 hosts in brackets.
 fn active(rest: &str, default_port: u16) -> Option<SocketAddr> {
     if let Ok(address) = SocketAddr::from_str(rest) {
         return Some(address);
@@ -80,7 +79,7 @@ fn active(rest: &str, default_port: u16) -> Option<SocketAddr> {
     Some(SocketAddr::new(host(rest)?, default_port))
 }
 
-/// `[PORT][:HOST]`; every IPv4 address of the machine where none is named.
+/// Parses `[PORT][:HOST]`; the default is every IPv4 address of the machine.
 fn passive(rest: &str, default_port: u16) -> Option<SocketAddr> {
     let (port, at) = rest.split_once(':').unwrap_or((rest, ""));
     let port = if port.is_empty() { default_port } else { port.parse().ok()? };

@@ -1,9 +1,9 @@
-//! TLS as Open vSwitch's tools do it: both sides show a certificate, and each checks that the
-//! other's was signed by the configured authority, whatever name it bears.
+//! TLS as in Open vSwitch's tools: both sides send a certificate, and each checks that the other's was signed
+//! by the configured CA, whatever name it contains.
 //!
-//! `ovs-pki` writes names into its certificates that are no host names, and Open vSwitch never
-//! looks at them (ovs: `lib/stream-ssl.c`), so neither does this: the chain is verified, the name
-//! is not. Files are read for every connection, so that a renewed certificate counts at once.
+//! `ovs-pki` writes names into its certificates that are not host names, and Open vSwitch ignores them (ovs:
+//! `lib/stream-ssl.c`): the chain is verified, the name is not. Files are read for every connection, so that
+//! a renewed certificate takes effect at once.
 
 mod bootstrap;
 mod policy;
@@ -24,12 +24,12 @@ use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 use verify::ChainOnly;
 
-/// The longest file of a key or of certificates.
+/// Maximum size of a file with a key or certificates.
 const PEM_BYTES: u64 = 1 << 20;
-/// In place of the file of the authority's certificate: peers are not verified.
+/// Replaces the CA certificate's file name: peers are not verified.
 pub const NO_AUTHORITY: &str = "none";
 
-/// Where the key and the certificates lie, and what a connection may use.
+/// The files of the key and certificates, and the permitted versions and ciphers.
 #[derive(Clone, Default, Debug)]
 pub struct TlsSettings {
     /// `-p`, or the SSL row's `private_key`.
@@ -38,48 +38,48 @@ pub struct TlsSettings {
     pub certificate: Option<PathBuf>,
     /// `-C`, or `ca_cert`; [`NO_AUTHORITY`] for none.
     pub ca_cert: Option<PathBuf>,
-    /// Whether a missing `ca_cert` is written from what the first server shows.
+    /// Whether a missing `ca_cert` is created from the first server's chain.
     pub bootstrap_ca_cert: bool,
-    /// `--peer-ca-cert`: shown to peers behind the certificate.
+    /// `--peer-ca-cert`: sent to peers after the certificate.
     pub peer_ca_cert: Option<PathBuf>,
     /// Versions and ciphers.
     pub policy: TlsPolicy,
 }
 
-/// Why TLS can't be had.
+/// Why TLS is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// Not configured.
     #[error("{0} is not configured; set it with ovs-vsctl set-ssl or the options -p, -c and -C")]
     Missing(&'static str),
-    /// A file that can't be used.
+    /// A file is invalid.
     #[error("{file}: {reason}")]
     File {
-        /// Which.
+        /// The file.
         file: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// The key and certificates don't go together.
+    /// The key does not match the certificate.
     #[error("the key and certificates cannot be used: {0}")]
     Refused(#[from] rustls::Error),
-    /// The versions and ciphers that are allowed leave nothing.
+    /// The permitted versions and ciphers are empty.
     #[error("--ssl-protocols, --ssl-ciphers and --ssl-ciphersuites leave no version with a cipher")]
     NothingAllowed,
 }
 
-/// A private key with the chain of its certificate.
+/// A private key with its certificate chain.
 struct Identity {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 }
 
 impl TlsSettings {
-    /// Begins TLS on a connection that we opened.
+    /// Starts TLS on an outgoing connection.
     ///
     /// # Errors
-    /// The settings cannot be used, or the server fails the handshake. Where its authority's
-    /// certificate was missing, it is stored, and the connection has to be made again.
+    /// The settings are invalid, or the handshake fails. If the CA certificate was missing, it has been
+    /// stored, and the connection must be made again.
     pub async fn connect(
         &self,
         stream: TcpStream,
@@ -100,7 +100,7 @@ impl TlsSettings {
         Ok(stream.into())
     }
 
-    /// Says so where peers are not verified.
+    /// Logs that peers are not verified, if so.
     pub fn warn(&self) {
         if self.ca_cert.as_deref() == Some(Path::new(NO_AUTHORITY)) {
             let words = "Peer certificate validation disabled (this is a security risk)";
@@ -121,11 +121,11 @@ impl TlsSettings {
         Ok(TlsConnector::from(Arc::new(config)))
     }
 
-    /// For connections that others open. No peer's word is taken for the authority's certificate here:
-    /// the first to connect would choose it.
+    /// Returns the acceptor for incoming connections. The CA certificate is never taken from a peer here: the
+    /// first client could choose it.
     ///
     /// # Errors
-    /// The settings cannot be used.
+    /// The settings are invalid.
     pub fn acceptor(&self) -> Result<TlsAcceptor, TlsError> {
         let Identity { chain, key } = self.identity()?;
         let provider = self.policy.provider();
@@ -142,7 +142,7 @@ impl TlsSettings {
         Ok(TlsAcceptor::from(Arc::new(config.with_single_cert(chain, key)?)))
     }
 
-    /// Our key, and what we show of ourselves.
+    /// Returns the switch's key and certificate chain.
     fn identity(&self) -> Result<Identity, TlsError> {
         if self.policy.versions().is_empty() {
             return Err(TlsError::NothingAllowed);
@@ -157,7 +157,7 @@ impl TlsSettings {
         Ok(Identity { chain, key })
     }
 
-    /// Whom to trust; None is anybody.
+    /// Returns the trusted CA certificates; `None` disables verification.
     fn authority(&self) -> Result<Option<RootCertStore>, TlsError> {
         let file = given(&self.ca_cert, "the certificate authority's certificate")?;
         if file == Path::new(NO_AUTHORITY) {
@@ -175,7 +175,7 @@ fn given<'a>(file: &'a Option<PathBuf>, what: &'static str) -> Result<&'a Path, 
     file.as_deref().ok_or(TlsError::Missing(what))
 }
 
-/// Whether nothing has this name.
+/// Returns whether the file does not exist.
 fn is_gone(file: &Path) -> bool {
     file.metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
@@ -189,7 +189,7 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     }
 }
 
-/// Reads a key or certificates. A pipe is refused: to open it would wait for a writer.
+/// Reads a key or certificates. A pipe is rejected, because opening it would block.
 fn read(file: &Path) -> Result<Vec<u8>, TlsError> {
     let metadata = file.metadata().map_err(|error| wrong(file, &base::reason(&error)))?;
     if !metadata.is_file() {

@@ -1,5 +1,5 @@
-//! The authority's certificate taken from the first peer, where the file is not there yet
-//! (ovs: `lib/stream-ssl.c`, `do_ca_cert_bootstrap`).
+//! Takes the CA certificate from the first peer, if its file does not exist yet (ovs: `lib/stream-ssl.c`,
+//! `do_ca_cert_bootstrap`).
 
 use rustls_pki_types::CertificateDer;
 use std::fs::OpenOptions;
@@ -7,18 +7,17 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// All may read it, and none change it.
+/// Readable by all, writable by none.
 const FILE_MODE: u32 = 0o444;
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const TAG_SEQUENCE: u8 = 0x30;
 const TAG_VERSION: u8 = 0xa0;
 
-/// Writes the last certificate of what a peer showed, which has to have signed itself. The connection
-/// is to be made again, and is verified then.
+/// Writes the last certificate of a peer's chain, which must be self-signed. The connection must be made
+/// again, and is then verified.
 ///
 /// # Errors
-/// The peer showed no such certificate, or the file cannot be made. A file that appeared meanwhile
-/// stays as it is.
+/// The chain has no such certificate, or the file cannot be created. An existing file is not changed.
 pub fn store(file: &Path, shown: &[CertificateDer<'_>]) -> io::Result<()> {
     let refuse =
         |words: &str| Err(io::Error::other(format!("could not bootstrap CA cert: {words}")));
@@ -38,7 +37,7 @@ pub fn store(file: &Path, shown: &[CertificateDer<'_>]) -> io::Result<()> {
         created => created?,
     };
     if let Err(error) = created.write_all(pem(last).as_bytes()) {
-        // Half a certificate would be taken for the whole the next time.
+        // A partial certificate would be used the next time.
         std::fs::remove_file(file)?;
         return Err(error);
     }
@@ -46,7 +45,7 @@ pub fn store(file: &Path, shown: &[CertificateDer<'_>]) -> io::Result<()> {
     Ok(())
 }
 
-/// The names of who signed a certificate and of whom it is for, as they are encoded (RFC 5280, 4.1).
+/// Returns the encoded names of a certificate's issuer and subject (RFC 5280, 4.1).
 fn issuer_and_subject<'a>(certificate: &'a CertificateDer<'_>) -> Option<(&'a [u8], &'a [u8])> {
     let (tag, mut rest, _) = element(certificate)?;
     let to_be_signed = (tag == TAG_SEQUENCE).then(|| element(rest))??;
@@ -63,7 +62,7 @@ fn issuer_and_subject<'a>(certificate: &'a CertificateDer<'_>) -> Option<(&'a [u
     Some((issuer, next()?))
 }
 
-/// The tag and content of the first element of DER, and what is behind it.
+/// Returns the tag and content of the first DER element, and the rest.
 fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&[tag, length], rest) = bytes.split_first_chunk::<2>()?;
     let (length, rest) = match length {
@@ -78,7 +77,7 @@ fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((tag, content, behind))
 }
 
-/// A certificate as text (RFC 7468).
+/// Returns a certificate as text (RFC 7468).
 fn pem(certificate: &[u8]) -> String {
     let mut digits = Vec::new();
     for three in certificate.chunks(3) {

@@ -1,22 +1,22 @@
-//! Which versions of TLS and which ciphers are allowed, by OpenSSL's names for them
-//! (`--ssl-protocols`, `--ssl-ciphers`, `--ssl-ciphersuites`; ovs: `lib/stream-ssl.c`).
+//! The permitted TLS versions and ciphers, by OpenSSL's names (`--ssl-protocols`, `--ssl-ciphers`,
+//! `--ssl-ciphersuites`; ovs: `lib/stream-ssl.c`).
 //!
-//! A name that means nothing here is told and left out. What remains is used, so that a list which
-//! names nothing usable allows no connection rather than any.
+//! Unknown names are reported and ignored. A list without any usable name permits no connection, instead of
+//! all.
 
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::{self, cipher_suite};
 use rustls::{SupportedCipherSuite, SupportedProtocolVersion};
 use std::sync::Arc;
 
-/// What a connection may use.
+/// The permitted versions and ciphers.
 #[derive(Clone, Debug)]
 pub struct TlsPolicy {
     versions: Vec<&'static SupportedProtocolVersion>,
     suites: Vec<SupportedCipherSuite>,
 }
 
-/// Versions from the oldest to the newest. Those without a value are known and not spoken.
+/// Versions from the oldest to the newest. Those without a value are known but not supported.
 const VERSIONS: [(&str, Option<&SupportedProtocolVersion>); 4] = [
     ("TLSv1", None),
     ("TLSv1.1", None),
@@ -32,7 +32,7 @@ struct Cipher {
     suite: SupportedCipherSuite,
 }
 
-/// In the order in which they are preferred.
+/// In order of preference.
 static CIPHERS: [Cipher; 6] = [
     Cipher {
         name: "ECDHE-ECDSA-AES256-GCM-SHA384",
@@ -76,7 +76,7 @@ static CIPHERS: [Cipher; 6] = [
 const ALL_WORDS: &[&str] =
     &["ALL", "DEFAULT", "HIGH", "TLSv1.2", "ECDHE", "EECDH", "kECDHE", "kEECDH", "AEAD"];
 
-/// Words of OpenSSL's that select none of them (openssl-ciphers(1)).
+/// OpenSSL's words that select none of them (openssl-ciphers(1)).
 #[rustfmt::skip]
 const NONE_WORDS: &[&str] = &[
     "COMPLEMENTOFALL", "COMPLEMENTOFDEFAULT", "MEDIUM", "LOW", "EXPORT", "EXP", "aNULL", "eNULL",
@@ -87,7 +87,7 @@ const NONE_WORDS: &[&str] = &[
     "TLSv1.0", "CBC",
 ];
 
-/// The ciphers of TLS 1.3, in the order in which they are preferred.
+/// The ciphers of TLS 1.3, in order of preference.
 static SUITES: [(&str, SupportedCipherSuite); 3] = [
     ("TLS_AES_256_GCM_SHA384", cipher_suite::TLS13_AES_256_GCM_SHA384),
     ("TLS_AES_128_GCM_SHA256", cipher_suite::TLS13_AES_128_GCM_SHA256),
@@ -101,7 +101,8 @@ impl Default for TlsPolicy {
 }
 
 impl TlsPolicy {
-    /// What the three options allow, everything where one is not given; and what is wrong with them.
+    /// Returns the policy of the three options, of which each permits everything by default, and the errors
+    /// in them.
     pub fn from_options(
         protocols: Option<&str>,
         ciphers: Option<&str>,
@@ -121,19 +122,19 @@ impl TlsPolicy {
         (policy, wrong)
     }
 
-    /// The versions that may be spoken; none where the options leave none.
+    /// Returns the permitted versions; empty if the options permit none.
     pub fn versions(&self) -> &[&'static SupportedProtocolVersion] {
         &self.versions
     }
 
-    /// The library's algorithms, with these ciphers alone.
+    /// Returns the library's provider, restricted to the permitted ciphers.
     pub fn provider(&self) -> Arc<CryptoProvider> {
         let cipher_suites = self.suites.clone();
         Arc::new(CryptoProvider { cipher_suites, ..ring::default_provider() })
     }
 }
 
-/// Reads such as "TLSv1.2,TLSv1.3", "TLSv1.2+" and "TLSv1.2-TLSv1.3".
+/// Parses lists such as "TLSv1.2,TLSv1.3", "TLSv1.2+" and "TLSv1.2-TLSv1.3".
 fn allowed_versions(list: &str, wrong: &mut Vec<String>) -> Vec<&'static SupportedProtocolVersion> {
     let mut named = [false; VERSIONS.len()];
     for word in list.split([' ', ',', '\t']).filter(|word| !word.is_empty()) {
@@ -165,7 +166,7 @@ fn place(name: &str) -> Option<usize> {
     VERSIONS.iter().position(|(version, _)| version.eq_ignore_ascii_case(name))
 }
 
-/// Reads names of TLS 1.3's ciphers with colons between.
+/// Parses names of TLS 1.3 ciphers, separated by colons.
 fn allowed_suites(list: Option<&str>, wrong: &mut Vec<String>) -> Vec<SupportedCipherSuite> {
     let Some(list) = list else { return SUITES.iter().map(|(_, suite)| *suite).collect() };
     let mut allowed = Vec::new();
@@ -183,8 +184,8 @@ fn allowed_suites(list: Option<&str>, wrong: &mut Vec<String>) -> Vec<SupportedC
     allowed
 }
 
-/// Reads a list of ciphers as OpenSSL does: each word adds what it selects and is not there, `-`
-/// takes it out, `!` for good, `+` moves it to the end (openssl-ciphers(1)).
+/// Parses a cipher list like OpenSSL: each word adds the ciphers that it selects, `-` removes them, `!`
+/// removes them permanently, `+` moves them to the end (openssl-ciphers(1)).
 fn allowed_ciphers(list: &str, wrong: &mut Vec<String>) -> Vec<&'static Cipher> {
     let mut allowed: Vec<&Cipher> = Vec::new();
     let mut banned: Vec<&str> = Vec::new();
@@ -194,7 +195,7 @@ fn allowed_ciphers(list: &str, wrong: &mut Vec<String>) -> Vec<&'static Cipher> 
             allowed.sort_by_key(|cipher| std::cmp::Reverse(cipher.strength_bits));
             continue;
         }
-        // What these ask for, every cipher here has.
+        // Every cipher here satisfies these levels.
         if matches!(word, "@SECLEVEL=0" | "@SECLEVEL=1" | "@SECLEVEL=2" | "@SECLEVEL=3") {
             continue;
         }
@@ -226,7 +227,7 @@ fn allowed_ciphers(list: &str, wrong: &mut Vec<String>) -> Vec<&'static Cipher> 
     allowed
 }
 
-/// The ciphers that a name, or words with plus signs between, select; None where one is unknown.
+/// Returns the ciphers selected by a name, or by words joined with plus signs; `None` for an unknown one.
 fn selected(text: &str) -> Option<Vec<&'static Cipher>> {
     let words: Vec<&str> = text.split('+').collect();
     let is_known = |word: &&str| {

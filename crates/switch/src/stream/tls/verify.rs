@@ -1,4 +1,4 @@
-//! Which certificates of servers are accepted.
+//! Verification of servers' certificates.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -6,13 +6,13 @@ use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use std::sync::Arc;
 
-/// Verifies that a server's certificate was signed by the authority, and not its name. Without an
-/// authority any certificate will do. That the server has its key is verified always.
+/// Verifies that a server's certificate was signed by the CA, but not its name. Without a CA any certificate
+/// is accepted. That the server has the key is always verified.
 #[derive(Debug)]
 pub struct ChainOnly {
-    /// Whom to trust.
+    /// The certificate authorities that are trusted; `None` accepts any.
     pub authority: Option<Arc<RootCertStore>>,
-    /// The algorithms to use.
+    /// The cryptographic algorithms.
     pub provider: Arc<CryptoProvider>,
 }
 
