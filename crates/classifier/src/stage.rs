@@ -25,7 +25,9 @@ impl Stage {
     pub fn of(field: Field) -> Stage {
         use Field::*;
         match field {
-            EthDst | EthType | EthSrc | VlanTpid | VlanTci | VlanTpid1 | VlanTci1 => Stage::L2,
+            EthDst | EthType | EthSrc | PacketType | VlanTpid | VlanTci | VlanTpid1 | VlanTci1 => {
+                Stage::L2
+            }
             Ipv4Src | Ipv4Dst | Ipv6Src | Ipv6Dst | CtNwSrc | CtNwDst | CtIpv6Src | CtIpv6Dst
             | NwProto | NwTos | NwTtl | NwFrag | Ipv6Label => Stage::L3,
             TpSrc | TpDst | TcpFlags | CtTpSrc | CtTpDst | ArpSha | ArpTha | NdTarget

@@ -7,7 +7,7 @@ use crate::outbox::Outbox;
 use crate::rewrite;
 use crate::step::Step;
 use crate::worker::Worker;
-use base::{Instant, MacAddr, limits};
+use base::{Instant, limits};
 use flow::{Action, CheckLen, DropReason, Frame, MeterRef};
 use packet::Packet;
 use std::slice;
@@ -41,9 +41,7 @@ pub(crate) fn carry_out(
         Action::PushEth { source, destination } => on_each(frames, action, observer, |frame| {
             rewrite::set_ethernet(frame, *source, *destination);
         }),
-        Action::PopEth => on_each(frames, action, observer, |frame| {
-            rewrite::set_ethernet(frame, MacAddr::ZERO, MacAddr::ZERO);
-        }),
+        Action::PopEth => on_each(frames, action, observer, rewrite::pop_ethernet),
         _ => {}
     }
     false

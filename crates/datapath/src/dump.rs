@@ -58,7 +58,7 @@ impl Worker {
             let Some(handle) = self.handle_of(id) else { continue };
             let Some(flow) = self.flows.get_mut(handle) else { continue };
             flow.reported = false;
-            flows.push((id, flow.stats));
+            flows.push((id, flow.told()));
         }
         let is_last = self.dump.telling.is_empty();
         if is_last {

@@ -45,6 +45,7 @@ impl Worker {
             tracks,
             clears,
             tunnels,
+            unseen_bytes: put.matching.key().unseen_bytes() as u8,
             reported: false,
         };
         let (handle, replaced) = self.flows.insert(&put.matching, flow);
@@ -52,7 +53,7 @@ impl Worker {
         // Two misses of one flow may both be answered with a put; the later answer counts.
         if let Some(old) = replaced {
             self.ids.remove(hash(old.id), place);
-            self.dump.gone.push((old.id, old.stats));
+            self.dump.gone.push((old.id, old.told()));
         }
         self.ids.insert(hash(put.id), place);
     }
@@ -62,7 +63,7 @@ impl Worker {
         self.epoch += 1;
         self.ids.remove(hash(id), handle.index() as u32);
         if let Some(flow) = self.flows.remove_handle(handle) {
-            self.dump.gone.push((id, flow.stats));
+            self.dump.gone.push((id, flow.told()));
         }
     }
 }

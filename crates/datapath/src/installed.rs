@@ -26,6 +26,8 @@ pub struct InstalledFlow {
     /// Whether packets are encapsulated after a `ct`, or decapsulated: what their path trace needs is then
     /// not what they are after the last action.
     pub(crate) tunnels: bool,
+    /// Bytes of each packet that do not count ([`FlowKey::unseen_bytes`](flow::FlowKey::unseen_bytes)).
+    pub(crate) unseen_bytes: u8,
     /// Whether it is in the list of flows that the next dump tells of.
     pub(crate) reported: bool,
 }
@@ -39,6 +41,12 @@ impl InstalledFlow {
         self.stats.used = Some(now);
         self.stats.tcp_flags |= tcp_flags;
         !std::mem::replace(&mut self.reported, true)
+    }
+
+    /// What it has carried, as dumps tell it.
+    pub(crate) fn told(&self) -> FlowStats {
+        let unseen = self.stats.packets * u64::from(self.unseen_bytes);
+        FlowStats { bytes: self.stats.bytes.saturating_sub(unseen), ..self.stats }
     }
 
     /// Whether the flow ends a path without connection tracking, by actions that can be cached.

@@ -4,7 +4,7 @@
 use crate::observer::Observer;
 use crate::worker::Worker;
 use base::Instant;
-use flow::{DropReason, Frame, TunnelPush};
+use flow::{DropReason, Field, Frame, TunnelPush};
 use packet::{Offload, Packet, Pool};
 use port::offload;
 use std::time::Duration;
@@ -71,6 +71,7 @@ fn answer(worker: &mut Worker, now: Instant, packet: &Packet, to: &TunnelPush) -
     place.set_received(len, Offload::default());
     let mut answer = Frame::parse(place, to.port).ok()?;
     answer.key.copy_tunnel(&to.answer);
+    answer.key.set(Field::PacketType, to.answer.get(Field::PacketType));
     Some(answer)
 }
 

@@ -33,6 +33,12 @@ pub(crate) fn set_ethernet(frame: &mut Frame, source: MacAddr, destination: MacA
     frame.key.set(Field::PacketType, 0);
 }
 
+/// Makes a frame a packet without an Ethernet header: its addresses are zero then.
+pub(crate) fn pop_ethernet(frame: &mut Frame) {
+    set_ethernet(frame, MacAddr::ZERO, MacAddr::ZERO);
+    frame.key.set(Field::PacketType, frame.key.eth_type().into());
+}
+
 /// Whether a field of an ICMPv6 message says what others there are.
 fn is_in_icmpv6(field: Field) -> bool {
     matches!(

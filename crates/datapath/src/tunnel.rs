@@ -264,6 +264,7 @@ fn decapsulate(
         return Err(DropReason::TunnelPop);
     }
     frame.key.copy_tunnel(&key);
+    frame.key.set(Field::PacketType, key.get(Field::PacketType));
     frame.key.set_pkt_mark(mark);
     if let Some(trace) = trace {
         trace.opened(frame, seen);

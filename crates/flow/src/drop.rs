@@ -34,6 +34,8 @@ reasons! {
     StackDepth = "drop_action_stack_too_deep",
     /// Translation stopped: the bridge was not found or is gone.
     NoBridge = "drop_action_bridge_not_found",
+    /// Translation stopped: `encap` or `decap` met a packet of a type that it does not work on.
+    PacketType = "drop_action_unsupported_packet_type",
     /// Translation named a recirculation that is no longer known.
     RecircUnknown = "drop_action_no_recirculation_context",
     /// The packet went round the datapath too often.

@@ -87,6 +87,9 @@ fields! {
         EthType = "eth_type" @ 9, 0, 16;
         /// Ethernet source.
         EthSrc = "eth_src" @ 10, 16, 48;
+        /// The Ethernet type of a packet without an Ethernet header; 0 for frames. In the datapath such a
+        /// packet has an Ethernet header with zero addresses.
+        PacketType = "packet_type" @ 10, 0, 16;
         /// Ethernet type of the outer VLAN tag.
         VlanTpid = "vlan_tpid" @ 11, 48, 16;
         /// The outer VLAN tag, bit 12 saying that there is one.
@@ -203,9 +206,6 @@ fields! {
         TunGtpuFlags = "tun_gtpu_flags" @ 39, 32, 8;
         /// Message type of GTP-U.
         TunGtpuMsgtype = "tun_gtpu_msgtype" @ 39, 40, 8;
-        /// The Ethernet type of a packet that a tunnel carried without an Ethernet header; 0 for frames. In the
-        /// datapath such a packet has an Ethernet header with zero addresses.
-        PacketType = "packet_type" @ 39, 48, 16;
         /// Bit `n` says that the packet carries the option of `tun_metadata<n>`.
         TunMetadataPresent = "tun_metadata_present" @ 40, 0, 64;
         // The tunnel options that a TLV table maps to these indices, four bytes each.

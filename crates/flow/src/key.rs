@@ -14,6 +14,7 @@
 //! therefore match `eth_type` exactly, which OpenFlow demands anyway (prerequisites).
 
 mod ct_fields;
+mod packet_type;
 mod tunnel_fields;
 
 pub use ct_fields::CtFields;

@@ -1,6 +1,6 @@
 //! A match: a key and the mask that says which of its bits count.
 
-use crate::field::Field;
+use crate::field::{Field, HEADER_FIELDS};
 use crate::key::{FlowKey, Mask};
 use std::fmt;
 
@@ -58,6 +58,13 @@ impl Match {
     /// The bits that count.
     pub fn mask(&self) -> &Mask {
         &self.mask
+    }
+
+    /// Whether it speaks of headers without saying `packet_type`, which means those of frames
+    /// (ovs: `lib/match.c`, `match_add_ethernet_prereq`).
+    pub fn implies_frames(&self) -> bool {
+        let words = &self.mask.words()[HEADER_FIELDS];
+        !self.mask.has(Field::PacketType) && words.iter().any(|&word| word != 0)
     }
 
     /// Whether the packet with this key matches.

@@ -189,7 +189,7 @@ impl Answer {
         }
         let packet = FlowStats {
             packets: 1,
-            bytes: self.upcall.packet.data().len() as u64,
+            bytes: self.upcall.packet.len().saturating_sub(self.upcall.key.unseen_bytes()) as u64,
             used: Some(self.upcall.received),
             tcp_flags: self.upcall.key.tcp_flags(),
         };

@@ -6,7 +6,7 @@ use crate::translate::{Notes, Sent, translate_sent};
 use crate::upcall::links;
 use crate::{Ofproto, Outbox};
 use base::{Instant, OfPort, PortNo, WorkerId};
-use flow::{Execute, FlowCommand, FlowStats, Frame};
+use flow::{DropReason, Execute, Field, FlowCommand, FlowStats, Frame, Match};
 use openflow::message::PacketOut;
 use openflow::{ErrorCode, OfError};
 use packet::Packet;
@@ -14,6 +14,27 @@ use std::sync::Arc;
 
 /// The datapath's number for no port at all.
 const NO_DEVICE: PortNo = PortNo(u32::MAX);
+
+/// The packet in a controller's message. One without an Ethernet header gets one for the datapath, with
+/// zero addresses.
+pub(crate) fn whole_frame(
+    data: &[u8],
+    metadata: &Match,
+    device: PortNo,
+) -> Result<Frame, DropReason> {
+    let packet_type = metadata.key().get(Field::PacketType) as u16;
+    let with_header;
+    let data = match packet_type {
+        0 => data,
+        _ => {
+            with_header = [&[0; 12][..], &packet_type.to_be_bytes(), data].concat();
+            &with_header
+        }
+    };
+    let mut frame = Frame::parse(Packet::from_bytes(data), device).map_err(|(_, why)| why)?;
+    frame.key.set(Field::PacketType, packet_type.into());
+    Ok(frame)
+}
 
 impl Ofproto {
     /// Does with a packet what the controller says; the first worker carries it out.
@@ -38,8 +59,7 @@ impl Ofproto {
         self.check_groups(id, &packet_out.actions)?;
         self.check_meters(id, &packet_out.actions)?;
         let device = bridge.port(in_port).and_then(|port| port.source()).unwrap_or(NO_DEVICE);
-        let packet = Packet::from_bytes(&packet_out.data);
-        let Ok(frame) = Frame::parse(packet, device) else {
+        let Ok(frame) = whole_frame(&packet_out.data, &packet_out.metadata, device) else {
             let reason = "packet-out: the packet has no whole Ethernet header";
             return Err(OfError::new(ErrorCode::BadPacket, reason));
         };
@@ -51,7 +71,7 @@ impl Ofproto {
     /// Carries out actions on a packet that comes from no port; the first worker does it.
     pub(crate) fn send(&mut self, frame: Frame, sent: &Sent<'_>, now: Instant, out: &mut Outbox) {
         let mut translation = translate_sent(self.world(now), &frame.key, sent, Notes::Off);
-        let bytes = frame.packet.data().len() as u64;
+        let bytes = frame.packet.len().saturating_sub(frame.key.unseen_bytes()) as u64;
         let stats = FlowStats { packets: 1, bytes, used: Some(now), tcp_flags: 0 };
         let actions: Arc<[flow::Action]> = std::mem::take(&mut translation.actions).into();
         self.credit(&links(translation, &frame.key), &stats, now);

@@ -21,7 +21,7 @@ pub struct Frozen {
     pub table: TableId,
     /// The datapath port that the packet came in on.
     pub device: PortNo,
-    /// Registers, metadata, the tunnel and the bridge's in-port; the rest is zero.
+    /// Registers, metadata, the tunnel, the packet type and the bridge's in-port; the rest is zero.
     pub pipeline: FlowKey,
     /// The stack.
     pub stack: Vec<u128>,
@@ -54,6 +54,7 @@ impl Frozen {
         let mut out = FlowKey::new();
         out.set_in_port_raw(key.in_port_raw());
         out.copy_tunnel(key);
+        out.set(Field::PacketType, key.get(Field::PacketType));
         for &field in Field::BASIC.iter().filter(|field| field.is_pipeline()) {
             out.set(field, key.get(field));
         }
@@ -64,6 +65,7 @@ impl Frozen {
     pub fn restore(&self, key: &mut FlowKey) {
         key.set_in_port_raw(self.pipeline.in_port_raw());
         key.copy_tunnel(&self.pipeline);
+        key.set(Field::PacketType, self.pipeline.get(Field::PacketType));
         for &field in Field::BASIC.iter().filter(|field| field.is_pipeline()) {
             key.set(field, self.pipeline.get(field));
         }

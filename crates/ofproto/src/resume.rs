@@ -2,6 +2,7 @@
 //! (ovs: `ofproto/ofproto-dpif-xlate.c`, `xlate_resume`).
 
 use crate::bridge::BridgeId;
+use crate::packet_out::whole_frame;
 use crate::recirc::{Frozen, Rest};
 use crate::translate::{Notes, translate_resumed};
 use crate::upcall::links;
@@ -10,7 +11,6 @@ use base::{Instant, TableId, WorkerId};
 use flow::{Execute, Field, FlowCommand, FlowStats, Frame};
 use openflow::message::{Continuation, ContinuedActions, PacketIn};
 use openflow::{ErrorCode, OfError};
-use packet::Packet;
 use std::sync::Arc;
 
 impl Ofproto {
@@ -62,8 +62,8 @@ impl Ofproto {
         {
             return Err(stale());
         }
-        let packet = Packet::from_bytes(&packet_in.data);
-        let Ok(mut frame) = Frame::parse(packet, continuation.port) else {
+        let whole = whole_frame(&packet_in.data, &packet_in.metadata, continuation.port);
+        let Ok(mut frame) = whole else {
             let reason = "resume: the packet has no whole Ethernet header";
             return Err(OfError::new(ErrorCode::BadPacket, reason));
         };
@@ -75,7 +75,7 @@ impl Ofproto {
         }
         let state = thawed(bridge, continuation, packet_in);
         let mut translation = translate_resumed(self.world(now), &frame.key, &state, Notes::Off);
-        let bytes = frame.packet.data().len() as u64;
+        let bytes = frame.packet.len().saturating_sub(frame.key.unseen_bytes()) as u64;
         let tcp_flags = frame.key.tcp_flags();
         let stats = FlowStats { packets: 1, bytes, used: Some(now), tcp_flags };
         let actions: Arc<[flow::Action]> = std::mem::take(&mut translation.actions).into();

@@ -4,10 +4,11 @@ use crate::rule::{Rule, RuleId, Rules};
 use crate::table_mod::Controlled;
 use base::{TableId, limits};
 use classifier::{Classifier, Clause, PrefixField};
-use flow::{FlowKey, Mask, Match};
+use flow::{Field, FlowKey, Mask, Match};
 use openflow::action::Action;
 use openflow::message::{TableMiss, TableStats};
 use openflow::text::NamedBits;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -139,6 +140,16 @@ impl Tables {
     /// `wildcards`.
     pub fn lookup(&self, table: TableId, key: &FlowKey, wildcards: &mut Mask) -> Option<RuleId> {
         let Table { flows, clauses, .. } = self.get(table)?;
+        let without_header;
+        let key = match key.get(Field::PacketType) {
+            0 => key,
+            _ => {
+                without_header = packets_key(key);
+                &without_header
+            }
+        };
+        // Only where a packet is from can tell packet types apart: that a frame is one does not matter.
+        let looked_at = wildcards.has(Field::PacketType);
         let found = if clauses.is_empty() {
             flows.lookup(key, wildcards)
         } else {
@@ -148,21 +159,33 @@ impl Tables {
             };
             flows.lookup_conjunctive(key, wildcards, of)
         };
+        if !looked_at {
+            wildcards.set(Field::PacketType, 0);
+        }
         found.copied()
     }
 
     /// The flow with just this match and priority.
     pub fn find(&self, table: TableId, matching: &Match, priority: u16) -> Option<RuleId> {
-        self.get(table)?.flows.get(matching, priority).copied()
+        self.get(table)?.flows.get(&kept_match(matching), priority).copied()
     }
 
     /// Flows that match nothing that `matching` does not, by table and then in the order of Open
     /// vSwitch's dumps (see [`in_mask_order`]).
     pub fn within(&self, table: Option<TableId>, matching: &Match, rules: &Rules) -> Vec<RuleId> {
         let mut found = Vec::new();
+        // Most flows of frames do not say that they are.
+        let says_frames = matching.mask().has(Field::PacketType) && is_of_frames(matching);
+        let mut wider = matching.clone();
+        if says_frames {
+            wider.wildcard(Field::PacketType);
+        }
         for flows in self.some(table) {
-            let ids = flows.matching_within(matching).map(|found| *found.rule);
+            let ids = flows.matching_within(&wider).map(|found| *found.rule);
             found.append(&mut in_mask_order(ids, rules));
+        }
+        if says_frames {
+            found.retain(|id| rules.get(*id).is_some_and(|rule| is_of_frames(&rule.matching)));
         }
         found
     }
@@ -171,7 +194,14 @@ impl Tables {
     /// of just this match does not count.
     pub fn overlaps(&self, table: TableId, matching: &Match, priority: u16) -> bool {
         let Some(table) = self.get(table) else { return false };
-        table.flows.overlapping(matching, priority).any(|found| found.matching() != *matching)
+        let matching = kept_match(matching);
+        table.flows.overlapping(&matching, priority).any(|found| {
+            let other = found.matching();
+            let is_apart = |one: &Match, other: &Match| {
+                one.mask().has(Field::EthType) && other.key().get(Field::PacketType) != 0
+            };
+            other != *matching && !is_apart(&matching, &other) && !is_apart(&other, &matching)
+        })
     }
 
     /// All flows.
@@ -182,7 +212,7 @@ impl Tables {
     /// Puts a flow in, in place of the one of its match and priority.
     pub(crate) fn insert(&mut self, rule: &Rule) {
         let Some(table) = self.get_mut(rule.table) else { return };
-        table.flows.insert(&rule.matching, rule.priority, rule.id);
+        table.flows.insert(&kept_match(&rule.matching), rule.priority, rule.id);
         table.clauses.remove(rule.id.hash(), |(of, _)| *of == rule.id);
         let clauses = clauses(&rule.actions);
         if !clauses.is_empty() {
@@ -196,7 +226,7 @@ impl Tables {
             return;
         }
         let Some(table) = self.get_mut(rule.table) else { return };
-        table.flows.remove(&rule.matching, rule.priority);
+        table.flows.remove(&kept_match(&rule.matching), rule.priority);
         table.clauses.remove(rule.id.hash(), |(of, _)| *of == rule.id);
     }
 
@@ -248,6 +278,31 @@ impl Tables {
         let tables = self.tables.iter().enumerate().filter(move |(number, _)| chosen(*number));
         tables.filter_map(|(_, table)| Some(&table.as_deref()?.flows))
     }
+}
+
+/// The match by which the classifier has a flow. Flows about headers are of frames alone, unless they say
+/// otherwise: either they match the Ethernet type, which packets without an Ethernet header do not have in
+/// a lookup ([`packets_key`]), or the classifier's match says it. Few flows are of the second kind, and
+/// the others need no further word.
+fn kept_match(matching: &Match) -> Cow<'_, Match> {
+    if matching.implies_frames() && !matching.mask().has(Field::EthType) {
+        Cow::Owned(matching.clone().with(Field::PacketType, 0))
+    } else {
+        Cow::Borrowed(matching)
+    }
+}
+
+/// The key by which a packet without an Ethernet header is looked up.
+fn packets_key(key: &FlowKey) -> FlowKey {
+    let mut key = key.clone();
+    key.set(Field::EthType, 0);
+    key
+}
+
+/// Whether only frames match.
+fn is_of_frames(matching: &Match) -> bool {
+    let says = matching.mask().has(Field::PacketType);
+    matching.implies_frames() || says && matching.key().get(Field::PacketType) == 0
 }
 
 /// What a flow is part of.

@@ -37,7 +37,9 @@ impl Ofproto {
     /// Tells controllers of a packet that a flow sends them.
     fn packet_in(&mut self, upcall: &Upcall, to: &ControllerAction) {
         let Some(state) = self.recirc.get(to.recirc_id) else { return };
-        let data = upcall.packet.data().to_vec();
+        let metadata = metadata(&state.pipeline, &upcall.key, state.conntracked);
+        let unseen = upcall.key.unseen_bytes();
+        let data = upcall.packet.data().get(unseen..).unwrap_or_default().to_vec();
         let is_miss = to.reason == reason::IMPLICIT_MISS;
         let packet_in = PacketIn {
             total_len: u16::try_from(data.len()).unwrap_or(u16::MAX),
@@ -46,7 +48,7 @@ impl Ofproto {
             table: Some(state.table),
             // The hidden flow that stands for a miss has none.
             cookie: if is_miss { 0 } else { to.rule_cookie },
-            metadata: metadata(&state.pipeline, &upcall.key, state.conntracked),
+            metadata,
             userdata: state.userdata.clone(),
             continuation: to.pauses.then(|| Box::new(self.continuation(&state))),
         };
@@ -241,6 +243,7 @@ fn metadata(pipeline: &FlowKey, packet: &FlowKey, conntracked: bool) -> Match {
     ] {
         add(field, pipeline.get(field));
     }
+    add(Field::PacketType, pipeline.get(Field::PacketType));
     add(Field::PktMark, packet.get(Field::PktMark));
     if !conntracked || packet.ct_state().is_empty() {
         return matching;
@@ -249,7 +252,9 @@ fn metadata(pipeline: &FlowKey, packet: &FlowKey, conntracked: bool) -> Match {
         add(field, packet.get(field));
     }
     // What the connection's fields mean depends on it.
-    add(Field::EthType, packet.eth_type().into());
+    if pipeline.get(Field::PacketType) == 0 {
+        add(Field::EthType, packet.eth_type().into());
+    }
     let has_tuple = packet.ct_state().intersects(CtState::NEW | CtState::EST | CtState::RPL);
     if has_tuple && packet.ct_nw_proto() != 0 && packet.is_ip() {
         let addresses = match packet.eth_type() {

@@ -203,6 +203,14 @@ pub enum Action {
     DebugRecirc,
     /// For tests: process the packet in the slow path (`debug_slow`).
     DebugSlow,
+    /// Put an Ethernet header in front of a packet that has none (`encap(ethernet)`).
+    EncapEthernet {
+        /// The header's bytes, as a controller says them; they mean nothing.
+        header_bytes: u16,
+    },
+    /// Take the outermost header away (`decap`): the packet is then of this type, in OpenFlow's numbers,
+    /// or with [`Self::NEXT_PROTOCOL`] of the one that the header says.
+    Decap(u32),
     /// Execute actions on a copy.
     Clone(Vec<Action>),
     /// Send to a group.
@@ -252,4 +260,9 @@ pub enum Action {
     },
     /// Instruction: continue in a later table.
     GotoTable(TableId),
+}
+
+impl Action {
+    /// The packet type that stands for the one that a header says (ovs: `PT_USE_NEXT_PROTO`).
+    pub const NEXT_PROTOCOL: u32 = 0xfffe;
 }

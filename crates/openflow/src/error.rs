@@ -240,6 +240,10 @@ pub enum ErrorCode {
     ActionMustBeZero,
     /// NXBAC_BAD_CONJUNCTION
     BadConjunction,
+    /// NXBAC_BAD_HEADER_TYPE: `encap` of a header that can't be put on.
+    BadHeaderType,
+    /// NXBAC_UNKNOWN_ED_PROP: `encap` or `decap` with a property that its header does not have.
+    UnknownProperty,
     /// NXR_STALE: a continuation of an earlier run of the switch, or of a bridge that was removed.
     ContinuationStale,
     /// NXBRC_NXM_INVALID: a cookie mask in a request to add a flow.

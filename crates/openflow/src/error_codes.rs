@@ -151,6 +151,8 @@ const ROWS: &[Row] = &[
     (E::MustBeZero, &[(V10, Nx(1, 515)), (V12, Nx(4, 0))]),
     (E::ActionMustBeZero, &[(V10, Nx(2, 256)), (V12, Nx(11, 0))]),
     (E::BadConjunction, &[(V10, Nx(2, 526)), (V12, Nx(15, 0))]),
+    (E::BadHeaderType, &[(V13, Nx(39, 0))]),
+    (E::UnknownProperty, &[(V13, Nx(40, 0))]),
     (E::NxmInvalid, &[(V10, Nx(1, 256)), (V12, Nx(2, 0))]),
 ];
 

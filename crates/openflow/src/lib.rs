@@ -42,5 +42,6 @@ pub use codec::{DecodeOptions, EncodeOptions, Header, Xid, decode, encode};
 pub use error::{ErrorCode, OfError};
 pub use framer::{Framer, HEADER_LEN};
 pub use message::{FlowMod, Message, Version};
+pub use oxm::packet_type_to_wire;
 pub use stats::has_more;
 pub use table_mod::EVICTION_FLAGS;

@@ -2,6 +2,7 @@
 
 use crate::bytes::{Input, Output};
 use crate::error::OfError;
+use crate::oxm::eth_type;
 use base::OfPort;
 use flow::{Field, Match, VLAN_PRESENT};
 
@@ -86,7 +87,7 @@ fn take_vlan(matching: &mut Match, wildcards: u32, vid: u16, pcp: u8) {
 /// Wildcards fields whose prerequisites the match lacks, because OpenFlow 1.0 ignores them.
 pub(crate) fn normalize(matching: &mut Match) {
     let key = matching.key();
-    let (eth_type, proto) = (key.eth_type(), key.get(Field::NwProto));
+    let (eth_type, proto) = (eth_type(matching), key.get(Field::NwProto));
     let has_ct_proto = matching.mask().has(Field::CtNwProto);
     let (icmp, arp) = (key.tp_src(), matches!(eth_type, 0x0806 | 0x8035));
     let (v4, v6) = (eth_type == 0x0800, eth_type == 0x86dd);

@@ -51,6 +51,11 @@ fn whole_frames() {
     check(&later, &[&ip[..], &[(NwFrag, 3)]].concat(), None);
     let first = TCP_FRAME.replacen("00010000", "00012000", 1);
     check(&first, &[&tcp[..], &[(NwFrag, 1)]].concat(), Some(34));
+    // A data offset within the header, or behind the packet's end, leaves the rest unread.
+    for offset in ["4002", "7002", "f002"] {
+        check(&TCP_FRAME.replacen("5002", offset, 1), &ip, None);
+    }
+    check(&TCP_FRAME.replacen("5002", "6002", 1), &tcp, Some(34));
     check(
         "ffffffffffff 020000000001 0806 00010800060400010200000000010a0000010000000000000a000002",
         &[
@@ -142,6 +147,10 @@ fn ipv6_with_extension_headers_and_neighbour_discovery() {
     let atomic =
         format!("{head} 62012345 0010 2c ff {addresses} 11000000 00000007 0035003600080000");
     check(&atomic, &udp, Some(62));
+    // What a later fragment is one of stands in the first alone.
+    let later =
+        format!("{head} 62012345 0010 2c ff {addresses} 11000009 00000007 0035003600080000");
+    check(&later, &[ip(44), vec![(NwFrag, 3)]].concat(), None);
     let lying =
         format!("{head} 62012345 0010 00 ff {addresses} 11ff0104 00000000 0035003600080000");
     check(&lying, &[(EthType, 0x86dd), (Ipv6Src, src), (Ipv6Dst, dst)], None);

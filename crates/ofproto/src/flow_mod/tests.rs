@@ -348,3 +348,50 @@ fn masked(field: Field, value: u128, mask: u128) -> Match {
     matching.set_masked(field, value, mask);
     matching
 }
+
+/// Flows about headers are about frames, whether they say so or not, and differ from those about packets
+/// without Ethernet headers.
+#[test]
+fn flows_of_frames_and_of_other_packets_are_told_apart() {
+    use FlowModCommand as C;
+    let flows = [
+        "priority=5,ip,actions=output:1",
+        "priority=5,dl_src=02:00:00:00:00:01,actions=output:2",
+        "priority=5,packet_type=(1,0x800),actions=output:3",
+        "priority=5,in_port=1,actions=output:4",
+    ];
+    let (ip, mac) = ("priority=5,ip actions=output:1", "priority=5,dl_src=02:00:00:00:00:01");
+    let check = |command, asked: &str, left: usize, is_left: [bool; 2]| {
+        let mut switch = Switch::new();
+        flows.iter().for_each(|flow| switch.add(flow));
+        switch.send(command, asked).unwrap();
+        let dump = switch.dump();
+        let has = |text: &str| dump.iter().any(|it| it.contains(text));
+        assert_eq!((dump.len(), [has(ip), has(mac)]), (left, is_left), "{asked}: {dump:?}");
+    };
+    check(C::Delete, "eth", 2, [false, false]);
+    check(C::Delete, "packet_type=(0,0),ip", 3, [false, true]);
+    check(
+        C::DeleteStrict,
+        "priority=5,packet_type=(0,0),dl_src=02:00:00:00:00:01",
+        3,
+        [true, false],
+    );
+    check(C::DeleteStrict, "priority=5,eth", 4, [true, true]);
+    check(C::Delete, "packet_type=(1,0x800)", 3, [true, true]);
+    check(C::Delete, "packet_type=(1,0x806)", 4, [true, true]);
+    check(C::Delete, "", 0, [false, false]);
+    let mut switch = Switch::new();
+    flows.iter().for_each(|flow| switch.add(flow));
+    for (flow, overlaps) in [
+        ("priority=5,packet_type=(1,0x800),nw_dst=10.0.0.1", true),
+        ("priority=5,packet_type=(1,0x86dd)", true),
+        ("priority=5,in_port=2,packet_type=(1,0x806)", false),
+        ("priority=5,in_port=2,arp", true),
+        ("priority=5,in_port=2,arp,dl_src=02:00:00:00:00:02", false),
+    ] {
+        let asked = format!("check_overlap,{flow},actions=drop");
+        let expect = if overlaps { Err(ErrorCode::Overlap) } else { Ok(()) };
+        assert_eq!(switch.send(C::Add, &asked), expect, "{flow}");
+    }
+}

@@ -11,7 +11,8 @@ use wire::{ethertype, protocol};
 pub fn format_match(matching: &Match, names: PortNames<'_>) -> String {
     let text = text::format_match(matching, None);
     let mut parts: Vec<String> = text.split(',').map(str::to_owned).collect();
-    if matching.mask().has(Field::RecircId) {
+    let says_type = matching.key().get(Field::PacketType) != 0;
+    if matching.mask().has(Field::RecircId) && !says_type {
         const BEFORE: [&str; 6] =
             ["pkt_mark=", "recirc_id=", "dp_hash=", "conj_id=", "actset_output=", "ct_"];
         let is_before = |part: &&String| BEFORE.iter().any(|start| part.starts_with(start));
@@ -71,7 +72,10 @@ fn packet_fields(key: &FlowKey) -> Mask {
     use Field as F;
     let mut mask = Mask::new();
     let mut add = |fields: &[Field]| fields.iter().for_each(|&field| mask.add(field));
-    add(&[F::InPort, F::EthSrc, F::EthDst, F::EthType, F::VlanTci]);
+    add(&[F::InPort, F::PacketType]);
+    if key.get(F::PacketType) == 0 {
+        add(&[F::EthSrc, F::EthDst, F::EthType, F::VlanTci]);
+    }
     if key.vlan_tci() != 0 {
         add(&[F::VlanTci1]);
     }

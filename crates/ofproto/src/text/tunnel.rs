@@ -23,7 +23,7 @@ impl Fields<'_> {
         self.tunnel_ends();
         self.tunnel_extensions();
         // The key's flag counts with the key.
-        let key = if self.mask.has(Field::TunId) { TUN_KEY } else { 0 };
+        let key = if self.mask.has(Field::TunId) && self.has_tunnel_key() { TUN_KEY } else { 0 };
         let mask = (self.mask.get(Field::TunFlags) & !u128::from(TUN_KEY)) | u128::from(key);
         let value = self.key.get(Field::TunFlags);
         let all = TUNNEL_FLAGS.iter().fold(0, |all, (bit, _)| all | bit);
@@ -34,10 +34,16 @@ impl Fields<'_> {
         self.put(&format!("flags({})", if mask == 0 { "" } else { &flags }));
     }
 
+    /// A key of zero may be there or not.
+    fn has_tunnel_key(&self) -> bool {
+        let has_flag = self.key.get(Field::TunFlags) as u16 & TUN_KEY != 0;
+        has_flag || self.key.get(Field::TunId) != 0
+    }
+
     /// Which tunnel it is, and what stands in the outer IP header.
     fn tunnel_ends(&mut self) {
         let id = self.mask.get(Field::TunId);
-        if id != 0 {
+        if id != 0 && self.has_tunnel_key() {
             let exact = self.mask.is_exact(Field::TunId);
             let mask = if exact { String::new() } else { format!("/0x{id:x}") };
             self.put(&format!("tun_id=0x{:x}{mask}", self.key.get(Field::TunId)));

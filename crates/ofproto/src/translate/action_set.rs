@@ -67,6 +67,8 @@ pub(super) fn in_order(set: &[OfAction]) -> Vec<OfAction> {
         actions.extend(set.iter().rev().find(|action| is_kind(action)).cloned());
     };
     last_of(|action| matches!(action, OfAction::StripVlan));
+    last_of(|action| matches!(action, OfAction::Decap(_)));
+    last_of(|action| matches!(action, OfAction::EncapEthernet { .. }));
     last_of(|action| matches!(action, OfAction::PushVlan(_)));
     last_of(|action| matches!(action, OfAction::DecTtl(_)));
     actions.extend(set.iter().filter(|action| is_assignment(action)).cloned());

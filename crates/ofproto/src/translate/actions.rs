@@ -157,8 +157,14 @@ impl Context<'_> {
             OfAction::SetVlanPcp(pcp) => self.set_tag(0xe000, u16::from(*pcp) << 13),
             OfAction::StripVlan => self.pop_vlan(),
             OfAction::PushVlan(tpid) => self.push_vlan(*tpid),
-            OfAction::SetEthSrc(mac) => self.assign(Field::EthSrc, mac.to_u64().into(), true),
-            OfAction::SetEthDst(mac) => self.assign(Field::EthDst, mac.to_u64().into(), true),
+            OfAction::SetEthSrc(mac) => {
+                self.assign(Field::EthSrc, mac.to_u64().into(), self.is_frame());
+            }
+            OfAction::SetEthDst(mac) => {
+                self.assign(Field::EthDst, mac.to_u64().into(), self.is_frame());
+            }
+            OfAction::EncapEthernet { .. } => self.encap_ethernet(),
+            OfAction::Decap(_) => self.decap(),
             OfAction::SetIpv4Src(ip) => {
                 let is_v4 = self.key.eth_type() == ethertype::IPV4;
                 self.assign(Field::Ipv4Src, u32::from(*ip).into(), is_v4);
@@ -217,6 +223,9 @@ impl Context<'_> {
 
     /// OpenFlow 1.0's assignments to the tag, which add one where none is.
     fn set_tag(&mut self, bits: u16, value: u16) {
+        if !self.is_frame() {
+            return;
+        }
         self.mask.add_bits(Field::VlanTci, (bits | VLAN_PRESENT).into());
         let tci = (self.key.vlan_tci() & !bits) | (value & bits) | VLAN_PRESENT;
         self.is_rewritten = true;
@@ -225,6 +234,9 @@ impl Context<'_> {
     }
 
     fn pop_vlan(&mut self) {
+        if !self.is_frame() {
+            return;
+        }
         self.mask.add(Field::VlanTci);
         self.mask.add(Field::VlanTci1);
         self.is_rewritten = true;
@@ -236,6 +248,9 @@ impl Context<'_> {
     }
 
     fn push_vlan(&mut self, tpid: u16) {
+        if !self.is_frame() {
+            return;
+        }
         self.mask.add(Field::VlanTci);
         self.mask.add(Field::VlanTci1);
         self.is_rewritten = true;

@@ -12,7 +12,10 @@ struct Header {
 
 /// In the order in which Open vSwitch rewrites (ovs: `lib/odp-util.c`, `commit_odp_actions`).
 const HEADERS: [Header; 8] = [
-    Header { fields: &[Field::EthSrc, Field::EthDst], is_in: |_| true },
+    Header {
+        fields: &[Field::EthSrc, Field::EthDst],
+        is_in: |key| key.get(Field::PacketType) == 0,
+    },
     Header {
         fields: &[Field::Ipv4Src, Field::Ipv4Dst, Field::NwTos, Field::NwTtl],
         is_in: |key| key.eth_type() == 0x0800 && key.nw_proto() != 0,
@@ -59,6 +62,9 @@ impl Context<'_> {
     /// what was looked at is known (ovs: `lib/odp-util.c`, `commit`).
     pub fn commit(&mut self) {
         self.push_ethernet();
+        if !self.is_frame() {
+            self.pop_ethernet();
+        }
         let (mark, headers) =
             HEADERS.split_last().map_or((None, &HEADERS[..]), |(mark, rest)| (Some(mark), rest));
         for header in headers {
@@ -72,7 +78,7 @@ impl Context<'_> {
 
     /// Gives a packet its Ethernet header that has none in the datapath.
     fn push_ethernet(&mut self) {
-        if self.base.get(Field::PacketType) == 0 || self.key.get(Field::PacketType) != 0 {
+        if self.base.get(Field::PacketType) == 0 || !self.is_frame() {
             return;
         }
         if self.original.get(Field::PacketType) == 0 {

@@ -163,6 +163,9 @@ pub(super) fn whole(key: &FlowKey, field: Field) -> u128 {
         port if matches!(field, Field::InPortOxm | Field::ActsetOutput) => {
             OfPort(port as u16).to_wire32().into()
         }
+        packet_type if field == Field::PacketType => {
+            openflow::packet_type_to_wire(packet_type as u16).into()
+        }
         value => value,
     }
 }
@@ -188,6 +191,9 @@ pub(super) fn has_field(field: Field, key: &FlowKey, mask: &mut Mask) -> bool {
     let (is_v4, is_v6) = (key.eth_type() == 0x0800, key.eth_type() == 0x86dd);
     let is_arp = matches!(key.eth_type(), 0x0806 | 0x8035);
     match field {
+        F::EthSrc | F::EthDst | F::EthType | F::VlanTci | F::VlanVid | F::VlanVidPresent => {
+            key.get(F::PacketType) == 0
+        }
         // Shared places: the field's own name says which packets have it.
         F::ArpSpa | F::ArpTpa | F::ArpSha | F::ArpTha | F::ArpOp => is_arp,
         F::Ipv4Src | F::Ipv4Dst => is_v4,
@@ -215,6 +221,9 @@ pub(super) fn has_field(field: Field, key: &FlowKey, mask: &mut Mask) -> bool {
             key.tp_dst() == 0 && of.contains(&key.tp_src())
         }
         F::VlanPcp => {
+            if key.get(F::PacketType) != 0 {
+                return false;
+            }
             mask.add_bits(F::VlanTci, VLAN_PRESENT.into());
             key.vlan_tci() & VLAN_PRESENT != 0
         }

@@ -8,6 +8,9 @@ pub(super) fn always_looked_at(mask: &mut Mask, key: &FlowKey) {
     mask.add(Field::InPort);
     mask.add(Field::RecircId);
     mask.add(Field::EthType);
+    if key.get(Field::PacketType) != 0 {
+        mask.add(Field::PacketType);
+    }
     if key.is_ip() {
         mask.add_bits(Field::NwFrag, u128::from(FRAG_ANY | FRAG_LATER));
     }

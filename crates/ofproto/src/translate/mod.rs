@@ -25,6 +25,7 @@ mod mirror;
 mod normal;
 mod outer;
 mod output;
+mod packet_type;
 mod report;
 mod terminate;
 mod tunnel;

@@ -86,9 +86,10 @@ impl Context<'_> {
         let last = last && self.bridge.config.mirrors.is_empty();
         if let PortDevice::Tunnel { device, config } = &port.spec.device {
             self.output_to_tunnel(port, *device, config, last);
-        } else if self.key.get(Field::PacketType) != 0 {
+        } else if !self.is_frame() && !matches!(port.spec.device, PortDevice::Patch { .. }) {
             self.notes.add(NoteKind::Warning, || {
-                "Packet without an Ethernet header, skipping output.".to_owned()
+                "Trying to send non-Ethernet packet through legacy L2 port. Dropping packet."
+                    .to_owned()
             });
         } else if let Some(device) = port.datapath() {
             self.commit();

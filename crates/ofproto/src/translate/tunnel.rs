@@ -56,7 +56,7 @@ impl<'a> Context<'a> {
     /// (ovs: `ofproto/ofproto-dpif-xlate.c`, `xlate_actions`).
     pub fn enter_from_packets(&mut self, port: &Port) {
         let PortDevice::Tunnel { config, .. } = &port.spec.device else { return };
-        if self.key.get(Field::PacketType) != 0 && config.packet_type == PacketType::LegacyL3 {
+        if !self.is_frame() && config.packet_type == PacketType::LegacyL3 {
             let fields = [Field::PacketType, Field::EthSrc, Field::EthDst];
             fields.into_iter().for_each(|field| self.key.set(field, 0));
             self.is_rewritten = true;

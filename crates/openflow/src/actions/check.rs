@@ -10,6 +10,9 @@ use base::{OfPort, TableId};
 use flow::{CtState, Field, Match, VLAN_PRESENT};
 use wire::protocol;
 
+/// The type of packets of which nothing is known.
+const UNKNOWN: u16 = 0xffff;
+
 fn bad(code: ErrorCode, reason: impl Into<String>) -> OfError {
     OfError::new(code, reason)
 }
@@ -121,6 +124,14 @@ impl State {
                 self.old("fin_timeout", Prerequisite::Tcp);
                 Ok(())
             }
+            Action::EncapEthernet { .. } => {
+                self.matching.wildcard(Field::PacketType);
+                Ok(())
+            }
+            Action::Decap(_) => {
+                self.decap();
+                Ok(())
+            }
             Action::Clone(actions) => self.inner(actions),
             // The packets that execute an action set are not known here.
             Action::WriteActions(actions) => {
@@ -206,6 +217,18 @@ impl State {
         self.matching.wildcard(Field::VlanTci1);
         self.matching.set_masked(Field::VlanTci, inner, inner);
         Ok(())
+    }
+
+    /// What is behind an Ethernet header is known; what is behind another one, only the packet says
+    /// (ovs: `lib/ofp-actions.c`, `check_DECAP`).
+    fn decap(&mut self) {
+        let ethertype = match self.matching.key().get(Field::PacketType) {
+            0 => self.matching.key().get(Field::EthType),
+            _ => UNKNOWN.into(),
+        };
+        self.matching.wildcard(Field::PacketType);
+        let packet_type = if ethertype == 0 { UNKNOWN.into() } else { ethertype };
+        self.matching.set_masked(Field::PacketType, packet_type, u128::MAX);
     }
 
     fn transport(&mut self) {
@@ -382,6 +405,7 @@ mod tests {
         let any = Match::any();
         let ip = Match::any().with(Field::EthType, 0x800);
         let tcp = ip.clone().with(Field::NwProto, 6);
+        let packets = Match::any().with(Field::PacketType, 0x800);
         let ct = Action::Ct(Ct {
             commit: false,
             force: false,
@@ -418,6 +442,12 @@ mod tests {
             (std::slice::from_ref(&with_orig), &valid, None),
             (std::slice::from_ref(&with_orig), &unseen, bad_code),
             (std::slice::from_ref(&with_orig), &invalid, bad_code),
+            (&[Action::Decap(Action::NEXT_PROTOCOL), set("ip_src", 1)], &ip, None),
+            (&[Action::Decap(Action::NEXT_PROTOCOL), set("eth_src", 1)], &ip, bad_code),
+            (&[Action::Decap(Action::NEXT_PROTOCOL), set("ip_src", 1)], &packets, bad_code),
+            (&[set("ip_src", 1)], &packets, None),
+            (&[set("eth_src", 1)], &packets, bad_code),
+            (&[Action::EncapEthernet { header_bytes: 0 }, set("eth_src", 1)], &packets, None),
             (&[set("ct_mark", 1)], &ip, Some(ErrorCode::ActionBadSetArgument)),
             (&[Action::FinTimeout { idle_s: 1, hard_s: 1 }], &ip, bad_code),
             (&[Action::FinTimeout { idle_s: 1, hard_s: 1 }], &tcp, None),

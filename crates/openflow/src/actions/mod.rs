@@ -2,6 +2,7 @@
 
 mod check;
 mod choice;
+mod encap;
 mod learn;
 mod list;
 mod nicira;

@@ -1,7 +1,7 @@
 //! Decoding of Nicira's actions (`NXAST_*`; ovs: `lib/ofp-actions.c`).
 
 use super::list::take_nested;
-use super::{choice, learn, set};
+use super::{choice, encap, learn, set};
 use crate::action::{Action, Conjunction, Ct, ToController, ZoneSource};
 use crate::bytes::Input;
 use crate::error::{ErrorCode, OfError};
@@ -78,6 +78,8 @@ pub(super) fn take(
             Action::Clone(take_nested(body.take(body.len())?, version, depth)?)
         }
         39 => take_output_trunc(body)?,
+        46 => encap::take_encap(body)?,
+        47 => encap::take_decap(body)?,
         49 => take_check_pkt_larger(body)?,
         50 => take_delete_field(body)?,
         40 => take_group(body)?,
@@ -92,7 +94,7 @@ fn unsupported(subtype: u16) -> OfError {
     let name = match subtype {
         23..=26 | 30 | 31 => "MPLS",
         29 | 38 | 41 => "sample",
-        46..=48 => "encap/decap",
+        46..=48 => "encap of NSH",
         _ => "this action",
     };
     let reason = format!("{name} (Nicira's action {subtype}) is not supported");

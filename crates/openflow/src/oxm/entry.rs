@@ -23,8 +23,6 @@ pub(crate) struct Entry {
     pub value: u128,
     /// `None` for an exact match.
     pub mask: Option<u128>,
-    /// The bytes, if the field is unknown.
-    pub raw: Vec<u8>,
 }
 
 fn header(input: &mut Input<'_>) -> Result<Header, OfError> {
@@ -48,7 +46,7 @@ fn header(input: &mut Input<'_>) -> Result<Header, OfError> {
 /// `is_mask_consistent`).
 pub(crate) fn take_raw_entry(input: &mut Input<'_>) -> Result<Entry, OfError> {
     let header = header(input)?;
-    let raw = input.take(header.len)?.to_vec();
+    let raw = input.take(header.len)?;
     if header.has_mask && header.len % 2 != 0 {
         let reason = format!("match field {} has a mask and an odd length", describe(header.code));
         return Err(OfError::new(ErrorCode::MatchBadLen, reason));
@@ -69,7 +67,7 @@ pub(crate) fn take_raw_entry(input: &mut Input<'_>) -> Result<Entry, OfError> {
         let reason = format!("match field {field} has bits in its value that its mask leaves out");
         return Err(OfError::new(ErrorCode::MatchBadWildcards, reason));
     }
-    Ok(Entry { header, value, mask, raw })
+    Ok(Entry { header, value, mask })
 }
 
 /// Returns a field's number as text.

@@ -1,6 +1,7 @@
 //! Matches as lists of entries (ovs: `lib/nx-match.c`).
 
 use super::entry::{describe, known, put_code, put_entry, take_raw_entry};
+use super::packet_type;
 use super::prerequisite::Proto;
 use super::table::{Code, Spec, by_name};
 use super::tunnel::tunnel_address;
@@ -37,20 +38,12 @@ pub(crate) fn take_raw(
             take_cookie(entry.header.len, entry.value, entry.mask, cookie)?;
             continue;
         }
-        if entry.header.code == Code::PACKET_TYPE {
-            if entry.raw.iter().any(|&byte| byte != 0) {
-                return Err(bad(
-                    ErrorCode::MatchBadValue,
-                    "only Ethernet packets (packet_type 0,0)",
-                ));
-            }
-            continue;
-        }
         // A field is identified by its number and length (ovs: `lib/nx-match.c`, `mf_from_oxm_header`).
         let spec = known(entry.header)
             .map_err(|error| OfError { code: ErrorCode::MatchBadField, ..error })?;
         add(&mut matching, spec, entry.value, entry.mask)?;
     }
+    packet_type::leave_out_default(&mut matching);
     Ok(matching)
 }
 
@@ -128,6 +121,10 @@ pub(crate) fn to_key(spec: &Spec, value: u128, mask: u128) -> Option<(Field, u12
         Field::IcmpType => (Field::TpSrc, value, if mask == 0 { 0 } else { 0xffff }),
         Field::IcmpCode => (Field::TpDst, value, if mask == 0 { 0 } else { 0xffff }),
         Field::ArpOp if value > 0xff => return None,
+        Field::PacketType => {
+            let packet_type = packet_type::to_key(value as u32)?;
+            (spec.field, packet_type.into(), if mask == 0 { 0 } else { ones })
+        }
         field if fits => (field, value, mask & ones),
         _ => return None,
     })
@@ -225,6 +222,13 @@ pub(super) struct Writer<'a> {
 
 impl Writer<'_> {
     fn write(&mut self) {
+        // Others may need it.
+        if self.matching.mask().has(Field::PacketType)
+            && let Some(spec) = by_name("packet_type")
+        {
+            let value = packet_type::to_wire(self.matching.key().get(Field::PacketType) as u16);
+            put_entry(self.out, spec, self.version, value.into(), None);
+        }
         for name in ["dp_hash", "recirc_id", "conj_id"] {
             self.field(name);
         }

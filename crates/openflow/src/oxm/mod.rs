@@ -4,6 +4,7 @@
 
 mod entry;
 mod matching;
+mod packet_type;
 mod prerequisite;
 mod table;
 mod tunnel;
@@ -13,6 +14,8 @@ pub(crate) use matching::{
     Cookie, MatchForm, put_nxm_match, put_oxm_match, put_raw, take_nxm_match, take_oxm_match,
     take_raw,
 };
-pub(crate) use prerequisite::{Prerequisite, Proto};
+pub use packet_type::to_wire as packet_type_to_wire;
+pub(crate) use packet_type::{leave_out_default, to_key as packet_type_to_key};
+pub(crate) use prerequisite::{Prerequisite, Proto, eth_type};
 pub(crate) use table::{Spec, by_name, for_field, specs};
 pub(crate) use tunnel::{is_tunnel_ipv4, tunnel_address};

@@ -8,6 +8,7 @@ use wire::protocol;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Prerequisite {
     None,
+    Ethernet,
     Vlan,
     Arp,
     Ipv4,
@@ -32,11 +33,19 @@ pub(crate) struct Proto {
     pub has_vlan: bool,
 }
 
+/// The Ethernet type of a match's packets, which that of packets without an Ethernet header says too.
+pub(crate) fn eth_type(matching: &Match) -> u16 {
+    match matching.key().get(Field::PacketType) {
+        0 => matching.key().eth_type(),
+        packet_type => packet_type as u16,
+    }
+}
+
 impl Proto {
     pub fn of(matching: &Match) -> Self {
         let key = matching.key();
         Proto {
-            eth_type: key.eth_type(),
+            eth_type: eth_type(matching),
             nw_proto: key.get(Field::NwProto) as u8,
             has_vlan: key.vlan_tci() & flow::VLAN_PRESENT != 0,
         }
@@ -87,6 +96,7 @@ impl Prerequisite {
         };
         match self {
             P::None => true,
+            P::Ethernet => key.get(Field::PacketType) == 0,
             P::Vlan => proto.has_vlan,
             P::Arp => proto.is_arp(),
             P::Ipv4 => proto.eth_type == 0x0800,

@@ -18,8 +18,6 @@ pub(crate) struct Code {
 }
 
 impl Code {
-    /// `OXM_OF_PACKET_TYPE`, which is accepted for Ethernet and not stored.
-    pub const PACKET_TYPE: Code = Code { class: 0x8000, number: 44, experimenter: 0 };
     /// `NXM_NX_COOKIE`, which is not a packet field.
     pub const COOKIE: Code = Code { class: 1, number: 30, experimenter: 0 };
     /// The class of Ericsson's fields, which have neither Nicira nor OpenFlow numbers.
@@ -100,6 +98,7 @@ const ROWS: &[Row] = {
         Row { field, name, nxm, oxm, bytes, flags, prerequisite }
     }
     &[
+        row(F::PacketType, "packet_type", None, Some((44, "PACKET_TYPE")), 4, "", P::None),
         row(F::DpHash, "dp_hash", Some((1, 35, "DP_HASH")), None, 4, "m", P::None),
         row(F::RecircId, "recirc_id", Some((1, 36, "RECIRC_ID")), None, 4, "", P::None),
         row(F::ConjId, "conj_id", Some((1, 37, "CONJ_ID")), None, 4, "", P::None),
@@ -133,11 +132,11 @@ const ROWS: &[Row] = {
         row(F::CtIpv6Dst, "ct_ipv6_dst", Some((1, 123, "CT_IPV6_DST")), None, 16, "m", P::Ct),
         row(F::CtTpSrc, "ct_tp_src", Some((1, 124, "CT_TP_SRC")), None, 2, "m", P::Ct),
         row(F::CtTpDst, "ct_tp_dst", Some((1, 125, "CT_TP_DST")), None, 2, "m", P::Ct),
-        row(F::EthSrc, "eth_src", Some((0, 2, "ETH_SRC")), Some((4, "ETH_SRC")), 6, "mw", P::None),
-        row(F::EthDst, "eth_dst", Some((0, 1, "ETH_DST")), Some((3, "ETH_DST")), 6, "mw", P::None),
-        row(F::EthType, "eth_type", Some((0, 3, "ETH_TYPE")), Some((5, "ETH_TYPE")), 2, "", P::None),
-        row(F::VlanTci, "vlan_tci", Some((0, 4, "VLAN_TCI")), None, 2, "mw", P::None),
-        row(F::VlanVidPresent, "vlan_vid", None, Some((6, "VLAN_VID")), 2, "mw", P::None),
+        row(F::EthSrc, "eth_src", Some((0, 2, "ETH_SRC")), Some((4, "ETH_SRC")), 6, "mw", P::Ethernet),
+        row(F::EthDst, "eth_dst", Some((0, 1, "ETH_DST")), Some((3, "ETH_DST")), 6, "mw", P::Ethernet),
+        row(F::EthType, "eth_type", Some((0, 3, "ETH_TYPE")), Some((5, "ETH_TYPE")), 2, "", P::Ethernet),
+        row(F::VlanTci, "vlan_tci", Some((0, 4, "VLAN_TCI")), None, 2, "mw", P::Ethernet),
+        row(F::VlanVidPresent, "vlan_vid", None, Some((6, "VLAN_VID")), 2, "mw", P::Ethernet),
         row(F::VlanPcp, "vlan_pcp", None, Some((7, "VLAN_PCP")), 1, "w", P::Vlan),
         row(F::Ipv4Src, "ip_src", Some((0, 7, "IP_SRC")), Some((11, "IPV4_SRC")), 4, "mw", P::Ipv4),
         row(F::Ipv4Dst, "ip_dst", Some((0, 8, "IP_DST")), Some((12, "IPV4_DST")), 4, "mw", P::Ipv4),
@@ -230,7 +229,7 @@ fn spec(row: &Row) -> Spec {
     // Fields that the ONF's extensions added to OpenFlow 1.3 before 1.5 numbered them.
     let onf = oxm.filter(|code| matches!(code.number, 42 | 43));
     let onf = onf.map(|code| Code { class: 0xffff, experimenter: crate::vendor::ONF, ..code });
-    let first = nxm.or(onf).or(oxm).unwrap_or(Code::PACKET_TYPE);
+    let first = nxm.or(onf).or(oxm).unwrap_or(Code::COOKIE);
     let oxm_name = row.oxm.map_or(String::new(), |(_, name)| format!("OXM_OF_{name}"));
     let nxm_name = match row.nxm {
         Some((0, _, name)) => format!("NXM_OF_{name}"),
@@ -246,7 +245,7 @@ fn spec(row: &Row) -> Spec {
         // Only the flag of control packets is visible to flows.
         Field::TunFlags => 1,
         // The key stores these in fewer bits than they have on the wire.
-        Field::CtState | Field::ArpOp => row.bytes as u32 * 8,
+        Field::CtState | Field::ArpOp | Field::PacketType => row.bytes as u32 * 8,
         Field::InPort => row.bytes as u32 * 8,
         field => field.bits(),
     };

@@ -2,7 +2,7 @@
 
 use super::length::{check_pkt_larger, output_trunc};
 use super::span::{Pair, Span};
-use super::{PortNames, TextError, assign, choice, ct, learn, value};
+use super::{PortNames, TextError, assign, choice, ct, encap, learn, value};
 use crate::action::{Action, Conjunction, SetForm, ToController};
 use crate::actions::{check_order, fits_action_set};
 use crate::message::{GROUP_MAX, METER_MAX};
@@ -87,6 +87,8 @@ pub(super) fn one(
             form: SetForm::SetField,
         },
         "check_pkt_larger" => check_pkt_larger(pair.needed()?)?,
+        "encap" => encap::encap(pair.needed()?)?,
+        "decap" => encap::decap(pair.rest())?,
         "delete_field" => Action::DeleteField(assign::subfield(pair.needed()?)?.1.field),
         "resubmit" => resubmit(pair, ports)?,
         "ct" => ct::ct(pair.rest(), ports, nesting)?,
@@ -117,7 +119,7 @@ pub(super) fn one(
         "group" => Action::Group(value::number_to(pair.needed()?, GROUP_MAX.into())? as u32),
         "meter" => meter(pair.needed()?)?,
         "sample" | "push_mpls" | "pop_mpls" | "set_mpls_label" | "set_mpls_tc" | "set_mpls_ttl"
-        | "dec_mpls_ttl" | "encap" | "decap" | "dec_nsh_ttl" => {
+        | "dec_mpls_ttl" | "dec_nsh_ttl" => {
             return Err(pair.key.error(format!("the action {} is not supported", pair.key.text)));
         }
         _ if pair.value.is_none() => match value::port(pair.key, ports) {

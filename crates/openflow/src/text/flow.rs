@@ -3,6 +3,7 @@
 use super::span::{Pair, Span};
 use super::{PortNames, TextError, actions, format_actions, format_match, matching, value};
 use crate::message::{FlowFlags, FlowMod, FlowModCommand, FlowStatsEntry};
+use crate::oxm::leave_out_default;
 use base::TableId;
 use std::fmt::Write;
 
@@ -34,6 +35,7 @@ pub fn parse_flow(
         }
     }
     matching::check_prerequisites(&flow.matching, match_part)?;
+    leave_out_default(&mut flow.matching);
     match action_part {
         Some(part) => flow.actions = actions::parse(part, ports)?,
         None if command.is_delete() => {}

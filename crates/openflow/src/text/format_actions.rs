@@ -3,7 +3,7 @@
 use super::actions::REASONS;
 use super::format_match::{ipv4, ipv6, mac};
 use super::value::{is_ipv4, is_ipv6, is_mac};
-use super::{choice, learn};
+use super::{choice, encap, learn};
 use crate::action::{Action, Conjunction, Ct, SetForm, Subfield, ToController, ZoneSource};
 use crate::actions::{assignable, segments};
 use crate::oxm::{Proto, for_field};
@@ -32,7 +32,7 @@ fn one(action: &Action, proto: Proto) -> String {
         Action::OutputTrunc { port, max_len } => format!("output(port={port},max_len={max_len})"),
         Action::CheckPktLarger { bytes, target } => larger(*bytes, target, proto),
         Action::DeleteField(field) => delete_field(*field, proto),
-        Action::DebugRecirc | Action::DebugSlow => for_tests(action).to_owned(),
+        Action::EncapEthernet { .. } | Action::Decap(_) => encap::format(action),
         Action::Controller(to) => controller(to),
         Action::Set { field, value, mask, form } => set(*field, *value, *mask, *form, proto),
         Action::Move { source, target } => {
@@ -42,7 +42,6 @@ fn one(action: &Action, proto: Proto) -> String {
         Action::StackPop(part) => format!("pop:{}", bits(part, proto)),
         Action::SetVlanVid(vid) => format!("mod_vlan_vid:{vid}"),
         Action::SetVlanPcp(pcp) => format!("mod_vlan_pcp:{pcp}"),
-        Action::StripVlan => "strip_vlan".to_owned(),
         Action::PushVlan(tpid) => format!("push_vlan:{tpid:#x}"),
         Action::SetEthSrc(address) => format!("mod_dl_src:{address}"),
         Action::SetEthDst(address) => format!("mod_dl_dst:{address}"),
@@ -72,12 +71,10 @@ fn one(action: &Action, proto: Proto) -> String {
         Action::Ct(action) => ct(action, proto),
         Action::Group(group) => format!("group:{group}"),
         Action::Meter(meter) => format!("meter:{meter}"),
-        Action::CtClear => "ct_clear".to_owned(),
         Action::Nat(range) => nat(range.as_ref()),
         Action::Clone(actions) => format!("clone({})", list(actions, proto)),
         Action::Note(bytes) => format!("note:{}", dotted(bytes)),
         Action::SetQueue(queue) => format!("set_queue:{queue}"),
-        Action::PopQueue => "pop_queue".to_owned(),
         Action::Enqueue { port, queue } => format!("enqueue:{port}:{queue}"),
         Action::Learn(what) => learn::format(what, proto),
         Action::Conjunction(Conjunction { id, clause, clauses }) => {
@@ -86,13 +83,12 @@ fn one(action: &Action, proto: Proto) -> String {
         Action::Bundle(bundle) => choice::format_bundle(bundle, proto),
         Action::Multipath(multipath) => choice::format_multipath(multipath, proto),
         Action::FinTimeout { idle_s, hard_s } => fin_timeout(*idle_s, *hard_s),
-        Action::Exit => "exit".to_owned(),
-        Action::ClearActions => "clear_actions".to_owned(),
         Action::WriteActions(actions) if actions.is_empty() => "write_actions(drop)".to_owned(),
         Action::WriteActions(actions) => format!("write_actions({})", list(actions, proto)),
         Action::WriteMetadata { value, mask: u64::MAX } => format!("write_metadata:{value:#x}"),
         Action::WriteMetadata { value, mask } => format!("write_metadata:{value:#x}/{mask:#x}"),
         Action::GotoTable(table) => format!("goto_table:{table}"),
+        action => without_arguments(action).to_owned(),
     }
 }
 
@@ -108,8 +104,16 @@ fn larger(bytes: u16, target: &Subfield, proto: Proto) -> String {
     format!("check_pkt_larger({bytes})->{}", bits(target, proto))
 }
 
-fn for_tests(action: &Action) -> &'static str {
-    if *action == Action::DebugSlow { "debug_slow" } else { "debug_recirc" }
+fn without_arguments(action: &Action) -> &'static str {
+    match action {
+        Action::StripVlan => "strip_vlan",
+        Action::CtClear => "ct_clear",
+        Action::PopQueue => "pop_queue",
+        Action::Exit => "exit",
+        Action::ClearActions => "clear_actions",
+        Action::DebugSlow => "debug_slow",
+        _ => "debug_recirc",
+    }
 }
 
 fn delete_field(field: Field, proto: Proto) -> String {

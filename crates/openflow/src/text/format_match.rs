@@ -17,6 +17,7 @@ pub fn format_match(matching: &Match, priority: Option<u16>) -> String {
     }
     out.metadata();
     out.connection();
+    out.packet_type();
     let (named_type, named_proto) = out.protocol();
     out.registers();
     out.link(named_type);
@@ -130,6 +131,14 @@ impl Writer<'_> {
             self.put(Field::CtNwProto, "ct_nw_proto", |value, _| value.to_string());
             self.port(Field::CtTpSrc, "ct_tp_src");
             self.port(Field::CtTpDst, "ct_tp_dst");
+        }
+    }
+
+    /// Frames are what a match means that says nothing else.
+    fn packet_type(&mut self) {
+        let ethertype = self.value(Field::PacketType);
+        if ethertype != 0 {
+            self.parts.push(format!("packet_type=(1,{ethertype:#x})"));
         }
     }
 

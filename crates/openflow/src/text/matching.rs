@@ -3,7 +3,7 @@
 use super::span::{Pair, Span};
 use super::{PortNames, TextError, value};
 use crate::of10_match::normalize;
-use crate::oxm::{Prerequisite, Proto, Spec, by_name, tunnel_address};
+use crate::oxm::{Prerequisite, Proto, Spec, by_name, leave_out_default, tunnel_address};
 use flow::{Field, Match};
 
 /// Protocol keywords: Ethernet type and IP protocol.
@@ -35,6 +35,7 @@ pub fn parse_match(text: &str, ports: PortNames<'_>) -> Result<Match, TextError>
         add(&mut matching, pair, ports)?;
     }
     check_prerequisites(&matching, span)?;
+    leave_out_default(&mut matching);
     Ok(matching)
 }
 
@@ -54,7 +55,7 @@ pub(super) fn add(
             return Ok(());
         }
         if name == "eth" {
-            // All packets are Ethernet packets.
+            matching.set_masked(Field::PacketType, 0, u128::MAX);
             return Ok(());
         }
     }

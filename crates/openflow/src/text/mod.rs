@@ -5,6 +5,7 @@ mod actions;
 mod assign;
 mod choice;
 mod ct;
+mod encap;
 mod flow;
 mod format_actions;
 mod format_match;

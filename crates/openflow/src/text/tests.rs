@@ -46,6 +46,25 @@ const FLOWS: &[(&str, &str)] = &[
         "ip actions=ct(commit,zone=OXM_OF_IN_PORT[0..15])",
     ),
     ("priority=1,actions=normal", "priority=1 actions=NORMAL"),
+    // What matches headers matches those of frames.
+    ("packet_type=(0,0),ip,nw_dst=10.0.0.1,actions=1", "ip,nw_dst=10.0.0.1 actions=output:1"),
+    ("eth,dl_src=02:00:00:00:00:01,actions=1", "dl_src=02:00:00:00:00:01 actions=output:1"),
+    (
+        "packet_type=(1,0x800),nw_proto=17,tp_dst=53,actions=encap(ethernet),1",
+        "packet_type=(1,0x800),nw_proto=17,tp_dst=53 actions=encap(ethernet),output:1",
+    ),
+    (
+        "packet_type=(1,0x806),arp_tpa=10.0.0.1,actions=drop",
+        "packet_type=(1,0x806),arp_tpa=10.0.0.1 actions=drop",
+    ),
+    (
+        "packet_type=(1,0x86dd),ipv6_dst=fd00::/16,actions=decap(),2",
+        "packet_type=(1,0x86dd),ipv6_dst=fd00::/16 actions=decap(),output:2",
+    ),
+    (
+        "actions=decap,decap(packet_type(ns=1,type=0x800)),decap(packet_type(ns=0,type=0)),1",
+        "actions=decap(),decap(packet_type(ns=1,type=0x800)),decap(packet_type(ns=0,type=0)),output:1",
+    ),
     (
         "tcp6 actions=learn(table=1, hard_timeout=60, eth_type=0x86dd, nw_proto=6, limit=7, \
          NXM_NX_IPV6_SRC[]=NXM_NX_IPV6_DST[], ipv6_dst=2001:0db8::1, tcp_src=NXM_OF_TCP_DST[], \
@@ -327,7 +346,9 @@ fn ofp_print(bytes: &[u8]) -> Option<String> {
 fn ovs_ofctl_reads_what_is_written_and_prints_what_is_printed() {
     let mut checked = 0;
     for version in Version::ALL {
-        for (text, _) in FLOWS {
+        // Before OpenFlow 1.3 ovs-ofctl does not read these.
+        let is_known = |text: &str| version >= Version::V13 || !text.contains("cap");
+        for (text, _) in FLOWS.iter().filter(|(text, _)| is_known(text)) {
             let reply =
                 StatsReply::Flow { flows: vec![entry(text)], nicira: version == Version::V10 };
             let message = Message::StatsReply(reply);

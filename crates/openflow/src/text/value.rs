@@ -2,7 +2,7 @@
 
 use super::span::Span;
 use super::{PortNames, TextError};
-use crate::oxm::Spec;
+use crate::oxm::{Spec, packet_type_to_key};
 use base::{MacAddr, OfPort};
 use flow::{CtState, Field};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -104,6 +104,7 @@ pub(super) fn masked(
         Field::CtState => return flags(span, &ct_state_names(), 0xff),
         Field::TcpFlags => return flags(span, &TCP_FLAGS, 0xfff),
         Field::NwFrag => return fragment(span),
+        Field::PacketType => return packet_type(span),
         Field::TunFlags => return flags(span, &TUNNEL_FLAGS[..1], 1),
         _ => {}
     }
@@ -226,6 +227,23 @@ fn flags(span: Span<'_>, names: &[&str], ones: u128) -> Result<(u128, u128), Tex
         rest = name.from(end);
     }
     Ok((value, mask))
+}
+
+/// `(NAMESPACE,TYPE)`: `(0,0)` for frames, or `(1,ETHERTYPE)`.
+fn packet_type(span: Span<'_>) -> Result<(u128, u128), TextError> {
+    let text = span.text.strip_prefix('(').and_then(|it| it.strip_suffix(')'));
+    let inside = text.map(|text| Span { text, at: span.at + 1 });
+    let Some((space, kind)) = inside.and_then(|it| it.split(",")) else {
+        return Err(span.error_with("a packet type is two numbers", "(0,0) or (1,ETHERTYPE)"));
+    };
+    let (space, kind) = (number_to(space, 0xffff)?, number_to(kind, 0xffff)?);
+    match packet_type_to_key((space << 16 | kind) as u32) {
+        Some(packet_type) => Ok((packet_type.into(), Field::PacketType.all_ones())),
+        None => {
+            let what = format!("there are no packets of type ({space},{kind:#x})");
+            Err(span.error_with(what, "(0,0) or (1,ETHERTYPE)"))
+        }
+    }
 }
 
 fn fragment(span: Span<'_>) -> Result<(u128, u128), TextError> {

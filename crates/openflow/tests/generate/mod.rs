@@ -127,6 +127,13 @@ impl Generate {
             2 => self.ip(&mut m, 0x86dd),
             _ => {}
         }
+        let packet_type = m.key().get(F::EthType);
+        let in_frames = [F::EthSrc, F::EthDst, F::VlanTci].iter().any(|it| m.mask().has(*it));
+        if packet_type != 0 && !in_frames && self.often() {
+            // The same packets without an Ethernet header.
+            m.wildcard(F::EthType);
+            m.set_masked(F::PacketType, packet_type, u128::MAX);
+        }
         m
     }
 
@@ -338,7 +345,7 @@ impl Generate {
     }
 
     fn action(&mut self, depth: u32) -> Action {
-        match self.below(26) {
+        match self.below(28) {
             0 => Action::Output { port: self.port(), max_len: 0 },
             1 => Action::Output { port: OfPort::CONTROLLER, max_len: self.next() as u16 },
             2 => Action::OutputReg { source: self.subfield(), max_len: u16::MAX },
@@ -374,6 +381,11 @@ impl Generate {
                 Action::CheckPktLarger { bytes, target: Subfield { bits: 1, ..self.subfield() } }
             }
             25 => Action::DeleteField(Field::tun_metadata(3).expect("there are so many")),
+            26 => Action::EncapEthernet { header_bytes: 0 },
+            27 => {
+                let packet_type = [Action::NEXT_PROTOCOL, 1 << 16 | 0x0800, 0];
+                Action::Decap(packet_type[self.below(3) as usize])
+            }
             14 => self.learn(),
             15 => self.bundle(),
             16 => self.multipath(),

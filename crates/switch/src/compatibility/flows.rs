@@ -46,7 +46,8 @@ const ACTIONS: &[(&str, &str)] = &[
     ("pop_mpls", "mpls,actions=pop_mpls:0x0800"),
     ("dec_nsh_ttl", "nsh,actions=dec_nsh_ttl"),
     ("delete_field", "actions=delete_field:tun_metadata0"),
-    ("encap", "actions=encap(nsh)"),
+    ("encap(ethernet)", "packet_type=(1,0x800),actions=encap(ethernet)"),
+    ("encap(nsh) encap(mpls)", "actions=encap(nsh)"),
     ("decap", "actions=decap()"),
     ("set_tunnel", "actions=set_tunnel:1"),
     ("set_queue", "actions=set_queue:1"),
@@ -85,7 +86,9 @@ const ACTION_NOTES: &[(&str, &str)] = &[
         "*mpls* set_mpls_label set_mpls_tc set_mpls_ttl dec_mpls_ttl push_mpls pop_mpls",
         "there is no MPLS",
     ),
-    ("dec_nsh_ttl encap decap", "there is no NSH, and packets are Ethernet frames throughout"),
+    ("dec_nsh_ttl", "there is no NSH"),
+    ("encap(nsh)*", "there is no NSH, and no MPLS"),
+    ("decap", "of Ethernet headers"),
     ("sample", "there is no sampling of flows"),
 ];
 
@@ -93,7 +96,7 @@ const ACTION_NOTES: &[(&str, &str)] = &[
 const FIELDS: &[(&str, &str)] = &[
     ("in_port in_port_oxm", "in_port=1"),
     ("recirc_id", "recirc_id=0"),
-    ("packet_type", "packet_type=(0,0)"),
+    ("packet_type", "packet_type=(1,0x800)"),
     ("conj_id", "conj_id=1"),
     ("actset_output", "actset_output=1"),
     ("tun_id tunnel_id", "tun_id=1"),
@@ -150,7 +153,6 @@ const FIELDS: &[(&str, &str)] = &[
 const FIELD_NOTES: &[(&str, &str)] = &[
     ("mpls_label*", "there is no MPLS"),
     ("nsh_flags*", "there is no NSH"),
-    ("packet_type", "packets are Ethernet frames throughout"),
     ("tun_metadata0*", "an option must be mapped to the field first (`ovs-ofctl add-tlv-map`)"),
     ("recirc_id", "no rule of OpenFlow may match it, as in Open vSwitch"),
     ("nd_reserved*", "neighbour discovery's reserved bits and option types are not read"),

@@ -243,3 +243,53 @@ fn what_an_ethernet_header_says_matters_where_it_is_put_back() {
     check("in_port=1,actions=output:2", false);
     check("in_port=1,actions=output:2,output:1,in_port", true);
 }
+
+#[test]
+fn packets_without_ethernet_headers_go_where_they_can() {
+    const AWARE: &str = "remote_ip=10.9.0.2 key=5 exts=gpe packet_type=ptap";
+    let push = |destination| {
+        let destination = MacAddr([0, 0, 0, 0, 0, destination]);
+        Action::PushEth { source: MacAddr::ZERO, destination }
+    };
+    let (guest, wire) = (Action::Output(PortNo(GUEST)), Action::Output(PortNo(WIRE)));
+    let drop = vec![Action::Drop(DropReason::PacketType)];
+    let out = "in_port=LOCAL,actions=output:1";
+    let check = |from: u32, guests: &[&str], underlay: &str, expect: &[Action]| {
+        let ofproto = switch(AWARE, None, Lacking::Nothing, [guests, &[underlay, out]]);
+        let mut key = FlowKey::new();
+        key.set_in_port_raw(from);
+        key.set_eth_type(0x0800);
+        key.set(Field::Ipv4Dst, 0x0a00_0001);
+        if from == TUNNEL.0 {
+            let ends = [(Field::TunIpv6Src, 0x0a09_0002), (Field::TunIpv6Dst, 0x0a09_0001)];
+            ends.into_iter().for_each(|(field, value)| key.set(field, value));
+            key.set(Field::TunId, 5);
+            key.set(Field::TunFlags, flow::TUN_KEY.into());
+            key.set(Field::PacketType, 0x0800);
+        }
+        let mut actions = ofproto.translate(NOW, &key, Notes::Off).actions;
+        actions.retain(|it| !matches!(it, Action::TunnelPush(push) if push.strips_ethernet));
+        assert_eq!(actions, expect, "{guests:?} {underlay}");
+    };
+    let patch = "in_port=2,packet_type=(1,0x800),nw_dst=10.0.0.1,actions=encap(ethernet),output:1";
+    check(GUEST, &["actions=decap(),output:2"], out, &[Action::PopEth, wire.clone()]);
+    check(GUEST, &["actions=decap(),IN_PORT"], out, &[]);
+    check(GUEST, &["actions=decap(),mod_dl_dst:2:0:0:0:0:1,push_vlan:0x8100,IN_PORT"], out, &[]);
+    check(GUEST, &["actions=push_vlan:0x8100,decap(),output:2"], out, &drop);
+    check(GUEST, &["actions=decap(),decap(),output:2"], out, &drop);
+    check(GUEST, &["actions=encap(ethernet),output:2"], out, &drop);
+    let through = [Action::PopEth, push(0), wire.clone()];
+    check(GUEST, &["actions=decap(),output:3"], patch, &through);
+    // A frame is no such packet.
+    check(GUEST, &["actions=output:3"], patch, &[]);
+    let encap = "packet_type=(1,0x800),nw_dst=10.0.0.1,\
+                 actions=encap(ethernet),mod_dl_dst:0:0:0:0:0:7,output:1";
+    check(TUNNEL.0, &[encap], out, &[push(7), guest.clone()]);
+    // Flows about headers are about frames.
+    for flow in ["ip", "ip,nw_dst=10.0.0.1", "dl_dst=0:0:0:0:0:0", "vlan_tci=0", "eth"] {
+        let frames = format!("priority=40000,{flow},actions=output:2");
+        check(TUNNEL.0, &[&frames, encap], out, &[push(7), guest.clone()]);
+    }
+    let all = "priority=40000,in_port=2,actions=drop";
+    check(TUNNEL.0, &[all, encap], out, &[]);
+}
