@@ -91,7 +91,7 @@ fn wait_until_ready(child: Pid, reader: OwnedFd) -> Result<(), DaemonError> {
 /// Waits until a child ends.
 ///
 /// # Errors
-/// Those of waitpid(2).
+/// As waitpid(2).
 pub fn wait_for(child: Pid) -> Result<WaitStatus, DaemonError> {
     loop {
         match waitpid(Some(child), WaitOptions::empty()) {
@@ -119,7 +119,7 @@ pub fn describe(status: WaitStatus) -> String {
 /// Redirects standard input, output and error to /dev/null.
 ///
 /// # Errors
-/// Those of the system calls.
+/// A system call failed.
 pub fn close_standard_streams() -> std::io::Result<()> {
     use std::os::fd::AsRawFd;
     let null = File::options().read(true).write(true).open("/dev/null")?;

@@ -26,7 +26,7 @@ const CRASHES: [i32; 9] = [
 /// without a crash.
 ///
 /// # Errors
-/// Those of waitpid(2).
+/// As waitpid(2).
 pub fn watch(mut daemon: Pid) -> Result<Ready, DaemonError> {
     vlog::set_subprogram(Some("monitor"));
     // The name in the process table, which is cosmetic.

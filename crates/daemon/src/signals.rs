@@ -46,7 +46,7 @@ impl FatalSignals {
     /// Installs the handlers. Must be called inside a tokio runtime.
     ///
     /// # Errors
-    /// Those of sigaction(2).
+    /// As sigaction(2).
     pub fn listen() -> io::Result<Self> {
         Ok(FatalSignals {
             hangup: signal(SignalKind::hangup())?,

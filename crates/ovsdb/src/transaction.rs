@@ -384,7 +384,6 @@ impl Expected {
     ///
     /// The array has one result per operation, null from the first failed one on, and an additional element
     /// if only the commit failed (RFC 7047 section 4.1.3).
-    /// element where only the commit failed (RFC 7047 section 4.1.3).
     pub(crate) fn read(self, response: Result<Value, Value>) -> TransactionResult {
         let results = response.map_err(|error| {
             let (error, details) = error_words(&error);

@@ -88,7 +88,7 @@ impl<T: Copy> Consumer<T> {
     /// As [`Producer::map`].
     ///
     /// # Safety
-    /// As there.
+    /// As [`Producer::map`].
     pub(crate) unsafe fn map(
         socket: BorrowedFd<'_>,
         offset: u64,

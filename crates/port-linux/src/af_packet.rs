@@ -7,7 +7,6 @@
 //! Sending uses the device's queueing discipline. `PACKET_QDISC_BYPASS` would drop every frame that the
 //! device cannot send unchanged: each GSO frame on a card without TSO, and each frame while a card's ring is
 //! full. On veth, which has no queueing discipline, it would save little.
-//! discipline, it would save next to nothing.
 
 mod auxiliary;
 mod receive;

@@ -23,7 +23,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// Size of the receive buffer. If announcements are lost, everything is read again as usual, but a device
 /// that went down and up again meanwhile is missed.
-/// that went down and up again meanwhile is missed.
 const RECEIVE_BUFFER_BYTES: i32 = 1 << 20;
 /// The tables that are read even without a rule: main, default and local (Linux:
 /// `include/uapi/linux/rtnetlink.h`).

@@ -2,7 +2,6 @@
 //! Open vSwitch 3.1. Only the reasons are written by hand: messages are sent to a bridge, flows are added to
 //! one, and commands and options are looked up in the program. The second half of `docs/compatibility.md` is
 //! generated from the results, and a test compares them.
-//! half of `docs/compatibility.md` is what came out, and a test compares them.
 
 mod commands;
 mod flows;

@@ -3,7 +3,6 @@
 //! This state belongs to one thread. Tasks (sockets, timers, the workers' events) borrow the [`Switch`]
 //! between awaits, report events to it, and then call [`Switch::settle`], which revalidates flows and sends
 //! the resulting commands to workers and connections.
-//! changed is translated anew, and what is to be carried out goes to workers and connections.
 
 mod assignment;
 mod balance;

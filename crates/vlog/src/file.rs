@@ -67,7 +67,7 @@ impl Vlog {
     /// Changes the owner of the log file, before the process becomes another user.
     ///
     /// # Errors
-    /// Those of chown(2).
+    /// As chown(2).
     pub fn give_file_to(&self, uid: u32, gid: u32) -> io::Result<()> {
         match &lock(&self.file).open {
             Some(file) => std::os::unix::fs::fchown(file, Some(uid), Some(gid)),

@@ -224,19 +224,19 @@ pub enum Broken {
          (with connection tracking: +est)"
     )]
     NothingBack,
-    /// More arrives than was sent.
+    /// More packets arrive than were sent.
     #[error(
         "the device forwards packets twice: more arrived than was sent; look for a loop, or for \
          both ports in one broadcast domain"
     )]
     Twice,
-    /// What a host sent comes back to it.
+    /// A host's packets come back to it.
     #[error(
         "the device sends packets back to the side that they came from; check which of its ports \
          is the clients', and that none is a hub or a loop"
     )]
     WrongSide,
-    /// What arrives cannot be read.
+    /// Most packets cannot be parsed.
     #[error(
         "the device answers garbage: most packets that arrive cannot be read or have wrong \
          checksums; switch its checksum offloads off"

@@ -31,7 +31,6 @@ const ENTRIES: usize = 8192;
 /// per second from either side. A side that loses its core for one time slice (4 ms at 250 Hz) finds up to
 /// 4,800 packets: a ring of 1,024 entries, QEMU's maximum for a guest, would have dropped some, through no
 /// fault of the device.
-/// the machine's fault alone.
 pub const RING: u16 = 4096;
 /// How long both ends of a socket may take to connect.
 const PATIENCE: Duration = Duration::from_secs(30);

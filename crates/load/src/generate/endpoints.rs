@@ -185,7 +185,7 @@ pub struct Endpoints {
     /// When the hosts' timers ran last.
     ticked_at: Instant,
     workers: Workers,
-    crew_moved: u64,
+    workers_moved: u64,
 }
 
 impl Endpoints {
@@ -197,7 +197,7 @@ impl Endpoints {
     /// Endpoints together with further workers, for whose hosts they stand too.
     pub fn with(client: Option<Endpoint>, server: Option<Endpoint>, workers: Workers) -> Endpoints {
         let (pool, batch) = (Pool::new(16_384).with_small(SMALL), Batch::new());
-        let (last, idle, crew_moved) = (None, 0, 0);
+        let (last, idle, workers_moved) = (None, 0, 0);
         Endpoints {
             client,
             server,
@@ -211,7 +211,7 @@ impl Endpoints {
             stall_ns: 0,
             ticked_at: Instant::ZERO,
             workers,
-            crew_moved,
+            workers_moved,
         }
     }
 
@@ -311,7 +311,7 @@ impl Endpoints {
         if !self.workers.is_empty() {
             self.workers.go();
             let all = self.workers.moved();
-            moved += all - std::mem::replace(&mut self.crew_moved, all);
+            moved += all - std::mem::replace(&mut self.workers_moved, all);
         }
         Ok(moved)
     }

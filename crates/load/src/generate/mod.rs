@@ -55,8 +55,8 @@ const ROOM: f64 = 2e6;
 Ports: DEVICE or packet:DEVICE (AF_PACKET), tap:NAME, afxdp:DEVICE, dpdk:DEVARGS. Profiles: short-lived, long-lived, http, dns,
 or a TOML file with the keys that --print-profile shows. Connections that fail are shown by
 kind. With --rate the exit status is 0 if that rate passed, 1 if the device did not carry it, 3 if it
-was not what was sent; without, 0 if no connection failed, 1 otherwise. It is 2 for options that cannot
-be meant, 3 where nothing could be measured, and 130 where it was interrupted: what is printed then is
+was not what was sent; without, 0 if no connection failed, 1 otherwise. It is 2 for invalid
+options, 3 where nothing could be measured, and 130 where it was interrupted: what is printed then is
 marked, and no result.")]
 pub struct GenerateArgs {
     /// What hosts do: short-lived, long-lived, http, dns or a TOML file

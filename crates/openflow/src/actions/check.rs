@@ -45,7 +45,6 @@ pub fn check(actions: &[Action], matching: &Match, place: Place) -> Result<(), O
 ///
 /// # Errors
 /// The first invalid action.
-/// The first action that can't be.
 pub fn check_bucket(actions: &[Action]) -> Result<(), OfError> {
     nesting(actions, Outer::None)
 }

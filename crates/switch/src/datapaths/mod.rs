@@ -3,7 +3,6 @@
 //!
 //! Each has its own workers, connections and port numbers. Packets that match no flow are dropped, because
 //! misses are not answered. Commands wait for its workers, at most a second.
-//! nothing answers their misses. Commands wait for its workers, a second at most.
 
 mod own;
 mod ports;

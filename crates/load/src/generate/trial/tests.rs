@@ -21,7 +21,6 @@ impl Clock for Steps {
 }
 
 /// A port on which another host speaks too: each reading also returns an ARP request for an unknown address.
-/// time that it is read.
 struct Noisy(Box<dyn RxQueue>);
 
 impl RxQueue for Noisy {
