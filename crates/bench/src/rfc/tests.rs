@@ -245,7 +245,7 @@ fn an_attack_that_is_weaker_than_asked_for_has_no_verdict() {
     assert_eq!(json["without_flood"]["answer"], 200.0, "{text}");
     assert_eq!(json["answer"], Value::Null, "{text}");
     let said = stopped.unwrap();
-    assert!(said.contains("too late for") && said.contains("100000 a second"), "{said}");
+    assert!(said.contains("too late for") && said.contains("100000 per second"), "{said}");
 }
 
 #[test]

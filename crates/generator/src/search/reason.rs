@@ -152,16 +152,16 @@ impl Reason {
         match self {
             Reason::NotOffered { asked, opened, missed } => write!(
                 f,
-                "the generator opened {opened:.0} connections per second of the {asked:.0} asked \
-                 for, and was too late for {missed}"
+                "the generator opened {opened:.0} connections per second of the {asked:.0} \
+                 requested, and was too late for {missed}"
             ),
             Reason::FramesNotOffered { asked, missed, share } => write!(
                 f,
-                "the generator was too late for {missed} frames, {:.2}% of {asked:.0} a second",
+                "the generator was too late for {missed} frames, {:.2}% of {asked:.0} per second",
                 100.0 * share
             ),
             Reason::TooSlow { took, due } => {
-                write!(f, "the generator took {took:.2} s to send what was to take {due:.2} s")
+                write!(f, "the generator took {took:.2} s for what should have taken {due:.2} s")
             }
             Reason::Overrun { overrun, of } => {
                 let share = 100.0 * *overrun as f64 / (*of).max(1) as f64;
@@ -170,7 +170,7 @@ impl Reason {
             Reason::Stalled { ms } => {
                 write!(
                     f,
-                    "the generator did not get to its ports for {ms:.1} ms, and packets were lost"
+                    "the generator did not poll its ports for {ms:.1} ms, and packets were lost"
                 )
             }
             Reason::BurstPaused { ms } => {
@@ -182,11 +182,14 @@ impl Reason {
                  phase 1 a lower --rate"
             ),
             Reason::Unsteady { what, percent, allowed } => {
-                write!(f, "{what} was {percent:.1}% from its mean; {allowed:.0}% may be")
+                write!(
+                    f,
+                    "{what} deviated by {percent:.1}% from its mean; {allowed:.0}% is allowed"
+                )
             }
             Reason::AtLimit(n) => write!(
                 f,
-                "{n} connections not opened: as many as may be were alive already; raise \
+                "{n} connections not opened: the limit of connections alive was reached; raise \
                  --max-flows (generate: --connections)"
             ),
             Reason::TuplesExhausted(n) => {
@@ -198,7 +201,7 @@ impl Reason {
             Reason::PortErrors(n) => {
                 write!(f, "{n} packets refused by the generator's own ports")
             }
-            // Written by `fmt_of_the_generator`.
+            // Written by `fmt`.
             Reason::MoreArrived { .. }
             | Reason::TableNotEmpty(_)
             | Reason::Broken(_)

@@ -25,16 +25,16 @@ use testbed::Screen;
 /// Search for the highest rate of new connections without loss
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
-  tidegate cps-ndr                                        our own switch, in memory
+  tidegate cps-ndr                                        this program's switch, in memory
   tidegate cps-ndr -m 10k -M 1.2m -T 5 -e 0.02 --json     longer samples, 0.02% may be lost
   tidegate cps-ndr --dut ovs -m 100 -M 20k                Open vSwitch's daemon, veth ports
   tidegate cps-ndr --client eth1 --server eth2 -c 'ssh fw conntrack -F'
-  tidegate cps-ndr --search bisect -i 8 -T 30 -u 1        the original's way
+  tidegate cps-ndr --search bisect -i 8 -T 30 -u 1        the original script's search
   tidegate cps-ndr -n 500 -w 50 -T 30 -m 500 -M 4k        long-lived connections
   tidegate cps-ndr --generator trex --server trex1 -m 1k  connections of a TRex server
 
-A line is printed for each sample: \u{25b2}\u{25b2}\u{25b2} passed, \u{25bc}\u{25bc}\u{25bc} did not, \u{25a0}\u{25a0}\u{25a0} INVALID: the generator did not do what was
-asked, so that the sample says nothing. The exit status is 0 with an answer, 1 if no rate passed,
+A line is printed for each sample: \u{25b2}\u{25b2}\u{25b2} passed, \u{25bc}\u{25bc}\u{25bc} did not, \u{25a0}\u{25a0}\u{25a0} INVALID: the generator did not offer
+the requested load, so the sample says nothing about the device. The exit status is 0 with an answer, 1 if no rate passed,
 2 for invalid options, 3 where samples were invalid or nothing could be measured.")]
 pub struct CpsNdrArgs {
     /// How long the rate is sampled, in seconds, 1 to 600

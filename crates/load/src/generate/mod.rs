@@ -44,8 +44,8 @@ const ROOM: f64 = 2e6;
 /// Simulate clients and servers that open, use and close connections
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
-  tidegate generate --self-test                          what the generator itself can do
-  tidegate generate --rate 10k --seconds 5               through our own switch, in memory
+  tidegate generate --self-test                          the generator's own ceiling
+  tidegate generate --rate 10k --seconds 5               through this program's switch, in memory
   tidegate generate --client veth0 --server veth1 --rate 2k --profile http
   tidegate generate --profile http --print-profile > my.toml
   tidegate generate --client eth1 --profile my.toml --gateway 02:00:00:00:00:09 --json
@@ -54,10 +54,10 @@ const ROOM: f64 = 2e6;
 
 Ports: DEVICE or packet:DEVICE (AF_PACKET), tap:NAME, afxdp:DEVICE, dpdk:DEVARGS. Profiles: short-lived, long-lived, http, dns,
 or a TOML file with the keys that --print-profile shows. Connections that fail are shown by
-kind. With --rate the exit status is 0 if that rate passed, 1 if the device did not carry it, 3 if it
-was not what was sent; without, 0 if no connection failed, 1 otherwise. It is 2 for invalid
-options, 3 where nothing could be measured, and 130 where it was interrupted: what is printed then is
-marked, and no result.")]
+kind. With --rate the exit status is 0 if that rate passed, 1 if the device did not carry it, 3 if the
+generator did not send it; without, 0 if no connection failed, 1 otherwise. It is 2 for invalid
+options, 3 if nothing could be measured, and 130 after an interrupt: the figures printed then are
+marked, and are not a result.")]
 pub struct GenerateArgs {
     /// What hosts do: short-lived, long-lived, http, dns or a TOML file
     #[arg(long, value_name = "NAME|FILE", default_value = "short-lived")]

@@ -24,10 +24,10 @@ const FETCH_EVERY: Duration = Duration::from_millis(200);
   tidegate conntrack --zone 5 --protocol tcp --state established
   tidegate conntrack --source 10.0.0.0/8 --port 443 --mark 0x1/0xff --json
   tidegate conntrack zone=5 port=443                   the same choice without dashes
-  tidegate conntrack --events --json                   new, updated, destroyed: one JSON object a line
+  tidegate conntrack --events --json                   new, updated, destroyed: one JSON object per line
 
-All that was asked for must fit. Events are not filtered. Those that come faster than they are
-fetched are lost, and a line says how many.")]
+A connection must meet all conditions. Events are not filtered. Events that occur faster than they
+are fetched are lost, and a line contains their number.")]
 pub struct ConntrackArgs {
     #[command(flatten)]
     choice: Choice,

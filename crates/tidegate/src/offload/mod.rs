@@ -14,10 +14,10 @@ use std::process::ExitCode;
   tidegate why-not-offloaded ufid:00000000-0000-0000-0000-00000000002a
   tidegate why-not-offloaded --json \"$(ovs-appctl dpctl/dump-flows -m | grep -o -m1 'ufid:[0-9a-f-]*')\"
 
-The answer says how many rules the device has for connections of the flow, what it forwarded, and each
-reason for which it has no more, with the number of connections' directions that it befell. Flows and
-their numbers are those of `ovs-appctl dpctl/dump-flows -m`. The same answer comes from `ovs-appctl
-tidegate/why-not-offloaded`.")]
+The answer contains the number of rules that the device has for connections of the flow, the traffic
+that it forwarded, and each reason why it has no more rules, with the number of refused offers. Flows
+and their identifiers are those of `ovs-appctl dpctl/dump-flows -m`. `ovs-appctl
+tidegate/why-not-offloaded` prints the same answer.")]
 pub struct WhyNotOffloadedArgs {
     /// The flow: its ufid, or the key of its packets, as dpctl/dump-flows -m prints it
     #[arg(value_name = "FLOW")]

@@ -18,19 +18,18 @@ const FETCH_EVERY: Duration = Duration::from_millis(100);
 #[command(after_help = "Examples:
   tidegate trace                                    the next packet, whatever it is
   tidegate trace tcp,nw_dst=10.0.0.2,tp_dst=80 --count 3
-  tidegate trace in_port=p0 icmp --json             one JSON object a line
+  tidegate trace in_port=p0 icmp --json             one JSON object per line
   tidegate trace udp --sample 1/1000 --timeout 60   where millions of packets pass
 
-The filter is in the syntax of ovs-ofctl(8) and of packets as they come in: in_port is a port's
-name, or its number in `ovs-appctl dpctl/show`; what connection tracking says is not known yet.
+The filter has the syntax of ovs-ofctl(8) and matches packets as they are received: in_port is a
+port's name, or its number in `ovs-appctl dpctl/show`; the connection tracking state is not known yet.
 
-Real packets are shown with all that was done to them: headers read, what the unified flow cache
-knew, the flows that matched, connection tracking, actions, ports, and why a packet was dropped. A
-packet that no flow matches is shown twice, the second time when it comes back from the control
-side. Each line says how long it took. A traced packet passes alone, behind those that came before
-it in its batch and before the others: it waits for memory that a batch would have waited for
-together, so that its time is more than its share of a batch. What a look at the clock takes
-is taken off. While there is no trace, nothing is looked at.")]
+Each packet is shown with every step of its processing: parsing, unified flow cache, matching flows,
+connection tracking, actions, ports, and the reason why it was dropped. A packet that causes an upcall
+is shown twice, the second time when it returns from the control side. Each line contains the duration
+of the step. A traced packet is processed alone, after the earlier packets of its batch and before the
+later ones: the cache misses of a batch do not overlap then, so its time exceeds its share of a batch.
+The cost of reading the clock is subtracted. Without a trace, no packet is examined.")]
 pub struct TraceArgs {
     /// Which packets
     #[arg(value_name = "FILTER")]
