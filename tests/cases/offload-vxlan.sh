@@ -60,6 +60,15 @@ same "enough requests" true "$([ "$requests" -gt 100 ] && echo true)"
 same "by the kernel" true "$([ $(($(stat "Forwarded packets") - before)) -gt "$requests" ] && echo true)"
 fetch guest -o $work/got http://10.0.0.2/file
 cmp $work/www/file $work/got
+# Small segments, several of which the kernel leaves in one frame that fits the MTU, both ways.
+ip -n guest route change 10.0.0.0/24 dev eth0 advmss 400
+ip -n far route change 10.0.0.0/24 dev vx0 advmss 400
+serve guest
+for way in "guest 10.0.0.2" "far 10.0.0.1"; do
+    read -r from to <<<"$way"
+    fetch "$from" -o $work/got "http://$to/file"
+    cmp $work/www/file $work/got
+done
 closed() { ! ovs-appctl dpctl/dump-conntrack | grep -q 'tcp.*state=ESTABLISHED'; }
 eventually 5 closed
 
