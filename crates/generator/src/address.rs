@@ -71,7 +71,7 @@ impl AddressRange {
             .saturating_add(1)
     }
 
-    /// Whether these are IPv4 addresses.
+    /// Returns whether these are IPv4 addresses.
     pub fn is_v4(&self) -> bool {
         self.first.as_v4().is_some()
     }

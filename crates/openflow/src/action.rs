@@ -203,13 +203,13 @@ pub enum Action {
     DebugRecirc,
     /// For tests: process the packet in the slow path (`debug_slow`).
     DebugSlow,
-    /// Put an Ethernet header in front of a packet that has none (`encap(ethernet)`).
+    /// Add an Ethernet header to a packet without one (`encap(ethernet)`).
     EncapEthernet {
-        /// The header's bytes, as a controller says them; they mean nothing.
+        /// The header's length as the controller gave it, which has no effect.
         header_bytes: u16,
     },
-    /// Take the outermost header away (`decap`): the packet is then of this type, in OpenFlow's numbers,
-    /// or with [`Self::NEXT_PROTOCOL`] of the one that the header says.
+    /// Remove the outermost header (`decap`). The packet then has this OpenFlow packet type, or with
+    /// [`Self::NEXT_PROTOCOL`] the one in the header.
     Decap(u32),
     /// Execute actions on a copy.
     Clone(Vec<Action>),
@@ -263,6 +263,6 @@ pub enum Action {
 }
 
 impl Action {
-    /// The packet type that stands for the one that a header says (ovs: `PT_USE_NEXT_PROTO`).
+    /// The packet type that stands for the one in the removed header (ovs: `PT_USE_NEXT_PROTO`).
     pub const NEXT_PROTOCOL: u32 = 0xfffe;
 }

@@ -240,7 +240,7 @@ pub enum ErrorCode {
     ActionMustBeZero,
     /// NXBAC_BAD_CONJUNCTION
     BadConjunction,
-    /// NXBAC_BAD_HEADER_TYPE: `encap` of a header that can't be put on.
+    /// NXBAC_BAD_HEADER_TYPE: `encap` with an unsupported header.
     BadHeaderType,
     /// NXBAC_UNKNOWN_ED_PROP: `encap` or `decap` with a property that its header does not have.
     UnknownProperty,

@@ -177,7 +177,7 @@ pub(crate) fn take_nicira(
     Ok(out)
 }
 
-/// Only in OpenFlow 1.1 does a modification without a cookie mask add a missing flow.
+/// Returns whether a modification adds a missing flow, as only OpenFlow 1.1's without a cookie mask does.
 fn adds_what_is_missing(version: Version, command: FlowModCommand, cookie_mask: u64) -> bool {
     let modifies = matches!(command, FlowModCommand::Modify | FlowModCommand::ModifyStrict);
     version == Version::V11 && modifies && cookie_mask == 0

@@ -138,7 +138,7 @@ impl Switch {
         Ok(received)
     }
 
-    /// The worker receives a batch on a port.
+    /// The worker receives a batch on a port. Returns the number of packets received.
     pub(super) fn receive(
         &mut self,
         now: Instant,
@@ -242,7 +242,7 @@ impl Switch {
         }
     }
 
-    /// The worker's counters.
+    /// Returns the worker's counters.
     pub fn stats(&self) -> &WorkerStats {
         self.worker.stats()
     }

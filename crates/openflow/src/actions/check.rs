@@ -10,7 +10,7 @@ use base::{OfPort, TableId};
 use flow::{CtState, Field, Match, VLAN_PRESENT};
 use wire::protocol;
 
-/// The type of packets of which nothing is known.
+/// An unknown packet type.
 const UNKNOWN: u16 = 0xffff;
 
 fn bad(code: ErrorCode, reason: impl Into<String>) -> OfError {
@@ -218,7 +218,7 @@ impl State {
         Ok(())
     }
 
-    /// What is behind an Ethernet header is known; what is behind another one, only the packet says
+    /// The type after an Ethernet header is known; after another header, only the packet contains it
     /// (ovs: `lib/ofp-actions.c`, `check_DECAP`).
     fn decap(&mut self) {
         let ethertype = match self.matching.key().get(Field::PacketType) {

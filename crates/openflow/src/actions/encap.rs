@@ -1,4 +1,4 @@
-//! `encap` and `decap` (ovs: `lib/ofp-actions.c`, `decode_NXAST_RAW_ENCAP`), read.
+//! Decoding of `encap` and `decap` (ovs: `lib/ofp-actions.c`, `decode_NXAST_RAW_ENCAP`).
 
 use crate::action::Action;
 use crate::bytes::Input;

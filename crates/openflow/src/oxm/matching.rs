@@ -222,7 +222,7 @@ pub(super) struct Writer<'a> {
 
 impl Writer<'_> {
     fn write(&mut self) {
-        // Others may need it.
+        // First, because other fields may depend on it.
         if self.matching.mask().has(Field::PacketType)
             && let Some(spec) = by_name("packet_type")
         {

@@ -1,7 +1,7 @@
 //! `packet_type`: whether packets are Ethernet frames, or which protocol they begin with
 //! (OpenFlow 1.5.1, section 7.2.3.11).
 //!
-//! On the wire it is a namespace and a type. The key has the Ethernet type of packets without an Ethernet
+//! On the wire it is a namespace and a type. The key stores the Ethernet type of packets without an Ethernet
 //! header, and 0 for frames.
 
 use flow::{Field, Match};
@@ -9,7 +9,7 @@ use flow::{Field, Match};
 /// The namespace of Ethernet types (OFPHTN_ETHERTYPE).
 const ETHERTYPE: u32 = 1;
 
-/// The field as the key has it; `None` for kinds of packets that there are none of here.
+/// Returns the key's value; `None` for an unsupported packet type.
 pub(crate) fn to_key(wire: u32) -> Option<u16> {
     match (wire >> 16, wire as u16) {
         (0, 0) => Some(0),
@@ -19,7 +19,7 @@ pub(crate) fn to_key(wire: u32) -> Option<u16> {
     }
 }
 
-/// The field as it stands on the wire.
+/// Returns the value on the wire.
 pub fn to_wire(packet_type: u16) -> u32 {
     match packet_type {
         0 => 0,
@@ -27,7 +27,7 @@ pub fn to_wire(packet_type: u16) -> u32 {
     }
 }
 
-/// A match that speaks of headers means frames in any case: that it says so itself is left out
+/// Removes a match on Ethernet frames if another field of the match implies it
 /// (ovs: `lib/match.c`, `match_add_ethernet_prereq`).
 pub(crate) fn leave_out_default(matching: &mut Match) {
     if matching.mask().has(Field::PacketType) && matching.key().get(Field::PacketType) == 0 {

@@ -33,7 +33,8 @@ pub(crate) struct Proto {
     pub has_vlan: bool,
 }
 
-/// The Ethernet type of a match's packets, which that of packets without an Ethernet header says too.
+/// Returns the Ethernet type that a match specifies, also by the packet type of packets without an Ethernet
+/// header.
 pub(crate) fn eth_type(matching: &Match) -> u16 {
     match matching.key().get(Field::PacketType) {
         0 => matching.key().eth_type(),

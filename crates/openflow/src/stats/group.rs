@@ -72,7 +72,7 @@ pub(crate) fn put_desc(out: &mut Vec<u8>, version: Version, desc: &GroupDesc) {
     out.set_u16(start, len);
 }
 
-/// OpenFlow 1.1 and 1.2 do not report how long a group has existed.
+/// Returns whether group statistics contain the duration, which OpenFlow 1.1 and 1.2 lack.
 fn has_duration(version: Version) -> bool {
     !matches!(version, Version::V11 | Version::V12)
 }

@@ -1,4 +1,4 @@
-//! `encap` and `decap`: what a packet begins with.
+//! `encap` and `decap`, which add and remove a packet's outermost header.
 
 use super::span::Span;
 use super::{TextError, value};
@@ -36,7 +36,7 @@ pub(super) fn decap(span: Span<'_>) -> Result<Action, TextError> {
     }
 }
 
-/// Writes one of the two.
+/// Formats one of the two actions.
 pub(super) fn format(action: &Action) -> String {
     match action {
         Action::Decap(packet_type) => format_decap(*packet_type),

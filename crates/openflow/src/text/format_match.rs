@@ -134,7 +134,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Frames are what a match means that says nothing else.
+    /// Writes the packet type, except for Ethernet frames, which are the default.
     fn packet_type(&mut self) {
         let ethertype = self.value(Field::PacketType);
         if ethertype != 0 {

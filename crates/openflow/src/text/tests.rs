@@ -46,7 +46,7 @@ const FLOWS: &[(&str, &str)] = &[
         "ip actions=ct(commit,zone=OXM_OF_IN_PORT[0..15])",
     ),
     ("priority=1,actions=normal", "priority=1 actions=NORMAL"),
-    // What matches headers matches those of frames.
+    // A match on header fields implies Ethernet frames.
     ("packet_type=(0,0),ip,nw_dst=10.0.0.1,actions=1", "ip,nw_dst=10.0.0.1 actions=output:1"),
     ("eth,dl_src=02:00:00:00:00:01,actions=1", "dl_src=02:00:00:00:00:01 actions=output:1"),
     (
@@ -346,7 +346,7 @@ fn ofp_print(bytes: &[u8]) -> Option<String> {
 fn ovs_ofctl_reads_what_is_written_and_prints_what_is_printed() {
     let mut checked = 0;
     for version in Version::ALL {
-        // Before OpenFlow 1.3 ovs-ofctl does not read these.
+        // Before OpenFlow 1.3 ovs-ofctl does not decode these.
         let is_known = |text: &str| version >= Version::V13 || !text.contains("cap");
         for (text, _) in FLOWS.iter().filter(|(text, _)| is_known(text)) {
             let reply =

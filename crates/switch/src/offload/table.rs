@@ -164,8 +164,8 @@ impl Table {
         }
     }
 
-    /// Returns whether what is offered is in the device: a worker offers a cache entry again when it inserts it
-    /// again.
+    /// Returns whether the offered rule is installed already: a worker offers a cache entry again when it inserts
+    /// it again.
     fn has_same(&self, OffloadOffer { worker, rule, flows }: &OffloadOffer) -> bool {
         let known = self.directions.get(&direction(rule.connection));
         known.and_then(|id| self.rules.get(id)).is_some_and(|held| {

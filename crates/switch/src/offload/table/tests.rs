@@ -243,7 +243,7 @@ fn a_full_or_failing_device_is_counted_and_no_error() {
     let offers = vec![bench.offer(1000, &[10]), bench.offer(1001, &[10])];
     let again = offers[0].clone();
     bench.install(offers);
-    // What is there already is neither installed again nor refused.
+    // A rule that is installed already is neither installed again nor refused.
     bench.install(vec![again]);
     assert_eq!(bench.refused(), [(Refusal::Full, 1)]);
     bench.device.fails = true;
