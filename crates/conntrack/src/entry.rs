@@ -8,12 +8,12 @@ use crate::tcp::{Scale, TcpPeers, TcpState};
 use base::{Instant, Zone};
 use flow::Tuple;
 
-/// A connection, as it was when it was looked at.
+/// A connection at the time of the dump.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Its packets in the original direction, before translation.
+    /// The tuple of the original direction, before NAT.
     pub original: Tuple,
-    /// Its packets in the reply direction, before translation.
+    /// The tuple of the reply direction, before NAT.
     pub reply: Tuple,
     /// Its zone.
     pub zone: Zone,
@@ -21,69 +21,68 @@ pub struct Entry {
     pub mark: u32,
     /// Its label.
     pub label: u128,
-    /// Whole seconds until it goes if nothing comes.
+    /// Whole seconds until the connection expires.
     pub timeout_s: u32,
-    /// How far it is, of TCP.
+    /// The states of both ends, for TCP.
     pub tcp: Option<TcpEntry>,
-    /// How far it is, of SCTP.
+    /// The association's state, for SCTP.
     pub sctp: Option<SctpEntry>,
-    /// The application-layer helper that it was committed with.
+    /// The ALG that it was committed with.
     pub helper: Option<&'static str>,
-    /// The connection that announced it, where a helper expected it: its original direction. Only in
-    /// dumps.
+    /// The original direction of the connection that announced this one to an ALG. Only in dumps.
     pub parent: Option<Tuple>,
-    /// What passed in the original direction; nothing where counting is switched off.
+    /// Traffic of the original direction; zero while counting is switched off.
     pub original_traffic: Traffic,
-    /// What passed in the reply direction.
+    /// Traffic of the reply direction.
     pub reply_traffic: Traffic,
     /// Whole seconds since it began.
     pub age_s: u64,
 }
 
-/// Packets of one direction of a connection.
+/// Packets and bytes of one direction of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Traffic {
-    /// How many.
+    /// Number of packets.
     pub packets: u64,
-    /// Their bytes, from the Ethernet header on.
+    /// Number of bytes, from the Ethernet header on.
     pub bytes: u64,
 }
 
-/// What dumps say of a TCP connection.
+/// The TCP part of an [`Entry`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TcpEntry {
-    /// The side that began.
+    /// The client, which began the connection.
     pub original: TcpSide,
-    /// The other side.
+    /// The server.
     pub reply: TcpSide,
 }
 
-/// What dumps say of an SCTP association.
+/// The SCTP part of an [`Entry`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SctpEntry {
-    /// Where it is.
+    /// The state of the association.
     pub state: SctpState,
-    /// The verification tag of packets in the original direction; 0 if not known.
+    /// The verification tag of packets in the original direction; 0 if unknown.
     pub tag_original: u32,
-    /// And of those in the reply direction.
+    /// The verification tag of packets in the reply direction; 0 if unknown.
     pub tag_reply: u32,
 }
 
-/// What dumps say of one side of a TCP connection.
+/// One end of a TCP connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TcpSide {
-    /// Where it is.
+    /// The state of this end.
     pub state: TcpState,
-    /// How far its windows are shifted.
+    /// The shift of its windows (RFC 7323 section 2).
     pub window_scale: u8,
-    /// Its SYN was seen and offered window scaling.
+    /// Whether its SYN was seen and had the window scale option.
     pub scaling_known: bool,
-    /// Its SYN was not seen.
+    /// Whether its SYN was not seen, so that its windows are checked loosely.
     pub is_liberal: bool,
 }
 
 impl TcpEntry {
-    /// The one state that the connection is shown in.
+    /// The connection's state, one for both ends.
     #[must_use]
     pub fn state(&self) -> TcpState {
         TcpState::of_connection(self.original.state, self.reply.state)
@@ -91,12 +90,12 @@ impl TcpEntry {
 }
 
 impl Entry {
-    /// What is shown of a connection that lives, or `None` if it does not.
+    /// Returns the entry of a connection, or `None` if it has ended.
     pub(crate) fn new(record: &Record<'_>, parent: Option<&Key>, now: Instant) -> Option<Entry> {
         (!record.life().is_over(passed_ms(now))).then(|| Entry::of(record, parent, now))
     }
 
-    /// What is shown of a connection, be it over or not.
+    /// Returns the entry of a connection, whether or not it has ended.
     pub(crate) fn of(record: &Record<'_>, parent: Option<&Key>, now: Instant) -> Entry {
         let life = record.life();
         let protocol = record.protocol();

@@ -1,5 +1,5 @@
-//! The fast parse of a frame: reads what most packets are, whole TCP and UDP packets over IPv4 without
-//! options, in a few dozen instructions. All else, and whatever is wrong, is left to the full parse
+//! The fast parse of a frame: reads whole TCP and UDP packets over IPv4 without options in a few
+//! dozen instructions. Every other packet, and every malformed one, is left to the full parse
 //! ([`Extracted`]), which also finds the reason.
 
 use crate::extract::Extracted;
@@ -17,24 +17,25 @@ use wire::checksum::{self, Verdict};
 use wire::{ethertype, icmp, protocol};
 
 const IP_HEADER: usize = 20;
-/// Version 4, and a header of five words.
+/// Version 4 and a header length of five words, the first byte of the header.
 const VERSION_LENGTH: u64 = 0x45;
-/// "More fragments" and the offset.
+/// The bits "more fragments" and fragment offset.
 const FRAGMENT: u64 = 0x3fff;
 
-/// Headers of IPv4 and UDP: no whole packet is shorter.
+/// The headers of IPv4 and UDP, the shortest packet that is parsed.
 const SHORTEST: usize = IP_HEADER + 8;
 
-/// A packet over IPv4 without options, its header verified, and what follows it read but not judged.
+/// An IPv4 packet without options. Its IP header is verified; the fields behind it are read only.
 struct Plain<'a> {
-    /// From the IP header on, trailers included.
+    /// The bytes from the IP header on, trailers included.
     ip: &'a [u8],
-    /// How much of that is the packet: no more than there is, nor less than the shortest.
+    /// The packet's length by its IP header: between [`SHORTEST`] and the bytes in `ip`.
     total_len: usize,
     addresses: u64,
     protocol: u8,
     ports: u32,
-    /// Behind the ports: of UDP, length and checksum; of an echo, its identifier and number.
+    /// The word behind the ports: length and checksum of UDP, identifier and sequence number of an
+    /// echo.
     next: u32,
 }
 
@@ -47,9 +48,9 @@ impl<'a> Plain<'a> {
         let ip = data.get(usize::from(frame.layers.l3)..)?;
         let ([first, second], [third, ports, next]) = words(ip.first_chunk()?);
         let total_len = (first >> 32 & 0xffff) as usize;
-        // Both at once: what there must not be of either shows as a bit.
+        // One test for the version, the header length and fragments: each leaves a non-zero bit.
         let odd = (first >> 56 ^ VERSION_LENGTH) | first & FRAGMENT;
-        // Likewise of too short and too long: there are no less bytes than the shortest takes.
+        // One test for both bounds: a length below the minimum wraps to a large number.
         let is_there = total_len.wrapping_sub(SHORTEST) <= ip.len().wrapping_sub(SHORTEST);
         if odd != 0 || !is_there || !is_right(first, second, third) {
             return None;
@@ -58,18 +59,18 @@ impl<'a> Plain<'a> {
         Some(Plain { ip, total_len, addresses, protocol: (second >> 48) as u8, ports, next })
     }
 
-    /// Whether it is a whole UDP packet, taken for one.
+    /// Whether this is a whole UDP datagram. The caller has checked the protocol.
     #[inline(always)]
     fn is_whole_udp(&self, frame: &Frame) -> bool {
         let (length, sum) = ((self.next >> 16) as usize, self.next as u16);
-        // Again both bounds at once.
+        // One test for both bounds, as above.
         if length.wrapping_sub(8) > self.total_len - SHORTEST {
             return false;
         }
         sum == 0 || is_verified(frame) || is_right_udp(self.addresses, self.ip, length)
     }
 
-    /// The segment of a whole TCP packet, taken for one.
+    /// Returns the segment of a whole TCP packet. The caller has checked the protocol.
     #[inline(always)]
     fn segment(&self, frame: &Frame) -> Option<Segment> {
         let l4 = self.ip.get(IP_HEADER..self.total_len)?;
@@ -81,16 +82,16 @@ impl<'a> Plain<'a> {
 
 /// A whole UDP packet over IPv4 without options, lengths and checksums verified.
 pub(crate) struct Datagram {
-    /// Source and destination, as [`Key::addresses_v4`].
+    /// Source and destination, as in [`Key::addresses_v4`].
     pub addresses: u64,
-    /// Source and destination, as in [`Key::rest`], which has the zone besides.
+    /// Ports and protocol as in [`Key::rest`], without the zone.
     pub ports_protocol: u64,
-    /// Bytes of the frame.
+    /// The frame's length in bytes.
     pub len: usize,
 }
 
 impl Datagram {
-    /// Reads a frame. `None` is no verdict.
+    /// Parses a frame; `None` leaves it to the full parse.
     #[inline(always)]
     pub fn of(frame: &Frame) -> Option<Self> {
         let data = frame.packet.data();
@@ -103,19 +104,19 @@ impl Datagram {
     }
 }
 
-/// A whole TCP packet over IPv4 without options, or a whole ICMP echo or its answer.
+/// A whole TCP packet over IPv4 without options, or a whole ICMP echo request or reply.
 pub(crate) struct SegmentOrEcho {
-    /// Source and destination, as [`Key::addresses_v4`].
+    /// Source and destination, as in [`Key::addresses_v4`].
     pub addresses: u64,
-    /// What tells it from others between them, and its protocol, as in [`Key::rest`], which has the
-    /// zone besides.
+    /// Ports (or an echo's identifier, type and code) and protocol as in [`Key::rest`], without the
+    /// zone.
     pub rest: u64,
-    /// Of TCP.
+    /// Present for TCP.
     pub segment: Option<Segment>,
 }
 
 impl SegmentOrEcho {
-    /// Reads a frame. `None` is no verdict.
+    /// Parses a frame; `None` leaves it to the full parse.
     #[inline(always)]
     pub fn of(frame: &Frame) -> Option<Self> {
         let plain = Plain::of(frame, frame.packet.data())?;
@@ -135,27 +136,25 @@ impl SegmentOrEcho {
     }
 }
 
-/// The segments of a batch's TCP packets: apart from what all packets have, which UDP would carry
-/// their room about with.
+/// The segments of a batch's TCP packets, apart from [`FastParse`] to keep that small for UDP.
 pub(crate) type Segments = arrayvec::ArrayVec<Segment, BATCH_SIZE>;
 
-/// A whole TCP or UDP packet, and its candidate.
+/// A whole TCP or UDP packet and its candidate connection.
 #[derive(Clone, Copy)]
 pub(crate) struct FastParse<'a> {
-    /// Source and destination, as [`Key::addresses_v4`].
+    /// Source and destination, as in [`Key::addresses_v4`].
     pub addresses: u64,
-    /// Ports, zone and protocol, as [`Key::rest`].
+    /// Ports, zone and protocol, as in [`Key::rest`].
     pub rest: u64,
-    /// Where its connection's entry is in the index, if there is one.
+    /// The bucket of its hash, if the zone has an index.
     pub spot: Option<Spot<'a>>,
-    /// A connection of the same hash, and its record.
+    /// The record of a connection with the same hash.
     pub candidate: Option<&'a [AtomicU64; WORDS_V4]>,
     pub id: Id,
     pub hash: u32,
-    /// It is of the same direction of the same connection as the packet before it, as most are of a
-    /// sender that has much to say; what they have in common was looked up for that one.
+    /// The packet has the same tuple as the previous one, whose hash and candidate it shares.
     pub repeats: bool,
-    /// Of TCP, which of the segments is its.
+    /// Present for TCP: the segment's place in [`Segments`].
     segment: u8,
 }
 
@@ -163,7 +162,7 @@ const _: () = assert!(BATCH_SIZE <= u8::MAX as usize);
 const _: () = assert!(size_of::<FastParse<'_>>() == 48);
 
 impl FastParse<'_> {
-    /// No packet was parsed.
+    /// A frame that the fast parse does not handle.
     pub const NOTHING: FastParse<'static> = FastParse {
         addresses: 0,
         rest: 0,
@@ -175,19 +174,19 @@ impl FastParse<'_> {
         segment: 0,
     };
 
-    /// Whether a packet was parsed.
+    /// Whether the fast parse handled the frame.
     #[inline(always)]
     pub fn is_parsed(&self) -> bool {
         self.rest != 0
     }
 
-    /// Reads a frame that is tracked in `zone`, but has no [hash](Self::hashed) yet. `None` is no
-    /// verdict.
+    /// Parses a frame that is tracked in `zone`, without its [hash](Self::hashed); `None` leaves it
+    /// to the full parse.
     #[inline(always)]
     pub fn of(frame: &Frame, zone: u16, segments: &mut Segments) -> Option<Self> {
         let plain = Plain::of(frame, frame.packet.data())?;
         let Plain { addresses, ports, protocol, .. } = plain;
-        // No connection has port 0.
+        // Port 0 is invalid.
         if ports < 1 << 16 || ports as u16 == 0 {
             return None;
         }
@@ -201,7 +200,7 @@ impl FastParse<'_> {
         Some(FastParse { addresses, rest, segment, ..Self::NOTHING })
     }
 
-    /// The hash of its connection.
+    /// The hash of the packet's connection.
     #[inline(always)]
     pub fn hashed(&self, secrets: &Secrets) -> u32 {
         secrets.v4(self.addresses, (self.rest >> 32) as u32, self.rest as u32)
@@ -212,13 +211,13 @@ impl FastParse<'_> {
         (self.rest >> 8) as u8 == protocol::TCP
     }
 
-    /// Of TCP.
+    /// The TCP segment, if the packet is TCP.
     #[inline(always)]
     pub fn segment<'a>(&self, segments: &'a Segments) -> Option<&'a Segment> {
         if self.is_tcp() { segments.get(usize::from(self.segment)) } else { None }
     }
 
-    /// The same, as the rest of connection tracking has it.
+    /// The packet's tuple and zone.
     pub fn key(&self) -> Key {
         Key::from_words_v4(self.addresses, self.rest)
     }
@@ -229,29 +228,29 @@ impl FastParse<'_> {
     }
 }
 
-/// The IP header in two words and a half; ports; what is behind them.
+/// Returns the IP header as two words and a half, the ports, and the word behind them.
 #[inline(always)]
 fn words(header: &[u8; SHORTEST]) -> ([u64; 2], [u32; 3]) {
     let word = |at: usize| header[at..].first_chunk().copied().unwrap_or_default();
     let half = |at: usize| header[at..].first_chunk().copied().unwrap_or_default();
-    // Spelled out: mapping an array is a call where this is read in more than one place.
+    // Written out: `map` on an array compiles to a call where this is inlined more than once.
     let words = [u64::from_be_bytes(word(0)), u64::from_be_bytes(word(8))];
     let [third, ports, next] = [half(16), half(20), half(24)];
     (words, [u32::from_be_bytes(third), u32::from_be_bytes(ports), u32::from_be_bytes(next)])
 }
 
-/// Whether the header's ones' complement sum is right (RFC 1071): 2^64 and 2^16 are both 1 modulo
-/// 0xffff, so that the sum may be taken in any width and its carries added at the end.
+/// Whether the header's ones' complement sum is right (RFC 1071). 2^64 and 2^16 are both 1 modulo
+/// 0xffff, so the sum may be taken in any width and its carries added at the end.
 #[inline(always)]
 fn is_right(first: u64, second: u64, third: u32) -> bool {
     let (sum, carry) = first.overflowing_add(second);
     let (sum, again) = sum.overflowing_add(u64::from(third));
     let sum = (sum >> 32) + (sum & 0xffff_ffff) + u64::from(carry) + u64::from(again);
-    // Not zero: the version is not.
+    // The sum is not zero, since the version is not.
     sum % 0xffff == 0
 }
 
-/// Of UDP behind an IP header, whether the checksum is right.
+/// Whether the UDP checksum is right.
 #[inline(never)]
 fn is_right_udp(addresses: u64, ip: &[u8], length: usize) -> bool {
     let Some(datagram) = ip.get(IP_HEADER..IP_HEADER + length) else { return false };
@@ -259,19 +258,20 @@ fn is_right_udp(addresses: u64, ip: &[u8], length: usize) -> bool {
     checksum::verify_udp_v4(pseudo, datagram) == Verdict::Good
 }
 
-/// Whether the transport checksum needs no look.
+/// Whether the transport checksum is known to be right, or is still to be computed.
 #[inline(always)]
 fn is_verified(frame: &Frame) -> bool {
     frame.packet.offload.checksum != Checksum::Unverified
 }
 
-/// Of ICMP behind an IPv4 header, whether the checksum is right.
+/// Whether the ICMP checksum is right.
 #[inline(never)]
 fn is_right_icmp(l4: &[u8]) -> bool {
     checksum::verify_icmp(l4) == Verdict::Good
 }
 
-/// Type and code, of an echo or its answer, whose code is 0; the word has its checksum besides.
+/// Returns type and code, as in [`Key::rest`], of an echo request or reply with code 0. `word` is
+/// type, code and checksum.
 #[inline(always)]
 fn echo(word: u32) -> Option<u64> {
     const TYPES: [u8; 2] = [icmp::ECHO_REQUEST, icmp::ECHO_REPLY];
@@ -301,7 +301,7 @@ mod tests {
     }
 
     proptest! {
-        /// The fast parse never says what the full parse does not.
+        /// Whatever the fast parse returns, the full parse returns too.
         #[test]
         fn the_fast_parse_agrees_with_the_full_parse(
             kind in 0..6usize, len in 0..40usize, good: bool,

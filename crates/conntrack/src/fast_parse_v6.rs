@@ -1,6 +1,6 @@
-//! The fast parse of IPv6, as [`FastParse`](crate::fast_parse::FastParse) is that of IPv4: reads whole
-//! TCP and UDP packets, echoes and their answers, without extension headers. All else is left to the full
-//! parse ([`Extracted`](crate::extract::Extracted)).
+//! The fast parse of IPv6, as [`FastParse`](crate::fast_parse::FastParse) for IPv4: reads whole TCP
+//! and UDP packets, echo requests and replies without extension headers. Every other packet is left
+//! to the full parse ([`Extracted`](crate::extract::Extracted)).
 
 use crate::extract::Extracted;
 use crate::hash::{End6, Secrets};
@@ -18,25 +18,25 @@ const IP_HEADER: usize = 40;
 pub(crate) struct FastParseV6 {
     /// Source and destination, the upper halves first.
     addresses: [u64; 4],
-    /// Or of an echo, identifier, type and code, as [`Key::l4`](crate::key::Key).
+    /// Ports, or an echo's identifier, type and code, as in [`Key::l4`](crate::key::Key).
     ports: u32,
     protocol: u8,
-    /// Of TCP.
+    /// Present for TCP.
     segment: Option<Segment>,
 }
 
-/// A whole TCP or UDP packet, as it is tracked in a zone.
+/// A whole TCP or UDP packet that is tracked in a zone.
 pub(crate) struct WholeV6 {
     /// Source and destination, the upper halves first.
     pub addresses: [u64; 4],
-    /// Ports, zone and protocol, as [`Key::rest`](crate::key::Key::rest).
+    /// Ports, zone and protocol, as in [`Key::rest`](crate::key::Key::rest).
     pub rest: u64,
     /// Present for TCP.
     pub segment: Option<Segment>,
 }
 
 impl WholeV6 {
-    /// Reads a frame that is tracked in `zone`. `None` is no verdict.
+    /// Parses a frame that is tracked in `zone`; `None` leaves it to the full parse.
     #[inline(always)]
     pub fn of(frame: &Frame, zone: u16) -> Option<Self> {
         let fast = FastParseV6::of(frame)?;
@@ -48,7 +48,7 @@ impl WholeV6 {
         Some(WholeV6 { addresses: fast.addresses, rest, segment: fast.tcp_segment() })
     }
 
-    /// The hash of its connection.
+    /// The hash of the packet's connection.
     #[inline(always)]
     pub fn hashed(&self, secrets: &Secrets) -> u32 {
         let [a, b, c, d] = self.addresses;
@@ -67,7 +67,7 @@ impl WholeV6 {
 }
 
 impl FastParseV6 {
-    /// Reads a frame. `None` is no verdict.
+    /// Parses a frame; `None` leaves it to the full parse.
     #[inline(always)]
     pub fn of(frame: &Frame) -> Option<Self> {
         if frame.key.eth_type() != ethertype::IPV6 || frame.layers.l4.is_none() {
@@ -94,7 +94,7 @@ impl FastParseV6 {
         let segment = match protocol {
             protocol::TCP => Some(Segment::of(l4).filter(|_| is_right(l4))?),
             protocol::UDP => {
-                // None is no right one.
+                // UDP over IPv6 must have a checksum (RFC 8200 section 8.1).
                 let (datagram, sum) = datagram(l4)?;
                 if sum == 0 && !is_verified || !is_right(datagram) {
                     return None;
@@ -107,20 +107,21 @@ impl FastParseV6 {
         Some(FastParseV6 { addresses, ports, protocol, segment })
     }
 
-    /// Which direction of a connection in a zone the packet is of, if it is of that connection.
+    /// Returns whether the packet is a reply of the connection in this zone, or `None` if it is not
+    /// of that connection.
     #[inline(always)]
     pub fn direction(&self, record: &Record<'_>, zone: u16) -> Option<bool> {
         let shared = u64::from(zone_protocol(zone, self.protocol, Family::V6));
         record.direction_v6(&self.addresses, u64::from(self.ports) << 32 | shared)
     }
 
-    /// The TCP segment in it.
+    /// The TCP segment, if the packet is TCP.
     pub fn tcp_segment(&self) -> Option<Segment> {
         self.segment
     }
 }
 
-/// A whole UDP datagram without what follows it, and its checksum.
+/// Returns a whole UDP datagram, cut to its length, and its checksum.
 #[inline]
 fn datagram(l4: &[u8]) -> Option<(&[u8], u16)> {
     let &[_, _, _, _, high, low, sum @ ..] = l4.first_chunk::<8>()?;
@@ -129,7 +130,7 @@ fn datagram(l4: &[u8]) -> Option<(&[u8], u16)> {
     Some((datagram, u16::from_be_bytes(sum)))
 }
 
-/// Identifier, type and code of an echo or its answer, whose code is 0.
+/// Returns identifier, type and code of an echo request or reply with code 0.
 #[inline]
 fn echo(header: &[u8; 8]) -> Option<u32> {
     const TYPES: [u8; 2] = [icmpv6::ECHO_REQUEST, icmpv6::ECHO_REPLY];
@@ -146,7 +147,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// The fast parse never says what the full parse does not.
+        /// Whatever the fast parse returns, the full parse returns too.
         #[test]
         fn a_first_look_agrees_with_the_whole_reading(
             kind in 0..6usize, len in 0..40usize, good: bool,

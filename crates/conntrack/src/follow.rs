@@ -1,8 +1,9 @@
 //! Follows packets of connections that are known from earlier packets of the same tuple.
 //!
-//! A caller that caches a packet's flow path together with a [`ConnectionRef`] asks here whether the next
-//! packet of the tuple takes the same path. It does while nothing changed that flows can see (the
-//! connection's generation tells), and while the packet is a usual one, since others may change it.
+//! A caller that caches a packet's flow path together with a [`ConnectionRef`] calls this to learn
+//! whether the next packet of the tuple takes the same path. It does if nothing that flows can
+//! match on changed (by the connection's generation) and the packet cannot change it (no SYN, FIN,
+//! RST).
 
 use crate::change::What;
 use crate::connections::{Connections, ThreadContext};
@@ -16,13 +17,13 @@ use crate::timeout::Timeout;
 use base::Instant;
 use flow::{ConnectionRef, Frame};
 
-/// No connection ends then, nor a moment later: a deadline has fewer bits.
+/// Later than any deadline, which has fewer bits.
 const NEVER: u64 = 1 << 63;
 
-/// A conversation's record, and its life and state when it was looked at.
+/// A connection's record, with the life and state that were read from it.
 pub(crate) type RecordView<'a> = (Record<'a>, Life, State);
 
-/// A connection that is as it was remembered, and what its record said when it was looked at.
+/// A connection whose generation is the remembered one, with what was read from its record.
 pub(crate) struct Unchanged<'a> {
     pub connection: ConnectionRef,
     record: Record<'a>,
@@ -30,14 +31,14 @@ pub(crate) struct Unchanged<'a> {
     state: State,
 }
 
-/// What a packet does to its connection: begins its time anew, and of TCP changes its sides.
+/// A packet's effect on its connection: a new deadline, and for TCP new states of both ends.
 pub(crate) struct Step {
     timeout: Timeout,
-    /// What they were, and become.
+    /// The TCP words before and after.
     peers: Option<([u64; 3], [u64; 3])>,
 }
 
-/// Follows a packet that is of one connection.
+/// Follows a packet on one connection.
 struct One<'m, 'a> {
     follower: &'m Follower<'a>,
     unchanged: Unchanged<'a>,
@@ -54,16 +55,16 @@ impl ParsedVisitor for One<'_, '_> {
     }
 }
 
-/// Follows packets that are received at one point in time.
+/// Follows packets with the same time of reception.
 pub(crate) struct Follower<'a> {
     pub connections: &'a Connections,
     pub settings: &'a Settings,
     now: Option<Instant>,
-    /// Milliseconds that are over, and the first that is not.
+    /// The current time in milliseconds, rounded down; `next_ms` is rounded up.
     now_ms: u64,
     next_ms: u64,
-    /// When conversations end that go one way, and both ways; [`NEVER`] where that is not all there is
-    /// to do with a packet, or where its zone must be asked.
+    /// The deadlines of UDP connections, unanswered and answered. [`NEVER`] where zones have
+    /// timeouts of their own, traffic is not counted, or the timeout is 0.
     ends_ms: [u64; 2],
 }
 
@@ -91,17 +92,18 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// When ends what begins now by the settings of most zones.
+    /// The deadline of a default timeout that starts now.
     #[inline(always)]
     fn end_ms(&self, timeout: Timeout) -> u64 {
         let end = self.next_ms + u64::from(self.settings.timeouts.get(timeout)) * 1000;
         if end > self.now_ms { end } else { NEVER }
     }
 
-    /// Follows the packet if it goes the same way as the one before it; `None` did nothing.
+    /// Follows a packet of a remembered connection. Returns `None`, with nothing changed, if it
+    /// needs the slow path.
     ///
-    /// This is the path of UDP over IPv4 in a conversation to which it adds nothing, in one line of the
-    /// record; all others' is beside it.
+    /// The inlined part is for UDP over IPv4 that does not change the connection's state; it
+    /// touches only the first line of the record.
     #[inline(always)]
     pub fn follow(
         &self,
@@ -119,8 +121,8 @@ impl<'a> Follower<'a> {
         self.follow_datagram(connection, seen, parsed.len, frame)
     }
 
-    /// The record, life and state of a datagram's conversation, if they are what they were and it adds
-    /// nothing; its time may be over.
+    /// Returns the record of a UDP connection if it is unchanged and the datagram does not change
+    /// its state. The caller checks whether it has expired.
     #[inline(always)]
     pub fn view_for(&self, connection: ConnectionRef, parsed: &Datagram) -> Option<RecordView<'a>> {
         let ConnectionRef { id, generation, is_reply } = connection;
@@ -135,7 +137,7 @@ impl<'a> Follower<'a> {
         (differs == 0).then_some((record, life, state))
     }
 
-    /// Tells a conversation of a datagram.
+    /// Updates a UDP connection for a datagram: deadline and counters.
     #[inline(always)]
     pub fn follow_datagram(
         &self,
@@ -153,13 +155,13 @@ impl<'a> Follower<'a> {
         Some(())
     }
 
-    /// Whether a conversation's time is over.
+    /// Whether the connection has expired.
     #[inline(always)]
     pub fn is_over(&self, (_, life, _): &RecordView<'a>) -> bool {
         life.is_over(self.now_ms)
     }
 
-    /// The same of all but UDP over IPv4 without options.
+    /// [`Self::follow`] for all packets but UDP over IPv4 without options.
     #[inline(never)]
     fn follow_other(
         &self,
@@ -175,7 +177,7 @@ impl<'a> Follower<'a> {
         followed
     }
 
-    /// The same of a packet that was read, once more.
+    /// Follows a packet that was parsed already a second time.
     #[inline(never)]
     pub fn follow_again(
         &self,
@@ -188,21 +190,21 @@ impl<'a> Follower<'a> {
         One { follower: self, unchanged, frame, context }.visit(parsed)
     }
 
-    /// A connection that lives, and of which flows see what they saw.
+    /// Returns the connection if it lives and nothing that flows can match on changed.
     #[inline(always)]
     pub fn unchanged(&self, connection: ConnectionRef) -> Option<Unchanged<'a>> {
         let record = self.connections.record(connection.id);
         let (life, state) = record.look();
         let is_over = life.differs_from(connection.generation) != 0 || life.is_over(self.now_ms);
-        // A helper reads all of its connection's packets.
+        // A connection with a helper takes the slow path, since the helper reads every packet.
         let number = self.connections.zones.number(record.zone());
         let is_same = !is_over && state.differs_from_plain(number) == 0;
         is_same.then_some(Unchanged { connection, record, life, state })
     }
 
-    /// What a packet does to its connection, if flows see nothing of it. A timeout's absence, which is
-    /// a segment that fits only loosely, ends in `None` too: those are few, and the slow path knows
-    /// what to do with them. What is counted, is counted on trial.
+    /// Returns a packet's effect on its connection, or `None` if flows could see it. A segment
+    /// without a timeout, which fits the windows only loosely, is rare and takes the slow path as
+    /// well. Counters go to `context.trial`.
     #[inline(always)]
     pub fn judge(
         &self,
@@ -235,7 +237,8 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Lets a packet do to its connection what it was found to do. `None` did nothing.
+    /// Applies a packet's effect to its connection. Returns `None` if another thread changed or ended
+    /// the connection meanwhile.
     #[inline(always)]
     pub fn take(
         &self,
@@ -257,7 +260,7 @@ impl<'a> Follower<'a> {
         self.note_packet(*connection, *life, step.timeout, frame)
     }
 
-    /// Begins the connection's time anew, and counts the packet.
+    /// Sets a new deadline and counts the packet.
     #[inline(never)]
     fn note_packet(
         &self,
@@ -279,7 +282,7 @@ impl<'a> Follower<'a> {
     }
 }
 
-/// Ends what was on trial, if anything was counted.
+/// Adds the counters of a trial to the thread's, or discards them.
 #[inline(always)]
 pub(crate) fn settle(context: &mut ThreadContext, came_to_pass: bool) {
     if !context.trial.is_zero() {
@@ -287,7 +290,7 @@ pub(crate) fn settle(context: &mut ThreadContext, came_to_pass: bool) {
     }
 }
 
-/// The timeout of an association of which a packet changes nothing, as those with data do not.
+/// Returns the timeout of an association if the packet does not change it, as DATA chunks do not.
 #[inline(never)]
 fn judge_chunks(
     record: &Record<'_>,
@@ -302,7 +305,8 @@ fn judge_chunks(
     timeout.filter(|_| is_same && update == Update::Valid)
 }
 
-/// The timeout of a conversation without handshake to which a packet adds nothing.
+/// Returns the timeout of a connection without handshake if a packet in this direction does not
+/// change its state.
 #[inline(always)]
 fn settled(state: State, is_reply: bool) -> Option<Timeout> {
     if state.kind() == Kind::Icmp {

@@ -1,15 +1,15 @@
 //! The hash of a connection: seeded, and the same for both directions.
 //!
-//! Senders choose addresses and ports, so they must not be able to choose what collides: the
-//! secrets are random per process and never leave it. Each step multiplies two secret-masked words
-//! to 128 bits and folds the halves, as wyhash and rapidhash do; two such steps stand between what a
-//! sender chooses and the result, so that no single product can be steered.
+//! Senders choose addresses and ports but must not be able to choose what collides: the secrets are
+//! random per process and never leave it. Each step multiplies two secret-masked words to 128 bits
+//! and folds the halves, as wyhash and rapidhash do. Two steps stand between the input and the
+//! result, so that a sender cannot steer a single product.
 
-/// What the hash is keyed with.
+/// The secret key of the hash.
 #[derive(Clone, Copy)]
 pub(crate) struct Secrets([u64; 6]);
 
-/// One end of a direction: its address and port.
+/// The address and port of one end of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct End6 {
     pub address: [u64; 2],
@@ -17,23 +17,23 @@ pub(crate) struct End6 {
 }
 
 impl Secrets {
-    /// Secrets that are drawn from a seed.
+    /// Derives the secrets from a seed.
     pub fn seed(seed: u64) -> Self {
         let mut random = fastrand::Rng::with_seed(seed);
-        // With its upper bit set, a secret never equals a word of an address and port, and so never
-        // turns a factor to zero.
+        // With its upper bit set, a secret never equals a word of an address and port, which would
+        // make a factor zero.
         Secrets(std::array::from_fn(|_| random.u64(..) | 1 << 63))
     }
 
-    /// The hash of an IPv4 connection: `addresses` are source and destination, `ports` likewise,
-    /// `zone_protocol` what both directions share.
+    /// The hash of an IPv4 connection. `addresses` are source and destination, `ports` likewise;
+    /// `zone_protocol` is the same in both directions.
     #[inline(always)]
     pub fn v4(&self, addresses: u64, ports: u32, zone_protocol: u32) -> u32 {
         let from = addresses >> 32 << 16 | u64::from(ports >> 16);
         let to = addresses & 0xffff_ffff;
         let to = to << 16 | u64::from(ports & 0xffff);
         let shared = u64::from(zone_protocol);
-        // 48 bits each; what is shared fills the rest, all but the upper bit of each word.
+        // Each end takes 48 bits; the shared part fills the others, except each word's upper bit.
         let low = from.min(to) | (shared & 0x7fff) << 48;
         let high = from.max(to) | (shared >> 15 & 0x7fff) << 48;
         self.finish(fold(low ^ self.0[0], high ^ self.0[1]), shared >> 30)
@@ -56,7 +56,7 @@ impl Secrets {
     }
 }
 
-/// Both halves of a product, one upon the other.
+/// The two halves of the product, xored.
 #[inline(always)]
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
@@ -67,7 +67,7 @@ fn fold(a: u64, b: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// How full the fullest of `buckets` is with these hashes.
+    /// The largest number of these hashes in one of `buckets`.
     fn fullest(hashes: impl Iterator<Item = u32>, buckets: usize, shift: u32) -> usize {
         let mut counts = vec![0; buckets];
         for hash in hashes {
@@ -111,8 +111,7 @@ mod tests {
         assert!(pairs < 40, "{pairs}");
     }
 
-    /// Hash flooding: who has a process of their own, and collects tuples that pile up in it, cannot
-    /// pile them up in another one.
+    /// Hash flooding: tuples that collide in one process do not collide in another.
     #[test]
     fn tuples_that_collide_in_one_process_do_not_in_another() {
         let tuple = |n: u64| ((0x0a00_0000 + (n >> 16)) << 32 | 9, (n as u32) << 16 | 80);
@@ -128,7 +127,7 @@ mod tests {
             let (own, other) = (Secrets::seed(1), Secrets::seed(2));
             let colliding = (0..).filter(|&n| hash(&own, n) % 1024 == 7).take(1024);
             let colliding: Vec<u64> = colliding.collect();
-            // One each on average, where all were in one.
+            // One per bucket on average; before, all were in one.
             let there = colliding.iter().map(|&n| hash(&other, n));
             assert!(fullest(there, 1024, 0) < 12);
         }

@@ -1,4 +1,4 @@
-//! What a connection is looked up by: one direction's tuple and the zone, in 40 bytes.
+//! The lookup key of a connection: one direction's tuple and the zone, in 40 bytes.
 
 use crate::hash::{End6, Secrets};
 use base::Zone;
@@ -10,7 +10,7 @@ use wire::{icmp, icmpv6, protocol};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) struct Address([u64; 2]);
 
-/// Which IP version an [`Address`] is of.
+/// The IP version of an [`Address`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Family {
@@ -20,8 +20,8 @@ pub(crate) enum Family {
 
 /// One direction of a connection in its zone.
 ///
-/// `l4` holds source and destination port, or of an ICMP query its identifier and then type and
-/// code in one word, or zeros (ovs: `lib/conntrack-private.h`, `struct conn_key`).
+/// `l4` holds source and destination port; for an ICMP query its identifier, and type and code in
+/// one word; else zeros (ovs: `lib/conntrack-private.h`, `struct conn_key`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Key {
     pub src: Address,
@@ -90,8 +90,7 @@ impl From<IpAddr> for Address {
 }
 
 impl Key {
-    /// Whether the protocol is ICMP or ICMPv6 in its own IP version, whose queries are told apart
-    /// by identifiers.
+    /// Whether the protocol is ICMP over IPv4 or ICMPv6 over IPv6, whose queries have identifiers.
     pub fn is_icmp(&self) -> bool {
         matches!(
             (self.family, self.protocol),
@@ -99,7 +98,7 @@ impl Key {
         )
     }
 
-    /// Whether the protocol has ports that are known here, which address translation may change.
+    /// Whether the protocol has ports that NAT may change.
     pub fn has_translated_ports(&self) -> bool {
         matches!(self.protocol, protocol::TCP | protocol::UDP | protocol::SCTP)
     }
@@ -109,7 +108,7 @@ impl Key {
         (self.l4[1] >> 8) as u8
     }
 
-    /// The key of packets the other way.
+    /// The key of packets in the other direction.
     #[must_use]
     pub fn reversed(&self) -> Key {
         let l4 = if self.is_icmp() {
@@ -121,11 +120,11 @@ impl Key {
         Key { src: self.dst, dst: self.src, l4, ..*self }
     }
 
-    /// A hash that is the same in both directions, so that one serves a packet whichever way its
-    /// connection lies (ovs: `lib/conntrack.c`, `conn_key_hash`).
+    /// A hash that is the same in both directions (ovs: `lib/conntrack.c`, `conn_key_hash`).
     #[inline]
     pub fn hash(&self, secrets: &Secrets) -> u32 {
-        // An ICMP identifier stands for both ports: it is the same both ways, the type is not.
+        // An ICMP identifier is the same in both directions, the type is not; it stands for both
+        // ports.
         let [source, destination] = if self.is_icmp() { [self.l4[0]; 2] } else { self.l4 };
         match self.family {
             Family::V4 => {
@@ -146,25 +145,25 @@ impl Key {
         self.src.0[1] << 32 | self.dst.0[1]
     }
 
-    /// All but the addresses in one word: `l4`, the zone, the protocol, the IP version.
+    /// Everything but the addresses in one word: `l4`, the zone, the protocol, the IP version.
     #[inline]
     pub fn rest(&self) -> u64 {
         let l4 = u64::from(self.l4[0]) << 48 | u64::from(self.l4[1]) << 32;
         l4 | u64::from(self.zone_protocol())
     }
 
-    /// What both directions share in [`Key::rest`].
+    /// The part of [`Key::rest`] that both directions share.
     fn zone_protocol(&self) -> u32 {
         zone_protocol(self.zone, self.protocol, self.family)
     }
 
-    /// The IPv4 key of these words, the other way of [`Key::addresses_v4`] and [`Key::rest`].
+    /// The IPv4 key with these [`Key::addresses_v4`] and [`Key::rest`].
     pub fn from_words_v4(addresses: u64, rest: u64) -> Key {
         let (src, dst) = (Address([0, addresses >> 32]), Address([0, addresses & 0xffff_ffff]));
         Key::from_rest(src, dst, rest, Family::V4)
     }
 
-    /// A key of addresses and what [`Key::rest`] gave.
+    /// The key with these addresses and this [`Key::rest`].
     pub fn from_rest(src: Address, dst: Address, rest: u64, family: Family) -> Key {
         Key {
             src,
@@ -176,8 +175,8 @@ impl Key {
         }
     }
 
-    /// The key of a tuple given in words, or `None` where its addresses are of two families or
-    /// its parts do not fit its protocol.
+    /// The key of a tuple, or `None` if its addresses are of two families or its ports do not fit
+    /// its protocol.
     pub fn from_tuple(tuple: &Tuple, zone: Zone) -> Option<Key> {
         let family = match (tuple.src, tuple.dst) {
             (IpAddr::V4(_), IpAddr::V4(_)) => Family::V4,
@@ -224,14 +223,14 @@ impl Key {
     }
 }
 
-/// What both directions of a connection share, in the lower half of [`Key::rest`].
+/// The lower half of [`Key::rest`], which both directions share.
 #[inline(always)]
 pub(crate) const fn zone_protocol(zone: u16, protocol: u8, family: Family) -> u32 {
     (zone as u32) << 16 | (protocol as u32) << 8 | family as u32
 }
 
-/// The type of the message that answers a query, and of the query that an answer is to. Others,
-/// which never get into a key, stay as they are.
+/// The ICMP type in the other direction: the reply's for a query and the query's for a reply. Other
+/// types, which keys never have, stay the same.
 fn reverse_icmp(family: Family, icmp_type: u8) -> u8 {
     const V4_PAIRS: [(u8, u8); 3] = [
         (icmp::ECHO_REQUEST, icmp::ECHO_REPLY),

@@ -1,15 +1,14 @@
-//! Connection tracking: which packets belong together, in which state their connection is, and
-//! how its addresses are translated.
+//! Connection tracking: finds the connection of each packet, keeps its state and translates its
+//! addresses.
 //!
-//! [`Conntrack`] is the whole of it, for commands and settings; each thread that carries packets has
-//! a [`Tracker`] of it. What it says of packets, and the texts of its dumps, are Open vSwitch's
-//! userspace connection tracker's (ovs: `lib/conntrack.c` and its neighbours), but for what
-//! `docs/connection-tracking.md` lists.
+//! [`Conntrack`] serves commands and settings; each thread that carries packets has a [`Tracker`]
+//! of it. States of packets and the texts of dumps are those of Open vSwitch's userspace connection
+//! tracker (ovs: `lib/conntrack.c`), except for what `docs/connection-tracking.md` lists.
 //!
-//! A packet's way: its tuple is read, its zone's index finds the connection by one hash whichever way
-//! it runs, the protocol follows it, translation rewrites it. Nothing is locked on this way, and
-//! nothing is allocated unless a connection is made. `track.rs` and `track_v6.rs` have it for most
-//! packets, `slow_path.rs` for all.
+//! A packet's tuple is parsed, the zone's index finds the connection by one hash that both
+//! directions share, the protocol's state machine is updated, NAT rewrites the packet. This path
+//! takes no lock, and allocates only when it creates a connection. `track.rs` and `track_v6.rs` are
+//! its fast path, `slow_path.rs` handles every packet.
 
 #![forbid(unsafe_code)]
 

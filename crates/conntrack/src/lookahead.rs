@@ -1,7 +1,7 @@
-//! The lookahead for packets that are tracked in two zones: preconditions of their fast path.
+//! The fast path for packets that are tracked in two zones, and its preconditions.
 //!
-//! A packet that is tracked in two zones belongs to a connection in each. It takes the fast path only if
-//! both connections are unchanged. The first is not told of the packet before that is known of both.
+//! Such a packet belongs to a connection in each zone. It takes the fast path only if both
+//! connections are unchanged, so both are checked before the first is updated.
 
 use crate::connections::{Connections, ThreadContext};
 use crate::fast_parse::Datagram;
@@ -9,12 +9,12 @@ use crate::follow::{Follower, Unchanged, settle};
 use crate::parsed::{self, Parsed, ParsedVisitor};
 use flow::{ConnectionRef, Frame};
 
-/// Connections of two zones, and whether a packet acts on each twice.
+/// The connections in the two zones, and whether the packet passes each zone twice.
 pub(crate) type Both = [(ConnectionRef, bool); 2];
 
 impl Follower<'_> {
-    /// Follows a packet that is tracked in two zones, if it goes the same way in both; says of each
-    /// connection whether the packet acts on it twice. False did nothing.
+    /// Follows a packet that is tracked in two zones. Returns false, with nothing changed, if
+    /// either needs the slow path.
     #[inline]
     pub fn follow_both(&self, both: Both, frame: &Frame, context: &mut ThreadContext) -> bool {
         let is_datagram =
@@ -40,7 +40,7 @@ impl Follower<'_> {
         acted
     }
 
-    /// The same of all but UDP over IPv4 without options.
+    /// [`Self::follow_both`] for all packets but UDP over IPv4 without options.
     #[inline(never)]
     fn follow_both_others(
         &self,
@@ -56,7 +56,7 @@ impl Follower<'_> {
     }
 }
 
-/// Follows a packet that is of a connection in each of two zones.
+/// Follows a packet on a connection in each of two zones.
 struct Pair<'m, 'a> {
     follower: &'m Follower<'a>,
     unchanged: [Unchanged<'a>; 2],

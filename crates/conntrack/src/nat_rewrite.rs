@@ -1,13 +1,13 @@
-//! Rewrites a frame, its bytes and its key alike, as its connection is translated.
+//! Rewrites a frame's bytes and key with its connection's addresses and ports (NAT).
 
 use crate::key::{Address, Family, Key};
 use flow::{Field, Frame, NatKind};
 use packet::Checksum;
 use wire::{UpperLayer, icmp, rewrite};
 
-/// Rewrites the side `kind` of a packet so that its tuple becomes `target`. Of a `related` packet,
-/// an ICMP error, the quoted packet's other side is rewritten too, since it runs the other way
-/// (ovs: `lib/conntrack.c`, `nat_packet`, `nat_inner_packet`).
+/// Rewrites the source or destination (`kind`) of a packet so that its tuple becomes `target`. In a
+/// `related` packet, an ICMP error, the other side of the quoted packet is rewritten too, since
+/// that one runs in the other direction (ovs: `lib/conntrack.c`, `nat_packet`, `nat_inner_packet`).
 pub(crate) fn rewrite_nat(frame: &mut Frame, kind: NatKind, target: &Key, related: bool) {
     let partial = matches!(frame.packet.offload.checksum, Checksum::Partial { .. });
     let address = match kind {
@@ -47,7 +47,7 @@ fn translate_quoted(frame: &mut Frame, kind: NatKind, target: &Key, partial: boo
     } else if quoted.has_translated_ports() {
         let found = rewrite::set_tp_src(inner, quoted.l4[0], false)
             && rewrite::set_tp_dst(inner, quoted.l4[1], false);
-        // What is quoted may be cut, and a CRC over what is not there can't be kept right.
+        // The quoted packet may be cut, and a CRC over missing bytes cannot be updated.
         if !found && let Ok(cut) = UpperLayer::find_quoted(inner) {
             let [source, destination] = quoted.l4.map(u16::to_be_bytes);
             if let Some(ports) = inner.get_mut(cut.start..cut.start + 4) {

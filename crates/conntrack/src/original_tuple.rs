@@ -1,20 +1,21 @@
-//! The fields of a packet's key that name its connection: by its original direction's tuple.
+//! The key fields with the original direction's tuple of the packet's connection (`ct_nw_src` and
+//! the like).
 
 use crate::expectations::Expectation;
 use crate::key::{Address, Family, Key};
 use flow::{CtFields, Field, FlowKey};
 
-/// What a packet's key says of a connection that is not there.
+/// The original tuple of a packet without a connection.
 pub(crate) enum Named<'a> {
-    /// Nothing.
+    /// No tuple.
     Nothing,
     /// The packet's own tuple.
     Key(&'a Key),
-    /// What the connection would inherit.
+    /// The tuple, mark and label of the parent of an expected connection.
     Expected(&'a Expectation),
 }
 
-/// The original tuple that stands in a packet's key; `like` has the parts that do not.
+/// Returns the original tuple in a packet's key. Parts that the key lacks come from `like`.
 pub(crate) fn read(seen: &FlowKey, like: &Key) -> Option<Key> {
     let protocol = seen.ct_nw_proto();
     if protocol == 0 {
@@ -37,7 +38,7 @@ pub(crate) fn read(seen: &FlowKey, like: &Key) -> Option<Key> {
     Some(key)
 }
 
-/// Writes a connection's original direction.
+/// Writes the tuple of a connection's original direction.
 pub(crate) fn write(fields: &mut CtFields, tuple: &Key) {
     fields.src = tuple.src.words();
     fields.dst = tuple.dst.words();
@@ -49,7 +50,7 @@ pub(crate) fn write(fields: &mut CtFields, tuple: &Key) {
 }
 
 impl Named<'_> {
-    /// Writes what a packet's key says.
+    /// Writes the connection fields.
     pub fn write(&self, fields: &mut CtFields) {
         match self {
             Named::Nothing => {}

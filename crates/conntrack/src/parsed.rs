@@ -1,7 +1,7 @@
 //! The fields of a packet that connection tracking needs, parsed once.
 //!
-//! Most packets need no more than a fast parse. Others over IPv4 than TCP and echoes, and whatever the
-//! fast parse leaves alone, get the full parse, which knows what is wrong with each.
+//! The fast parse suffices for TCP, UDP and echoes. Other packets, and those that it rejects, get
+//! the full parse, which finds what is wrong with a malformed one.
 
 use crate::extract::Extracted;
 use crate::fast_parse::SegmentOrEcho;
@@ -12,31 +12,31 @@ use crate::sctp::Chunks;
 use crate::tcp::Segment;
 use flow::Frame;
 
-/// The bits of [`Key::rest`] that a packet determines: ports and protocol, not the zone.
+/// The bits of [`Key::rest`] that the packet determines: ports and protocol, not the zone.
 pub(crate) const OF_PACKET: u64 = 0xffff_ffff_0000_ff00;
 
 /// The parsed fields of a packet.
 pub(crate) trait Parsed {
-    /// Whether the packet is of a connection, in this direction.
+    /// Whether the packet is of this connection in this direction.
     fn is_of(&self, record: &Record<'_>, is_reply: bool) -> bool;
 
-    /// The TCP segment in it.
+    /// The TCP segment, if the packet is TCP.
     fn segment(&self) -> Option<Segment>;
 
-    /// What matters of its SCTP chunks.
+    /// The SCTP chunks that change an association, if the packet is SCTP.
     fn chunks(&self) -> Option<Chunks> {
         None
     }
 }
 
-/// Receives the parsed packet, in the form that fits it.
+/// Receives the parsed packet in the form that the parser used.
 pub(crate) trait ParsedVisitor {
-    /// `None` did nothing.
+    /// Returns `None` if nothing was done.
     fn visit(self, parsed: &impl Parsed) -> Option<()>;
 }
 
-/// Reads a packet of a connection over IPv4, or over IPv6. `None` also where something is wrong with it,
-/// and where it only quotes its connection.
+/// Parses a packet over IPv4 or IPv6. Returns `None` as well if the packet is invalid or an ICMP
+/// error.
 #[inline(always)]
 pub(crate) fn read(frame: &Frame, is_v4: bool, visitor: impl ParsedVisitor) -> Option<()> {
     if is_v4 {

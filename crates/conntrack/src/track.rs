@@ -1,14 +1,12 @@
-//! What happens to a batch of packets: read, found, followed, written down.
+//! Tracks a batch: parse, look up, update, write the key.
 //!
-//! [`Pass::track`] is the way of most packets, phase by phase, so that what one packet waits for
-//! from memory is fetched while the others are worked on. It carries whole TCP and UDP packets over
-//! IPv4 of connections that are known and need no translation; `track_v6.rs` does so over IPv6. Every
-//! other packet goes by [`walk`](crate::slow_path), which is right for all of them and looks everything up
-//! again.
+//! [`Pass::track`] is the fast path, phase by phase, so that the memory that one packet needs is
+//! fetched while others are processed. It handles whole TCP and UDP packets over IPv4 of existing
+//! connections without NAT; `track_v6.rs` does so over IPv6. Every other packet takes the [slow
+//! path](crate::slow_path), which is right for all of them and repeats the lookup.
 //!
-//! Senders that have much to say send packets of one connection one after the other: what such a
-//! run has in common is hashed and looked up once, and where its first packet settled what the
-//! others do, they only say the same and are counted.
+//! Bulk senders send many packets of one connection in a row. Such a run is hashed and looked up
+//! once, and where its first packet leaves nothing to change, the others are only counted.
 
 use crate::connections::{Connections, Found, ThreadContext};
 use crate::fast_parse::{FastParse, Segments};
@@ -22,22 +20,22 @@ use flow::{CtAction, CtState, Frame};
 use table::{Guard, Index, Lookup, Spot};
 use wire::ethertype;
 
-/// What became of a packet and its candidate.
+/// The result of following a packet on its candidate connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Followed {
-    /// It is not of that connection, or more is to be done than to follow it. Nothing was done that a
-    /// second look at the packet does not do again.
+    /// The packet is not of that connection, or needs the slow path. Nothing was changed that the
+    /// slow path does not do again.
     Not,
-    /// It acted on the connection.
+    /// The connection was updated.
     Once,
-    /// It did, and the same packet once more would change nothing but what is counted.
+    /// The connection was updated, and an equal packet would change only its counters.
     Settled,
 }
 
 /// The fast parse of each frame of a batch.
 type FastParses<'a> = arrayvec::ArrayVec<FastParse<'a>, BATCH_SIZE>;
 
-/// One action's passage over a batch.
+/// One `ct` action on one batch.
 pub(crate) struct Pass<'a> {
     pub connections: &'a Connections,
     pub guard: &'a Guard<'a>,
@@ -45,14 +43,14 @@ pub(crate) struct Pass<'a> {
     pub settings: &'a Settings,
     pub action: &'a CtAction,
     pub now: Instant,
-    /// Milliseconds that are over, and the first that is not.
+    /// The current time in milliseconds, rounded down; `next_ms` is rounded up.
     pub now_ms: u64,
     next_ms: u64,
     /// State bits whose connections take the slow path.
     slow_path_bits: u64,
     /// The timeouts of the zone.
     pub policy: &'a TimeoutPolicy,
-    /// The connections of the zone, where it has any.
+    /// The index of the zone's connections, if it has one.
     pub index: Option<&'a Index>,
 }
 
@@ -81,7 +79,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Tracks a batch.
+    /// Tracks a batch of packets.
     #[inline]
     pub fn track(&mut self, frames: &mut [Frame]) {
         match frames {
@@ -91,7 +89,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Tracks a batch that begins with packets over IPv6.
+    /// Tracks a batch whose first packets are over IPv6.
     #[inline(never)]
     fn track_mixed(&mut self, frames: &mut [Frame]) {
         let wide = frames.iter().take_while(|frame| is_v6(frame)).count();
@@ -100,7 +98,7 @@ impl<'a> Pass<'a> {
         self.track_many(others);
     }
 
-    /// Tracks a packet that came alone: what is seen of it needs no memory to wait in.
+    /// Tracks a single packet, without the arrays of a batch.
     #[inline(always)]
     fn track_one(&mut self, frame: &mut Frame) {
         let mut segments = Segments::new();
@@ -126,7 +124,7 @@ impl<'a> Pass<'a> {
         if let Some(lookup) = lookup {
             self.find(lookup, &mut parses);
         }
-        // The packet before, where it settled what one more like it does.
+        // The previous packet, if it left nothing to change for an equal one.
         let mut settled: Option<&Frame> = None;
         for (frame, fast) in frames.iter_mut().zip(&parses) {
             let before = if fast.repeats { settled } else { None };
@@ -141,7 +139,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Tracks a packet that has no candidate that it may act on.
+    /// Tracks a packet that could not be followed on a candidate.
     #[inline(never)]
     fn track_unknown(&mut self, frame: &mut Frame, fast: &FastParse<'_>, segments: &Segments) {
         if is_v6(frame) {
@@ -151,7 +149,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Reads and hashes all packets, and fetches the buckets that their connections stand in.
+    /// Parses and hashes all packets, and prefetches the buckets of their connections.
     #[inline(always)]
     fn read(
         &self,
@@ -179,7 +177,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Finds a candidate for each packet by its hash alone, and fetches the candidates.
+    /// Finds a candidate for each packet by its hash alone, and prefetches its record.
     #[inline(always)]
     fn find(&self, lookup: Lookup<'a>, parses: &mut FastParses<'a>) {
         let mut before = (0, None);
@@ -198,14 +196,14 @@ impl<'a> Pass<'a> {
     fn find_one(&self, lookup: Lookup<'a>, spot: Spot<'a>, fast: &mut FastParse<'a>) {
         if let Some(id) = lookup.find_at(spot, fast.hash) {
             fast.id = Connections::plain(id);
-            // What has the same hash by chance may be of the other family.
+            // A hash collision may be with a connection of the other IP version.
             fast.candidate =
                 Connections::is_v4(id).then(|| self.connections.fetch_v4(id, fast.is_tcp()));
         }
     }
 
-    /// Lets one more packet act on a connection of which the one `before` it settled what it does: it
-    /// says the same, and is counted. False where more is to be done; nothing was done then.
+    /// Follows a packet that repeats the one `before` it: copies its connection fields and counts
+    /// it. Returns false, with nothing changed, where the packet needs more.
     #[inline(always)]
     fn repeat(&self, frame: &mut Frame, fast: &FastParse<'_>, before: &Frame) -> bool {
         let (Some(words), Some(connection)) = (fast.candidate, before.connection) else {
@@ -220,7 +218,7 @@ impl<'a> Pass<'a> {
         true
     }
 
-    /// Lets a packet act on its candidate.
+    /// Follows a packet on its candidate.
     #[inline(always)]
     fn follow_parsed(
         &mut self,
@@ -237,7 +235,7 @@ impl<'a> Pass<'a> {
         self.follow_found(frame, words, found, || fast.segment(segments))
     }
 
-    /// Lets a packet act on the connection that it is of.
+    /// Follows a packet on its connection.
     #[inline(always)]
     pub fn follow_found<'w, 's>(
         &mut self,
@@ -265,7 +263,7 @@ impl<'a> Pass<'a> {
         Followed::Settled
     }
 
-    /// Lets a TCP segment act on its connection.
+    /// Follows a TCP segment on its connection.
     #[inline(always)]
     fn follow_segment<'w>(
         &mut self,
@@ -280,7 +278,7 @@ impl<'a> Pass<'a> {
             Update::Valid => CtState::EST,
             Update::ValidNew => CtState::NEW,
             Update::Invalid => CtState::INV,
-            // It ends this connection and begins another.
+            // The segment ends this connection and begins another.
             Update::Reopens => return Followed::Not,
         };
         let generation = segment.is_usual().then_some(life.generation());
@@ -288,7 +286,7 @@ impl<'a> Pass<'a> {
         Followed::Once
     }
 
-    /// Counts a packet, unless it is invalid, and writes what became of it.
+    /// Counts a packet unless it is invalid, and writes its connection fields.
     #[inline(always)]
     fn write_followed<'w>(
         &mut self,
@@ -306,13 +304,13 @@ impl<'a> Pass<'a> {
         self.write_parsed(frame, state | reply, found, words, generation);
     }
 
-    /// Whether the packet was in this zone before: then it is not looked at as if it were new.
+    /// Whether the packet passed this zone before, and so already has a state in it.
     #[inline(always)]
     pub fn was_tracked_here(&self, frame: &Frame) -> bool {
         !frame.key.ct_state().is_empty() && frame.key.ct_zone() == self.action.zone
     }
 
-    /// Begins a connection's time anew.
+    /// Sets the connection's deadline to a full timeout from now.
     #[inline(always)]
     pub fn set_deadline(&self, record: &Record<'_>, found: Found, seen: Life, timeout: Timeout) {
         let deadline = self.deadline_ms(timeout);
@@ -322,7 +320,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// When what begins now ends.
+    /// The deadline of a timeout that starts now.
     #[inline(always)]
     pub fn deadline_ms(&self, timeout: Timeout) -> u64 {
         self.next_ms + u64::from(self.policy.get(timeout)) * 1000

@@ -1,5 +1,5 @@
-//! What happens to packets over IPv6 that come together, as `track.rs` has it for those over IPv4: all
-//! are read and hashed, then all are found, then each acts on its connection or begins it.
+//! Tracks a batch of IPv6 packets, as `track.rs` does for IPv4: parse and hash all, look up all,
+//! then follow each or begin its connection.
 
 use crate::begin::Begun;
 use crate::connections::{Connections, Found, reversed_v6};
@@ -11,21 +11,21 @@ use base::limits::BATCH_SIZE;
 use flow::Frame;
 use table::{Id, Spot};
 
-/// A whole TCP or UDP packet, and the connection that may be its.
+/// A whole TCP or UDP packet and its candidate connection.
 struct Candidate<'a> {
     whole: WholeV6,
     hash: u32,
-    /// Where its connection's entry is in the index, if the zone has one.
+    /// The bucket of its hash, if the zone has an index.
     spot: Option<Spot<'a>>,
-    /// A connection of the same hash; 0 without one.
+    /// A connection with the same hash, or 0.
     id: Id,
 }
 
-/// The fast parse of each frame, where there is one.
+/// The parsed frames of a batch; `None` where the fast parse does not apply.
 type Candidates<'a> = arrayvec::ArrayVec<Option<Candidate<'a>>, BATCH_SIZE>;
 
 impl<'a> Pass<'a> {
-    /// Tracks packets over IPv6, a batch at most.
+    /// Tracks up to a batch of IPv6 packets.
     #[inline(never)]
     pub fn track_v6(&mut self, frames: &mut [Frame]) {
         let mut candidates = Candidates::new();
@@ -62,10 +62,10 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Lets a packet act on the connection that was found for it.
+    /// Follows a packet on its candidate.
     fn follow_candidate(&mut self, frame: &mut Frame, candidate: &Candidate<'_>) -> Followed {
         let Candidate { whole, id, .. } = candidate;
-        // What has the same hash by chance may be of the other family.
+        // A hash collision may be with a connection of the other IP version.
         if *id == 0 || Connections::is_v4(*id) {
             return Followed::Not;
         }
@@ -78,8 +78,8 @@ impl<'a> Pass<'a> {
         self.follow_found(frame, words, found, || whole.segment.as_ref())
     }
 
-    /// Says of a packet for which no connection was found that it is new, and begins one if the action
-    /// commits, where that is all there is to do.
+    /// Marks a packet without a connection as new, and begins its connection if the action commits.
+    /// Returns false, with nothing changed, where the slow path is needed.
     fn begin_candidate(&mut self, frame: &mut Frame, candidate: &Candidate<'_>) -> bool {
         let WholeV6 { addresses, rest, segment } = &candidate.whole;
         let [a, b, c, d] = *addresses;

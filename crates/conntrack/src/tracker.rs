@@ -1,4 +1,4 @@
-//! What a thread tracks its packets with.
+//! The part of connection tracking that each thread has for itself.
 
 use crate::connections::ThreadContext;
 use crate::conntrack::Conntrack;
@@ -12,13 +12,13 @@ use flow::{ConnectionRef, CtAction, Frame};
 use std::sync::Arc;
 use table::{Guard, Reader, TICK};
 
-/// One thread's access to all connections. Its changes are visible to all others at once.
+/// One thread's access to all connections. All threads see its changes at once.
 pub struct Tracker {
     conntrack: Arc<Conntrack>,
     reader: Reader,
     context: ThreadContext,
     settings: SettingsCopy,
-    /// The tick of this thread's wheel before which nothing more is due.
+    /// The next tick of this thread's timing wheel; nothing expires before it.
     next_look: Instant,
 }
 
@@ -39,8 +39,8 @@ impl Tracker {
     }
 
     /// Tracks packets in the action's zone: writes the connection fields of their keys, and
-    /// translates addresses in keys and bytes where the action asks for it. Frames whose packet is
-    /// gone are passed over; fragments are invalid, unless they went through
+    /// translates addresses in keys and bytes where the action asks for it. Skips frames whose
+    /// packet was taken. Fragments are invalid, unless they went through
     /// [`Tracker::execute_reassembling`].
     pub fn execute(&mut self, now: Instant, action: &CtAction, frames: &mut [Frame]) {
         let Tracker { conntrack, reader, context, settings, .. } = self;
@@ -54,8 +54,7 @@ impl Tracker {
         conntrack.connections.publish(context);
     }
 
-    /// Takes a guard under which packets of connections that are known are followed; one guard serves a
-    /// batch.
+    /// Takes a guard for following packets of known connections; one guard serves a batch.
     pub fn guard(&mut self) -> FollowGuard<'_> {
         let Tracker { conntrack, reader, context, settings, .. } = self;
         conntrack.settings.refresh(settings);
@@ -65,12 +64,10 @@ impl Tracker {
         FollowGuard { follower, context, _guard: reader.enter() }
     }
 
-    /// Forgets connections that this thread began and whose time ran out, looking at no more than
-    /// `budget` of them; at eight times as many where a whole tick of the wheel was not enough. A
-    /// thread that calls this in every turn of its loop keeps its own wheel in order, in
-    /// steps so small that no packet waits for them, and gives the records out again while they are
-    /// in its cache; [`Conntrack::tick`] leaves that wheel alone until two seconds pass without a
-    /// call.
+    /// Removes expired connections that this thread began. Examines at most `budget` of them, or
+    /// eight times as many when a whole tick of the wheel did not fit. A thread that calls this in
+    /// every iteration keeps its own wheel up to date in small steps, and reuses records while they
+    /// are in its cache. [`Conntrack::tick`] takes over the wheel after two seconds without a call.
     pub fn expire(&mut self, now: Instant, budget: usize) {
         if now < self.next_look {
             return;
@@ -88,8 +85,8 @@ impl Tracker {
         }
     }
 
-    /// The connection as dumps show it, if it lives and nothing that flows can see of it changed
-    /// since.
+    /// Returns the connection as dumps show it, or `None` if it ended or anything that flows can
+    /// match on changed since.
     pub fn entry(&mut self, now: Instant, connection: ConnectionRef) -> Option<Entry> {
         let connections = &self.conntrack.connections;
         let _guard = self.reader.enter();
@@ -112,17 +109,17 @@ pub struct FollowGuard<'a> {
 }
 
 impl FollowGuard<'_> {
-    /// Brings a connection's record nearer, which will be asked for soon.
+    /// Prefetches a connection's record.
     #[inline]
     pub fn prefetch(&self, connection: ConnectionRef) {
         self.follower.connections.fetch_remembered(connection.id);
     }
 
-    /// Follows a packet of a connection that is known from earlier packets of the same tuple. True:
-    /// the packet is exactly like the one that `connection` was remembered of, for every flow (same
-    /// state, zone, mark, label and translation); its connection was told of it, and its key's
-    /// connection fields need not be written. False: nothing was done, and the packet must take
-    /// the slow path.
+    /// Follows a packet of a connection that an earlier packet of the same tuple found. Returns
+    /// true if every flow sees the packet as it saw the one that `connection` was remembered of
+    /// (same state, zone, mark, label and NAT): the connection was updated, and the key's
+    /// connection fields need not be written. Returns false, with nothing changed, if the packet
+    /// must take the slow path.
     #[inline]
     pub fn follow_known(&mut self, now: Instant, connection: ConnectionRef, frame: &Frame) -> bool {
         let FollowGuard { follower, context, .. } = self;
@@ -130,15 +127,15 @@ impl FollowGuard<'_> {
         follower.follow(connection, frame, context).is_some()
     }
 
-    /// Whether flows see of a connection what they saw, if it lives.
+    /// Whether the connection lives and nothing that flows can match on changed.
     #[inline]
     pub fn is_unchanged(&self, connection: ConnectionRef) -> bool {
         let record = self.follower.connections.record(connection.id);
         record.life().differs_from(connection.generation) == 0
     }
 
-    /// Follows a packet that is tracked in two zones, and is of a known connection in each, as
-    /// [`Self::follow_known`] does: in both, or in none. Says of each whether the packet acts on it
+    /// Follows a packet that is tracked in two zones, as [`Self::follow_known`] does, in both zones
+    /// or in neither. The flag beside each connection tells whether the packet passes its zone
     /// twice.
     #[inline]
     pub fn follow_both(

@@ -1,4 +1,4 @@
-//! What a packet does to the state and the time of its connection.
+//! Updates a connection's state and deadline for a packet.
 
 use crate::change::What;
 use crate::connections::Found;
@@ -9,8 +9,8 @@ use crate::timeout::Timeout;
 use crate::track::Pass;
 
 impl Pass<'_> {
-    /// Lets a packet act on its connection's state and time. `generation` becomes that of what flows
-    /// see now, where the packet changed that.
+    /// Updates a connection's state and deadline. If flows can see the change, `generation` becomes
+    /// the new generation.
     #[inline]
     pub fn update(
         &mut self,
@@ -27,7 +27,7 @@ impl Pass<'_> {
         update
     }
 
-    /// The same of a TCP segment.
+    /// [`Pass::update`] for a TCP segment.
     #[inline(never)]
     pub fn update_segment<'w>(
         &mut self,
@@ -53,12 +53,12 @@ impl Pass<'_> {
     ) -> (Update, Option<Timeout>) {
         let mut state = record.state();
         if state.kind() == Kind::Tcp {
-            // A TCP connection's packets all have a segment; without one there is nothing to learn.
+            // Packets of a TCP connection all have a segment.
             let Some(segment) = segment else { return (Update::Invalid, None) };
             return self.update_tcp(record, is_reply, segment);
         }
         if state.kind() == Kind::Sctp {
-            // The same holds of an association's packets and their chunks.
+            // Packets of an association all have chunks.
             let Some(chunks) = chunks else { return (Update::Invalid, None) };
             return self.update_sctp(record, is_reply, chunks);
         }
@@ -81,7 +81,7 @@ impl Pass<'_> {
             }
             match record.replace_state(state, next) {
                 Ok(()) => {
-                    // What was new to flows is established now.
+                    // The connection was new to flows and is established now.
                     if update == Update::Valid {
                         *generation = record.age();
                         self.connections.note(self.context, record, What::Updated);
@@ -126,8 +126,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Not a loop around the first try: what it could compute once it would keep in memory, for the
-    /// second time that hardly ever comes.
+    /// A function of its own, out of line: as a loop it would make the compiler spill values for a
+    /// second try that is very rare.
     #[cold]
     #[inline(never)]
     fn retry_tcp(
@@ -143,8 +143,8 @@ impl Pass<'_> {
         }
     }
 
-    /// `None` where the other direction changed the states meanwhile, so that the segment must be
-    /// judged anew.
+    /// Returns `None` if the other direction changed the states meanwhile; the segment must be
+    /// judged again.
     #[inline(always)]
     fn try_tcp(
         &mut self,

@@ -1,5 +1,5 @@
-//! What is written of a packet: into its key what became of it, onto its connection the mark and
-//! label that the action sets.
+//! Writes the results of connection tracking: connection fields into the packet's key, the action's
+//! mark and label onto the connection.
 
 use crate::change::What;
 use crate::connections::{Connections, Found};
@@ -10,7 +10,7 @@ use crate::zone_filter;
 use flow::{ConnectionRef, CtFields, CtState, Frame, Masked};
 
 impl Pass<'_> {
-    /// [`Pass::write`] for TCP and UDP of connections that no helper announced.
+    /// [`Pass::write`] for TCP and UDP connections that no ALG expected.
     #[inline(always)]
     pub fn write_parsed<'w>(
         &mut self,
@@ -25,10 +25,9 @@ impl Pass<'_> {
         self.write_connection(frame, &mut fields, found, &words.record(), generation);
     }
 
-    /// Writes into the key what became of the packet, and onto the connection the mark and label
-    /// that the action sets. `named` is what stands in the key of a packet without a connection.
-    /// `generation` is that which its connection had before its state was looked at; a packet without
-    /// one is not remembered as its connection's.
+    /// Writes the connection fields into the key, and the action's mark and label onto the
+    /// connection. `named` supplies the fields of a packet without a connection. `generation` is
+    /// the connection's before its state was read; without it the packet gets no [`ConnectionRef`].
     pub fn write(
         &mut self,
         frame: &mut Frame,
@@ -55,7 +54,7 @@ impl Pass<'_> {
         CtFields { state, zone, ..CtFields::default() }
     }
 
-    /// With the original direction of a TCP or UDP connection.
+    /// The connection fields with the original direction of a TCP or UDP connection.
     #[inline(always)]
     pub fn fields_of(&self, state: CtState, [a, b, c, d]: [u64; 4], rest: u64) -> CtFields {
         let mut fields = self.fields(state);
@@ -65,7 +64,7 @@ impl Pass<'_> {
         fields
     }
 
-    /// Adds what stands on the connection, and writes all of it.
+    /// Adds the connection's mark and label, and writes all fields into the key.
     #[inline(always)]
     fn write_connection(
         &mut self,
@@ -88,11 +87,11 @@ impl Pass<'_> {
         frame.key.set_ct(fields);
     }
 
-    /// Gives the generation that the packet is remembered with, if it was to be.
+    /// Returns the generation for the packet's [`ConnectionRef`], if it is to have one.
     #[inline(never)]
     fn set_mark_and_label(&mut self, record: Record<'_>, generation: Option<u32>) -> Option<u32> {
         let mut changed = false;
-        // Before the connection has them.
+        // The zone filter must know the bits before the connection has them.
         if let Some(index) = self.connections.zones.index(record.state().header()) {
             zone_filter::note_action(index, self.action);
         }
