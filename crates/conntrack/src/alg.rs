@@ -1,5 +1,5 @@
-//! Application-layer helpers: they read from FTP's and TFTP's control connections which data
-//! connections will come, expect these, and put translated endpoints into the text.
+//! Application-layer gateways (ALGs): they read from FTP's and TFTP's control connections which
+//! data connections will come, expect these, and rewrite endpoints in the text after NAT.
 //!
 //! Trusting text of a remote host is how firewalls get holes ("NAT slipstreaming"). So a
 //! helper works only where the connection was committed with it; believes only whole lines, sent
@@ -38,8 +38,8 @@ use wire::{Tcp, Udp};
 
 /// Data connections never go to ports below.
 const PORT_MIN: u16 = 1024;
-/// A segment with more payload than this is never rewritten: no line is so long, and datagrams that
-/// came in fragments and segments that a device has yet to cut are all longer.
+/// A segment with a larger payload is never rewritten: no line is so long, while reassembled
+/// datagrams and segments before segmentation offload are longer.
 const REWRITABLE_BYTES: usize = 300;
 /// TFTP's requests (RFC 1350 section 5).
 const TFTP_REQUESTS: [u16; 2] = [1, 2];
@@ -50,18 +50,18 @@ pub(crate) struct Connection {
     pub id: Id,
     pub original: Key,
     pub reply: Key,
-    /// The side that is translated in the original direction.
+    /// The side that NAT rewrites in the original direction.
     pub nat: Option<NatKind>,
     pub helper: Option<Helper>,
 }
 
-/// What helpers know, by connection: by its number, since after a flush another one may have its
+/// The state of the ALGs by connection number, since after a flush another connection may have the
 /// tuple before all of the old one is gone.
 #[derive(Debug, Default)]
 pub(crate) struct Algs {
     pub expectations: Expectations,
     sessions: BTreeMap<Id, Session>,
-    /// Connections that were expected, with those that announced them.
+    /// Expected connections, with the original direction of their parents.
     parents: BTreeMap<Id, Key>,
 }
 
@@ -76,13 +76,13 @@ struct Session {
     lines: [Lines; 2],
     shifts: [Shift; 2],
     rewrites: [Option<Rewrite>; 2],
-    /// The client sent what is no FTP.
+    /// The client sent something that is not FTP.
     is_foreign: bool,
 }
 
 impl Algs {
-    /// A segment with its acknowledgement as the sender of what it acknowledges counts. Use it
-    /// before the connection's windows are looked at, for packets that are not yet translated.
+    /// Returns the segment with the acknowledgement number that its receiver uses. Call it before
+    /// the window check, for packets before NAT.
     pub fn unshift(&self, connection: Id, is_reply: bool, mut segment: Segment) -> Segment {
         if let Some(session) = self.sessions.get(&connection)
             && segment.acknowledges()
@@ -92,18 +92,18 @@ impl Algs {
         segment
     }
 
-    /// The sequence number of a quoted segment as its sender counts: it was quoted as it was rewritten.
+    /// The sequence number that the sender of a quoted segment uses; the quote has the rewritten
+    /// one.
     pub fn unshift_quoted(&self, connection: Id, is_reply: bool, seq: u32) -> u32 {
         let shift = self.sessions.get(&connection).map(|it| it.shifts[usize::from(is_reply)]);
         shift.unwrap_or_default().back(seq)
     }
 
-    /// Looks at a packet that its connection, which has a helper, took for valid, before it is
-    /// translated.
+    /// Reads a valid packet of a connection with a helper, before NAT.
     ///
     /// # Errors
-    /// [`Event::HelperRefused`]: it announces what may not be announced, and is invalid.
-    /// [`Event::HelperOff`]: from here on the helper lets the connection alone.
+    /// [`Event::HelperRefused`]: the announcement is not allowed, and the packet invalid.
+    /// [`Event::HelperOff`]: the ALG ignores the connection from here on.
     pub fn observe(
         &mut self,
         connection: &Connection,
@@ -131,14 +131,14 @@ impl Algs {
         }
     }
 
-    /// What a connection announced inherits its mark and label as they are now. Use it when the
-    /// packet that [`Algs::observe`] found announcing has set what it sets.
+    /// Sets the mark and label that the announced connection inherits. Call it after the packet
+    /// that [`Algs::observe`] reported has set the connection's.
     pub fn bequeath(&mut self, parent: Id, mark: u32, label: u128) {
         self.expectations.set_inheritance(parent, mark, label);
     }
 
-    /// Rewrites a packet as its connection is translated: text that was announced, and the
-    /// sequence numbers that this moved. Use it once, when the packet's addresses are translated.
+    /// Rewrites a packet after NAT: the announced endpoint, and sequence numbers that earlier
+    /// rewrites moved. Call it once, when NAT rewrites the packet's addresses.
     pub fn apply(&self, connection: Id, is_reply: bool, frame: &mut Frame) {
         if let Some(session) = self.sessions.get(&connection) {
             let (forward, back) = (usize::from(is_reply), usize::from(!is_reply));
@@ -147,17 +147,17 @@ impl Algs {
         }
     }
 
-    /// Remembers who announced a connection that is being made.
+    /// Remembers the parent of a connection that is being created.
     pub fn adopt(&mut self, child: Id, expectation: &Expectation) {
         self.parents.insert(child, expectation.parent);
     }
 
-    /// Who announced a connection.
+    /// The original direction of a connection's parent.
     pub fn parent_of(&self, child: Id) -> Option<&Key> {
         self.parents.get(&child)
     }
 
-    /// A connection that has a helper or was expected is gone.
+    /// Forgets a connection that had a helper or was expected.
     pub fn forget(&mut self, connection: Id) {
         self.sessions.remove(&connection);
         self.parents.remove(&connection);
@@ -204,7 +204,7 @@ impl Algs {
         }
     }
 
-    /// Expects an announced connection. Gives how the announcement has to be rewritten.
+    /// Expects an announced connection. Returns the rewrite of the announcement.
     fn expect_ftp(
         &mut self,
         connection: &Connection,
@@ -214,7 +214,8 @@ impl Algs {
         now: Instant,
     ) -> Result<Option<Rewrite>, Event> {
         let Connection { original, reply, .. } = connection;
-        // Who will listen, and as what the others see it; the rest is the same both ways.
+        // The listener's address, its address as the other host sees it, and the host that opens
+        // the connection.
         let (own, seen, opener) = match announced.mode {
             Mode::Active => (original.src, reply.dst, reply.src),
             Mode::Passive => (reply.src, original.dst, original.src),
@@ -252,9 +253,8 @@ impl Algs {
     }
 }
 
-/// An expectation inherits its parent's translation. Each host is to see of
-/// the other what it sees in the connection that announced (ovs: `lib/conntrack.c`,
-/// `expectation_create`).
+/// An expected connection inherits its parent's NAT. Each host sees the address of the other that
+/// it sees in the parent (ovs: `lib/conntrack.c`, `expectation_create`).
 fn translate(expectation: &mut Expectation, parent: &Connection, mode: Mode, port: u16) {
     let Connection { original, reply, .. } = parent;
     let (kind, address) = match (mode, parent.nat) {

@@ -1,4 +1,4 @@
-//! A packet of no connection: whether it begins one, and how that gets into the table.
+//! Creates connections: whether a packet begins one, and how it gets into the table.
 
 use crate::connection::{Helper, Protocol};
 use crate::connections::{Connections, Found, Refused, Taken, fits_state, reversed_v4};
@@ -18,35 +18,34 @@ use flow::{CtState, Frame, Nat, NatRange};
 use table::{Id, Index};
 use wire::protocol;
 
-/// How often a choice of address and port is made anew when another thread was faster.
+/// How often another address and port is chosen after another thread took the first.
 const CHOICES: usize = 8;
 
-/// What is to be made.
+/// A connection to create.
 struct Plan<'a> {
     original: Key,
     reply: Key,
     protocol: Protocol,
     state: State,
     deadline_ms: u64,
-    /// As what it was announced.
+    /// The expectation that it fulfils.
     expected: Option<&'a Expectation>,
 }
 
-/// What a packet says of the connection that it may begin.
+/// What a parsed packet contributes to the connection that it may begin.
 pub(crate) struct Begun<'s, const N: usize> {
     pub family: Family,
     pub hash: u32,
-    /// The words of the original direction's key, and of the reply's.
+    /// The words of the original direction's key, then of the reply's.
     pub keys: [[u64; N]; 2],
-    /// The original direction's addresses, as [`Pass::fields_of`] has them.
+    /// The original direction's addresses, as for [`Pass::fields_of`].
     pub addresses: [u64; 4],
     pub segment: Option<&'s Segment>,
 }
 
 impl<'a> Pass<'a> {
-    /// Says of a packet that was parsed and has no candidate that it is new, and
-    /// begins its connection if the action commits. False where that is not all there is to do;
-    /// nothing was done then.
+    /// Marks a packet without a candidate as new, and begins its connection if the action commits.
+    /// Returns false, with nothing changed, where the slow path is needed.
     #[inline]
     pub fn begin_parsed(
         &mut self,
@@ -65,8 +64,7 @@ impl<'a> Pass<'a> {
         fast.is_parsed() && fast.id == 0 && self.begin_plain(frame, &begun, Connections::words_v4)
     }
 
-    /// The same of a packet of which the words of its connection's keys are known. `words` gives the
-    /// words of a record.
+    /// [`Self::begin_parsed`] for either IP version. `words` returns a record's words.
     #[inline(always)]
     pub fn begin_plain<W: Words<'a>, const N: usize>(
         &mut self,
@@ -90,20 +88,20 @@ impl<'a> Pass<'a> {
         true
     }
 
-    /// Whether the packet was in this zone before, and more was said of it than that it is new.
+    /// Whether the packet passed this zone before and got another state than new.
     #[inline(always)]
     fn was_more_than_new(&self, frame: &Frame) -> bool {
         self.was_tracked_here(frame) && frame.key.ct_state() != CtState::TRK | CtState::NEW
     }
 
-    /// Says of a packet that it is new and has no connection.
+    /// Writes that a packet is new and has no connection.
     fn write_new<const N: usize>(&self, frame: &mut Frame, begun: &Begun<'_, N>) {
         let rest = begun.keys[0][N - 1];
         frame.key.set_ct(&self.fields_of(CtState::NEW, begun.addresses, rest));
         frame.connection = None;
     }
 
-    /// Makes the connection of a packet that may begin one, where nothing is translated or announced.
+    /// Creates the connection of a packet that may begin one, without NAT, ALG or expectation.
     #[inline]
     fn commit_plain<W: Words<'a>, const N: usize>(
         &mut self,
@@ -139,7 +137,8 @@ impl<'a> Pass<'a> {
             return false;
         }
         self.count(&record, frame, false);
-        // The second segment of a connection is established.
+        // The second TCP segment makes the connection established, so the first gets no
+        // `ConnectionRef`.
         let generation = begun.segment.is_none().then_some(life.generation());
         let found = Found { id, is_reply: false };
         self.write_parsed(frame, CtState::NEW, found, words, generation);
@@ -149,7 +148,7 @@ impl<'a> Pass<'a> {
         true
     }
 
-    /// Begins a connection if the packet may and the action commits.
+    /// Creates a connection if the packet may begin one and the action commits.
     pub fn begin(&mut self, packet: &mut SlowPathPacket, frame: &mut Frame) -> Option<Id> {
         let begins = match (&packet.extracted.segment, &packet.extracted.chunks) {
             (Some(segment), _) => segment.begins(),
@@ -190,7 +189,7 @@ impl<'a> Pass<'a> {
                 packet.generation = generation;
                 let connections = self.connections;
                 let record = connections.record(id);
-                // Another thread may have made it, of what was expected until then.
+                // Another thread may have created it, fulfilling the expectation first.
                 packet.state.set(CtState::REL, record.state().is_expected());
                 self.count(&record, frame, false);
                 if let Some(kind) = record.state().nat() {
@@ -206,7 +205,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// A new connection, in the table, and its generation unless another thread made it.
+    /// Creates a connection in the table. Returns its generation too, unless another thread created
+    /// it.
     fn make(&mut self, packet: &SlowPathPacket) -> Result<(Id, Option<u32>), Event> {
         let Extracted { segment, chunks, .. } = &packet.extracted;
         let expected = packet.expected.as_ref();
@@ -214,7 +214,7 @@ impl<'a> Pass<'a> {
             Some(Nat::Translate(range)) => Some(range),
             _ => None,
         };
-        // What is expected is translated as it was announced.
+        // An expected connection gets the NAT of its expectation.
         let inherited = self.action.nat.as_ref().and(expected).map(Expectation::translation);
         let range = inherited.as_ref().or(asked);
         let (protocol, timeout) = Protocol::new(&packet.key, segment.as_ref(), chunks.as_ref());
@@ -233,7 +233,7 @@ impl<'a> Pass<'a> {
         }
         for _ in 0..CHOICES {
             let index = self.room()?;
-            // What is dropped for it leaves its ports to the choice.
+            // Before the ports are chosen, since an early drop may free some.
             let taken = self.take(index, plan.original.family)?;
             if let Some(range) = range {
                 let Some(reply) = self.choose(&plan.original, range) else {
@@ -245,10 +245,10 @@ impl<'a> Pass<'a> {
             match self.put_in(index, taken, &plan) {
                 Ok(generation) => return Ok((taken, Some(generation))),
                 Err(Refused::Detached) => {}
-                // Another connection took the port between the search and the entry.
+                // Another connection took the port between the search and the insertion.
                 Err(Refused::Taken(Taken::Reply)) if range.is_some() => {}
                 Err(Refused::Taken(Taken::Reply)) => return Err(Event::TupleTaken),
-                // Another thread began this very connection at the same time.
+                // Another thread created the same connection at the same time.
                 Err(Refused::Taken(Taken::Original)) => {
                     let found = self.find_key(&packet.key, packet.hash);
                     let same = found.filter(|found| !found.is_reply);
@@ -259,7 +259,7 @@ impl<'a> Pass<'a> {
         Err(if range.is_some() { Event::NatExhausted } else { Event::TupleTaken })
     }
 
-    /// The zone's index, if one more connection may be in it.
+    /// Returns the zone's index if the zone may have one more connection.
     fn room(&mut self) -> Result<&'a Index, Event> {
         let zone = self.action.zone.0;
         let connections = self.connections;
@@ -270,14 +270,14 @@ impl<'a> Pass<'a> {
         let index = self.index.ok_or(Event::Full)?;
         let limit = self.settings.limits.of(zone);
         let is_full = || limit.is_some_and(|limit| index.connections() >= limit);
-        // Where a limit was lowered there may be more than one too many.
+        // The zone may exceed its limit by more than one after the limit was lowered.
         if is_full() && (!self.drop_closed_in(index) || is_full()) {
             return Err(Event::ZoneFull);
         }
         if self.leaves_reserve(index) { Ok(index) } else { Err(Event::Full) }
     }
 
-    /// A record for a new connection; where there is none, that of one that is dropped.
+    /// Takes a record for a new connection, by an early drop if the table is full.
     fn take(&mut self, index: &Index, family: Family) -> Result<Id, Event> {
         let mut taken = self.connections.take(self.guard, self.context, family);
         if taken == Err(Event::Full) && self.drop_in_any(index, 0) {
@@ -286,8 +286,8 @@ impl<'a> Pass<'a> {
         taken
     }
 
-    /// Writes a record and puts it in. Gives the generation that it begins with, which others may end
-    /// from then on.
+    /// Writes a record and inserts it. Returns its first generation; the connection may change at
+    /// once.
     fn put_in(&mut self, index: &Index, id: Id, plan: &Plan<'_>) -> Result<u32, Refused> {
         let connections = self.connections;
         let record = connections.record(id);
@@ -306,8 +306,7 @@ impl<'a> Pass<'a> {
         put.map(|()| life.generation())
     }
 
-    /// What replies to a new, translated connection will look like, or `None` where all that they
-    /// could look like belongs to others.
+    /// Chooses the reply key of a new connection with NAT, or `None` if every choice is taken.
     fn choose(&mut self, original: &Key, range: &NatRange) -> Option<Key> {
         let connections = self.connections;
         let mut random = self.context.random.clone();

@@ -1,8 +1,8 @@
-//! What happens to connections, for those who watch.
+//! Changes of connections, for watchers.
 //!
-//! While a watcher is there, what happens to a connection is noted in the list of the thread that made
-//! it, whichever thread does it: so it is told in order, though one thread may end what another has only begun to put
-//! in. What is not fetched in time is lost, and counted.
+//! While a watcher is registered, each change is added to the list of the thread that created the
+//! connection, whichever thread makes the change. So changes are in order, even if one thread ends
+//! a connection that another is still inserting. A full list drops changes and counts them.
 
 use crate::counters::Event;
 use crate::entry::Entry;
@@ -11,29 +11,30 @@ use base::Instant;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-/// Changes that wait for each thread; more are lost.
+/// The maximum number of changes in each thread's list.
 const WAITING_MAX: usize = 8192;
 
-/// Something that happened to a connection.
+/// A change of a connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
-    /// When.
+    /// The time of the change.
     pub at: Instant,
-    /// What.
+    /// The kind of change.
     pub what: What,
-    /// The connection as it was then.
+    /// The connection at that time.
     pub entry: Entry,
 }
 
-/// What happened to a connection.
+/// The kind of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
-    /// It was made.
+    /// The connection was created.
     New,
-    /// It was answered, its TCP state became another, or its mark or label did.
+    /// The connection was answered, or its TCP state, mark or label changed.
     Updated,
-    /// It is gone, for this reason: [`Event::Expired`], [`Event::Replaced`], [`Event::Flushed`],
-    /// [`Event::EvictedClosed`], [`Event::EvictedUnanswered`] or [`Event::EvictedAnswered`].
+    /// The connection ended, for this reason: [`Event::Expired`], [`Event::Replaced`],
+    /// [`Event::Flushed`], [`Event::EvictedClosed`], [`Event::EvictedUnanswered`] or
+    /// [`Event::EvictedAnswered`].
     Destroyed(Event),
 }
 
@@ -48,16 +49,16 @@ impl What {
     }
 }
 
-/// What was fetched.
+/// The changes since the last call.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Changes {
-    /// Changes in the order of their time.
+    /// The changes in the order of time.
     pub changes: Vec<Change>,
-    /// How many were lost since the last time.
+    /// The number of changes that were dropped since the last call.
     pub lost: u64,
 }
 
-/// Changes of the connections that a thread made, which wait to be fetched.
+/// The list of one thread's changes.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting(Mutex<Queue>);
 
@@ -68,7 +69,7 @@ struct Queue {
 }
 
 impl Waiting {
-    /// Notes what happened to a connection; that it is new before all else, by the thread that comes first.
+    /// Adds a change. The first thread to add one of a connection adds [`What::New`] before it.
     pub fn note(&self, record: &Record<'_>, what: What, now: Instant) {
         let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if record.tell() {
@@ -79,7 +80,7 @@ impl Waiting {
         }
     }
 
-    /// Moves all to `fetched`.
+    /// Moves all changes to `fetched`.
     pub fn fetch(&self, fetched: &mut Changes) {
         let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         fetched.changes.extend(queue.changes.drain(..));
@@ -93,7 +94,7 @@ impl Queue {
             self.lost += 1;
             return;
         }
-        // Threads' clocks lie a little apart.
+        // Threads' clocks differ a little.
         let at = self.changes.back().map_or(now, |last| last.at.max(now));
         self.changes.push_back(Change { at, what, entry: Entry::of(record, None, now) });
     }
@@ -107,7 +108,7 @@ mod tests {
     use crate::record::{Birth, State};
     use table::atomic::AtomicU64;
 
-    /// A thread may end a connection that another one has inserted and not told of yet.
+    /// A thread may end a connection whose creation another has not reported yet.
     #[test]
     fn an_end_comes_after_a_beginning_that_was_not_told_yet() {
         let words = std::array::from_fn(|_| AtomicU64::new(0));

@@ -1,4 +1,4 @@
-//! What a connection follows, by protocol: plain data that knows nothing of where it is kept.
+//! The protocol state of a connection: plain data, independent of how records store it.
 
 use crate::key::Key;
 use crate::query::{Exchange, Query};
@@ -7,7 +7,7 @@ use crate::tcp::{Segment, TcpPeers};
 use crate::timeout::Timeout;
 use wire::protocol;
 
-/// What there is to follow, by protocol.
+/// The state of a connection, by protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Protocol {
     Tcp(TcpPeers),
@@ -16,7 +16,7 @@ pub(crate) enum Protocol {
     Other(Exchange),
 }
 
-/// An application-layer helper that the connection was committed with.
+/// The ALG that a connection was committed with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Helper {
@@ -42,7 +42,7 @@ impl Helper {
 }
 
 impl Protocol {
-    /// What a first packet sets up, and how long that is remembered.
+    /// Returns the state and timeout of the connection that a packet begins.
     pub fn new(
         key: &Key,
         segment: Option<&Segment>,
@@ -61,7 +61,8 @@ impl Protocol {
         }
     }
 
-    /// The same of a packet that is TCP's if it has a segment, and no ICMP.
+    /// [`Self::new`] for a packet of TCP, if it has a segment, or of a protocol without state other
+    /// than ICMP.
     #[inline]
     pub fn of_segment(segment: Option<&Segment>) -> (Protocol, Timeout) {
         match segment {

@@ -1,8 +1,8 @@
-//! Where connections are kept: records, an index for each zone, timing wheels.
+//! The connection table: records, an index for each zone, timing wheels.
 //!
-//! Everything is shared by all threads and nothing is locked on the way of a packet that begins no
-//! connection. What a thread needs for itself stands in its [`ThreadContext`]. Ids are followed only within a
-//! guard of the table's epochs; the methods that follow ids take it to prove that.
+//! All threads share it, and a packet that creates no connection takes no lock. Each thread's own
+//! data is in its [`ThreadContext`]. Ids are valid only under a guard of the table's epochs, which
+//! methods that follow ids take as proof.
 
 mod context;
 mod insert;
@@ -32,50 +32,51 @@ use table::{Epochs, Guard, Id, Index, Links, Quota, Reader, Slab, Wheel, Zones};
 
 /// Set in ids of IPv6 connections.
 const V6: Id = 1 << 31;
-/// Set in an index entry that stands under the hash of a translated connection's reply.
+/// Set in an index entry under the hash of the reply key of a connection with NAT.
 const REPLY_ENTRY: Id = 1 << 30;
-/// The same bit in a [`ConnectionRef`](flow::ConnectionRef), which never says by which entry a
-/// connection was found: its packets are TCP's, SCTP's or ICMP's.
+/// The same bit in a [`ConnectionRef`](flow::ConnectionRef), which does not need [`REPLY_ENTRY`]:
+/// the connection is not UDP.
 const NO_DATAGRAM: Id = REPLY_ENTRY;
-/// Ids that a slab may hand out; they stay clear of the two bits.
+/// The number of ids of a slab; all are below the two flag bits.
 const IDS: u32 = REPLY_ENTRY - 65_536;
-/// Threads that may track at a time.
+/// The maximum number of threads that track packets.
 pub(crate) const THREADS: usize = 128;
-/// Records that may wait besides as many as connections may be.
+/// Records that may wait for reuse beyond the maximum of connections.
 const WAITING: u32 = 1 << 16;
-/// What a thread that finds no room left takes out of flushed zones before it looks again.
+/// Connections of flushed zones that a thread takes out when the table is full, before it tries
+/// again.
 const DRAIN_SLICE: usize = 256;
 
 /// All connections of all zones.
 pub(crate) struct Connections {
     pub secrets: Secrets,
-    /// For the choice of addresses and ports.
+    /// The hash secrets for NAT's choice of addresses and ports.
     pub nat_secrets: RapidSecrets,
     epochs: Arc<Epochs>,
     v4: Slab<WORDS_V4>,
     v6: Slab<WORDS_V6>,
     pub zones: Zones,
-    /// What is known of connections beyond their records.
+    /// What ALGs know beyond the records.
     pub algs: SharedAlgs,
     pub quota: Arc<Quota>,
-    /// One a thread, by its reader's number.
+    /// One per thread, by its reader's number.
     shards: Box<[Shard]>,
 }
 
-/// What belongs to a thread and others look at. Two threads' never share a cache line, nor a pair of
+/// A thread's data that other threads read. Two shards never share a cache line, nor a pair of
 /// lines that a processor fetches together.
 #[repr(align(128))]
 struct Shard {
-    /// The largest ids that it handed out, IPv4's and IPv6's.
+    /// The largest ids that the thread took, of IPv4 and IPv6.
     highest: [AtomicU32; 2],
     wheel: Wheel,
-    /// When its thread looked after its wheel the last time; zero: never.
+    /// When the thread last advanced its wheel, in milliseconds; 0 for never.
     attended_ms: AtomicU64,
     counters: SharedCounters,
     waiting: Waiting,
 }
 
-/// A connection that a packet belongs to.
+/// A packet's connection and direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Found {
     pub id: Id,
@@ -111,15 +112,15 @@ impl Connections {
         connections
     }
 
-    /// Sets how many connections there may be. As many as that and [`WAITING`] may have ended and wait
-    /// for their records to be used again, of each IP version: all of them may end under one guard.
+    /// Sets the maximum number of connections. For each IP version as many records and [`WAITING`]
+    /// more may wait for reuse, since all connections may end under one guard.
     pub fn set_max(&self, max: u32) {
         self.quota.set_max(max);
         self.v4.set_waiting_max(max.saturating_add(WAITING));
         self.v6.set_waiting_max(max.saturating_add(WAITING));
     }
 
-    /// What a new thread needs, or `None` where all [`THREADS`] places are taken.
+    /// Registers a thread, or returns `None` if all [`THREADS`] places are taken.
     pub fn join(&self, seed: u64) -> Option<(Reader, ThreadContext)> {
         let reader = self.epochs.reader()?;
         let context = ThreadContext {
@@ -141,7 +142,7 @@ impl Connections {
         (usize::from(context.shard) < self.shards.len()).then_some((reader, context))
     }
 
-    /// The words of an id, whichever of its entries it came from.
+    /// The record of an id or index entry.
     #[inline(always)]
     pub fn record(&self, id: Id) -> Record<'_> {
         let plain = id & !(V6 | REPLY_ENTRY);
@@ -152,36 +153,36 @@ impl Connections {
         }
     }
 
-    /// The id itself, whichever of its entries it came from.
+    /// Removes the flag of the reply's entry from an id.
     #[inline(always)]
     pub fn plain(id: Id) -> Id {
         id & !REPLY_ENTRY
     }
 
-    /// Whether an index entry stands under the hash of its connection's original direction.
+    /// Whether an index entry is under the hash of the original direction.
     pub fn is_original_entry(entry: Id) -> bool {
         entry & REPLY_ENTRY == 0
     }
 
-    /// The words of an id that an IPv4 key was found by.
+    /// The words of an IPv4 id or index entry.
     #[inline(always)]
     pub fn words_v4(&self, id: Id) -> &[AtomicU64; WORDS_V4] {
         self.v4.words(id & !REPLY_ENTRY)
     }
 
-    /// The words of an id that an IPv6 key was found by.
+    /// The words of an IPv6 id or index entry.
     #[inline(always)]
     pub fn words_v6(&self, id: Id) -> &[AtomicU64; WORDS_V6] {
         self.v6.words(id & !(V6 | REPLY_ENTRY))
     }
 
-    /// The words of an IPv4 id, of which what packets need is begun to be fetched: TCP's need both lines.
+    /// The words of an IPv4 id, which it prefetches: both lines for TCP, else the first.
     #[inline(always)]
     pub fn fetch_v4(&self, id: Id, is_tcp: bool) -> &[AtomicU64; WORDS_V4] {
         self.v4.fetch(id & !REPLY_ENTRY, usize::from(is_tcp))
     }
 
-    /// Begins to fetch the words of an id.
+    /// Prefetches a record.
     #[inline]
     pub fn fetch(&self, id: Id) {
         match id & V6 {
@@ -190,20 +191,20 @@ impl Connections {
         }
     }
 
-    /// By which a connection is remembered; those of protocols that are told more of their packets than
-    /// UDP is are marked.
+    /// The id for a [`ConnectionRef`](flow::ConnectionRef), with [`NO_DATAGRAM`] set for protocols
+    /// with more state than UDP.
     #[inline(always)]
     pub fn remembered(id: Id, state: State) -> Id {
         id | if state.kind() == Kind::Other { 0 } else { NO_DATAGRAM }
     }
 
-    /// Whether a connection that is [remembered](Self::remembered) may be UDP's over IPv4.
+    /// Whether a [remembered](Self::remembered) connection may be UDP over IPv4.
     #[inline(always)]
     pub fn is_remembered_datagram(remembered: Id) -> bool {
         remembered & (V6 | NO_DATAGRAM) == 0
     }
 
-    /// Begins to fetch what packets need of a connection that is [remembered](Self::remembered).
+    /// Prefetches what packets of a [remembered](Self::remembered) connection need.
     #[inline(always)]
     pub fn fetch_remembered(&self, remembered: Id) {
         if remembered & V6 == 0 {
@@ -213,14 +214,14 @@ impl Connections {
         }
     }
 
-    /// Whether an id is of an IPv4 connection.
+    /// Whether an id is an IPv4 connection's.
     #[inline(always)]
     pub fn is_v4(id: Id) -> bool {
         id & V6 == 0
     }
 
-    /// Finds the connection that packets with this key belong to, in its zone's index. `hash` is the
-    /// key's. A connection whose time ran out is not found, and goes.
+    /// Finds the connection of a key in its zone's index. `hash` is the key's. Ends an expired
+    /// connection instead of returning it.
     pub fn find(
         &self,
         guard: &Guard<'_>,
@@ -246,8 +247,8 @@ impl Connections {
         Some(Found { id: found? & !REPLY_ENTRY, is_reply })
     }
 
-    /// What `look` says of a connection that lives. One whose time ran out and that `look` is about
-    /// is ended, and noted to be buried.
+    /// Returns what `look` returns for a live connection. If `look` matches an expired one, ends it
+    /// and adds it to `expired`.
     #[inline]
     pub(super) fn matching<T>(
         &self,
@@ -268,11 +269,11 @@ impl Connections {
         None
     }
 
-    /// A record for a new connection within the maximum.
+    /// Takes a record for a new connection, if the maximum allows it.
     ///
     /// # Errors
-    /// [`Event::Full`]: there are as many connections as there may be. [`Event::RecordsWait`]: too many
-    /// records still wait.
+    /// [`Event::Full`]: the maximum is reached. [`Event::RecordsWait`]: too many records wait for
+    /// reuse.
     pub fn take(
         &self,
         guard: &Guard<'_>,
@@ -280,7 +281,7 @@ impl Connections {
         family: Family,
     ) -> Result<Id, Event> {
         if !context.share.take() {
-            // Flushed connections take their place until they are drained.
+            // Flushed connections count until they are drained.
             self.drain(guard, context, DRAIN_SLICE);
             if !context.share.take() {
                 return Err(Event::Full);
@@ -295,7 +296,8 @@ impl Connections {
             context.share.give();
             return Err(if is_behind { Event::RecordsWait } else { Event::Full });
         };
-        // Only this thread writes it: one for all would go from thread to thread with each connection.
+        // A word per thread: a shared one would move between the threads' caches with each
+        // connection.
         let highest = &self.shards[usize::from(context.shard)].highest[at];
         if id > highest.load(Relaxed) {
             highest.store(id, Relaxed);
@@ -303,7 +305,7 @@ impl Connections {
         Ok(id | flag)
     }
 
-    /// Whether a connection stands in its index.
+    /// Whether a connection is in its zone's index.
     pub fn is_indexed(&self, guard: &Guard<'_>, id: Id) -> bool {
         let record = self.record(id);
         let (header, zone) = (record.state().header(), record.zone());
@@ -312,7 +314,7 @@ impl Connections {
         index.is_some_and(|index| index.find(hash, |entry| entry == id).is_some())
     }
 
-    /// Gives back a record that was never put in.
+    /// Returns a record that was never inserted.
     pub fn put_back(&self, context: &mut ThreadContext, id: Id) {
         context.share.give();
         self.record(id).stop_living();
@@ -322,24 +324,24 @@ impl Connections {
         }
     }
 
-    /// The connection that announced this one, if one did.
+    /// The original direction of the connection that announced this one, if any.
     pub fn parent_of(&self, id: Id, state: State) -> Option<Key> {
         let parent = || self.algs.with(|algs| algs.parent_of(id).copied());
         state.is_expected().then(parent).flatten()
     }
 
-    /// How many connections there are, those of flushed zones not counted.
+    /// The number of connections, without those of flushed zones.
     pub fn len(&self) -> u32 {
         let indexes = (1..).map_while(|number| self.zones.index(number));
         indexes.filter(|index| !index.is_detached()).map(Index::connections).sum()
     }
 
-    /// Gives places that this thread left, and will not fill itself, back to all.
+    /// Returns this thread's unused share of the maximum to all threads.
     pub fn share_places(&self, context: &mut ThreadContext) {
         context.share.settle();
     }
 
-    /// Shows this thread's counts to others.
+    /// Publishes this thread's counters.
     #[inline]
     pub fn publish(&self, context: &mut ThreadContext) {
         if !context.counters.is_zero() {
@@ -347,7 +349,7 @@ impl Connections {
         }
     }
 
-    /// Notes what happened to a connection, if a watcher is there.
+    /// Records a change of a connection, if a watcher is registered.
     #[inline]
     pub fn note(&self, context: &ThreadContext, record: &Record<'_>, what: What) {
         if context.is_watched {
@@ -362,19 +364,19 @@ impl Connections {
         }
     }
 
-    /// Those of threads that are or were.
+    /// The shards of threads that are or were registered.
     fn used_shards(&self) -> &[Shard] {
         &self.shards[..self.epochs.used().min(THREADS)]
     }
 
-    /// All threads' changes that wait.
+    /// Takes the recorded changes of all threads.
     pub fn fetch_changes(&self) -> Changes {
         let mut changes = Changes::default();
         self.used_shards().iter().for_each(|shard| shard.waiting.fetch(&mut changes));
         changes
     }
 
-    /// The published counts of all threads.
+    /// The sum of all threads' published counters.
     pub fn counters(&self) -> Counters {
         let mut sum = Counters::new();
         self.used_shards().iter().for_each(|shard| shard.counters.add_to(&mut sum));

@@ -1,4 +1,4 @@
-//! Connection tracking as those see it who set it up, ask it and tidy it.
+//! The interface of connection tracking for settings, dumps, flushes and expiry.
 
 use crate::change::Changes;
 use crate::connections::{Connections, Expiry, ThreadContext};
@@ -22,15 +22,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use table::{Guard, Id, Index, Reader};
 
-/// Connections that one [`Conntrack::tick`] looks at in one wheel, at most.
+/// Connections that one [`Conntrack::tick`] examines in each wheel, at most.
 const TICK_BUDGET: usize = 16 * 1024;
-/// Connections of flushed zones that one [`Conntrack::tick`] hands back, about.
+/// Connections of flushed zones that one [`Conntrack::tick`] frees, approximately.
 const DRAIN_BUDGET: usize = 16 * 1024;
 
-/// What can be set from the start; all of it also later.
+/// The initial settings; all can be changed later.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// How many connections may be tracked.
+    /// The maximum number of connections.
     pub connections_max: u32,
     /// Timeouts of zones without a policy of their own.
     pub timeouts: TimeoutPolicy,
@@ -38,9 +38,8 @@ pub struct Config {
     pub check_tcp_windows: bool,
     /// Whether packets and bytes of each connection are counted.
     pub counts_traffic: bool,
-    /// Whether connections give way to new ones where there is no room: those that are over, were never
-    /// answered, or were answered without a handshake. Open vSwitch lets new ones pass untracked
-    /// instead.
+    /// Whether early drop makes room for new connections ([`early_drop`](crate::early_drop)). Open
+    /// vSwitch lets new ones pass untracked instead.
     pub makes_room: bool,
 }
 
@@ -56,17 +55,17 @@ impl Default for Config {
     }
 }
 
-/// All tracked connections. Any thread may use it; packets are tracked by its [`Tracker`]s, which
-/// wait for nothing here.
+/// All tracked connections. Any thread may use it. Its [`Tracker`]s track packets and never wait
+/// for it.
 pub struct Conntrack {
     pub(crate) connections: Connections,
     pub(crate) settings: Published,
     fragments: Fragments,
-    /// As in the settings, for those who do not keep a copy of them.
+    /// A copy of the setting, for threads without a copy of the settings.
     is_watched: AtomicBool,
-    /// For the seeds of the trackers' random numbers.
+    /// Generates the seeds of the trackers' random numbers.
     seeds: Mutex<fastrand::Rng>,
-    /// What this side takes connections out with.
+    /// The reader and context with which dumps, flushes and expiry work.
     hand: Mutex<(Reader, ThreadContext)>,
 }
 
@@ -78,15 +77,15 @@ const _: () = {
 /// A part of a dump.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Page {
-    /// Connections; perhaps none, with more to follow.
+    /// The connections; may be empty although more follow.
     pub entries: Vec<Entry>,
-    /// Where to go on, or `None` at the end.
+    /// Where the next part begins, or `None` at the end.
     pub next: Option<Cursor>,
 }
 
 impl Conntrack {
-    /// An empty tracker. `seed` salts its hashes: give each process its own random one, so that
-    /// no sender can make all connections collide in one place.
+    /// An empty tracker. `seed` keys its hashes: each process needs a random one of its own, so
+    /// that senders cannot choose tuples that collide.
     pub fn new(seed: u64, config: Config) -> Self {
         let connections = Connections::new(seed, config.connections_max);
         let hand = connections.join(seed);
@@ -110,26 +109,25 @@ impl Conntrack {
         }
     }
 
-    /// A thread's hand on the connections.
+    /// Registers a thread that tracks packets.
     ///
     /// # Errors
-    /// [`Error::TooManyTrackers`]: there are as many as there may be.
+    /// [`Error::TooManyTrackers`]: the maximum is reached.
     pub fn tracker(self: &Arc<Self>) -> Result<Tracker, Error> {
         let seed = self.seeds.lock().unwrap_or_else(PoisonError::into_inner).u64(..);
         let (reader, context) = self.connections.join(seed).ok_or(Error::TooManyTrackers)?;
         Ok(Tracker::new(Arc::clone(self), reader, context))
     }
 
-    /// Forgets connections whose time ran out, and hands back the memory of flushed zones; call it a
-    /// few times a second. One call does a bounded amount of work, so that after a long pause more
-    /// calls are needed. Returns how many went because of their time.
+    /// Removes expired connections and frees the memory of flushed zones; call it a few times per
+    /// second. One call does a bounded amount of work, so that more calls are needed after a long
+    /// pause. Returns the number of expired connections.
     pub fn tick(&self, now: Instant) -> usize {
         self.turn(now, TICK_BUDGET).gone
     }
 
-    /// The same, looking at no more than so many connections of each thread, and of flushed zones: for
-    /// a thread that shares a processor with a worker, and must not keep it for long. Returns whether there
-    /// may be more to do at once.
+    /// [`Self::tick`] with a bound on the connections examined per thread and of flushed zones, for
+    /// a thread that shares a processor with a worker. Returns whether more work may be due.
     pub fn tick_within(&self, now: Instant, connections_max: usize) -> bool {
         self.turn(now, connections_max).is_behind
     }
@@ -145,21 +143,21 @@ impl Conntrack {
         })
     }
 
-    /// Fragments that wait for the rest of their datagram.
+    /// The fragments that wait for the rest of their datagram.
     pub fn fragments(&self) -> &Fragments {
         &self.fragments
     }
 
-    /// Hands back some of the memory of flushed zones; whether there is more to do. [`Self::tick`]
-    /// does it too; this is for a thread that has time, or needs the room.
+    /// Frees part of the memory of flushed zones, as [`Self::tick`] does. Returns whether more is
+    /// left.
     pub fn drain(&self) -> bool {
         self.with_hand(|connections, guard, context| {
             connections.drain(guard, context, DRAIN_BUDGET)
         })
     }
 
-    /// One part of a dump. Connections that come, go or change between two parts may or may not
-    /// show; one that stays shows once, however its zone grows meanwhile.
+    /// Returns one part of a dump. Connections that begin, end or change between two parts may be
+    /// missing; one that stays appears once, even if its zone grows meanwhile.
     pub fn dump(&self, now: Instant, filter: &Filter, cursor: Cursor) -> Page {
         let mut entries = Vec::new();
         let next = self.page(filter, cursor, |connections, id, record| {
@@ -171,7 +169,8 @@ impl Conntrack {
         Page { entries, next }
     }
 
-    /// A whole dump, part by part: traffic goes on between them, as [`Conntrack::dump`] says.
+    /// Returns a whole dump, part by part; see [`Conntrack::dump`] for connections that change
+    /// meanwhile.
     pub fn entries(&self, now: Instant, filter: &Filter) -> impl Iterator<Item = Entry> {
         let mut cursor = Some(Cursor::default());
         let parts = std::iter::from_fn(move || {
@@ -182,8 +181,8 @@ impl Conntrack {
         parts.flatten()
     }
 
-    /// One part of a dump of expected connections, of one zone or all. Those that come or go between two
-    /// parts may or may not show.
+    /// Returns one part of a dump of expected connections, of one zone or all. Those that come or
+    /// go between two parts may be missing.
     pub fn expected(
         &self,
         now: Instant,
@@ -207,7 +206,7 @@ impl Conntrack {
         stats
     }
 
-    /// Shows one part, as [`Connections::page`] does.
+    /// Visits one part, as [`Connections::page`] does.
     fn page(
         &self,
         filter: &Filter,
@@ -223,17 +222,17 @@ impl Conntrack {
         })
     }
 
-    /// How many connections there are, those included whose time just ran out.
+    /// The number of connections, including expired ones that are not yet removed.
     pub fn connections(&self) -> u32 {
         self.connections.len()
     }
 
-    /// How many connections there may be.
+    /// The maximum number of connections.
     pub fn connections_max(&self) -> u32 {
         self.connections.quota.max()
     }
 
-    /// Sets how many connections there may be. More that are there stay.
+    /// Sets the maximum number of connections. Existing ones beyond it stay.
     pub fn set_connections_max(&self, connections: u32) {
         self.connections.set_max(connections);
     }
@@ -258,12 +257,12 @@ impl Conntrack {
         self.settings.change(|settings| settings.counts_traffic = counts);
     }
 
-    /// Whether connections give way to new ones where there is no room ([`Config::makes_room`]).
+    /// Whether early drop makes room for new connections ([`Config::makes_room`]).
     pub fn makes_room(&self) -> bool {
         self.settings.get().makes_room
     }
 
-    /// Sets whether connections give way to new ones where there is no room ([`Config::makes_room`]).
+    /// Sets whether early drop makes room for new connections ([`Config::makes_room`]).
     pub fn set_makes_room(&self, makes_room: bool) {
         self.settings.change(|settings| settings.makes_room = makes_room);
     }
@@ -274,34 +273,33 @@ impl Conntrack {
     }
 
     /// Sets the timeouts of zones without a policy of their own. As for
-    /// [`Conntrack::set_zone_timeouts`], a connection's next packet brings it into force.
+    /// [`Conntrack::set_zone_timeouts`], they apply to a connection from its next packet on.
     pub fn set_default_timeouts(&self, policy: TimeoutPolicy) {
         self.settings.change(|settings| settings.timeouts = policy);
     }
 
-    /// Gives a zone timeouts of its own. Connections keep the time they have until their next
-    /// packet.
+    /// Sets a zone's own timeouts. They apply to a connection from its next packet on.
     pub fn set_zone_timeouts(&self, zone: Zone, policy: TimeoutPolicy) {
         self.settings.change(|settings| settings.zone_timeouts.insert(zone.0, policy));
     }
 
-    /// Takes a zone's own timeouts away; whether it had any.
+    /// Removes a zone's own timeouts. Returns whether it had any.
     pub fn clear_zone_timeouts(&self, zone: Zone) -> bool {
         self.settings.change(|settings| settings.zone_timeouts.remove(&zone.0).is_some())
     }
 
-    /// Sets how many connections a zone may have, or (`None`) each zone that has no limit of its
-    /// own; 0 for any number.
+    /// Sets the maximum number of connections of a zone, or for `None` of each zone without its own
+    /// limit; 0 is unlimited.
     pub fn set_zone_limit(&self, zone: Option<Zone>, limit: u32) {
         self.settings.change(|settings| settings.limits.set(zone, limit));
     }
 
-    /// Takes a zone's own limit away; whether it had one.
+    /// Removes a zone's own limit. Returns whether it had one.
     pub fn clear_zone_limit(&self, zone: Zone) -> bool {
         self.settings.change(|settings| settings.limits.remove(zone))
     }
 
-    /// The limits of these zones, or for an empty list of all zones that have one.
+    /// The limits of these zones; for an empty list, of all zones that have one.
     pub fn zone_limits(&self, zones: &[Zone]) -> ZoneLimits {
         let settings = self.settings.get();
         self.with_hand(|connections, guard, _| {
@@ -310,7 +308,7 @@ impl Conntrack {
         })
     }
 
-    /// Sets whether what happens to connections is noted for [`Conntrack::events`].
+    /// Sets whether changes of connections are recorded for [`Conntrack::events`].
     pub fn set_watched(&self, watched: bool) {
         self.is_watched.store(watched, Relaxed);
         self.settings.change(|settings| settings.is_watched = watched);
@@ -319,14 +317,14 @@ impl Conntrack {
         }
     }
 
-    /// What happened to connections since the last call, while they were [watched](Self::set_watched).
+    /// Takes the changes of connections since the last call, while [watched](Self::set_watched).
     pub fn events(&self) -> Changes {
         let mut changes = self.connections.fetch_changes();
         changes.changes.sort_by_key(|change| change.at);
         changes
     }
 
-    /// What happened how often.
+    /// The counts of all events.
     pub fn counters(&self) -> Counters {
         self.connections.counters()
     }
@@ -336,7 +334,7 @@ impl Conntrack {
         self.settings.get()
     }
 
-    /// A panic of another thread under the lock is that thread's end, not everyone's.
+    /// A poisoned lock is ignored: a panic in one thread must not stop the others.
     pub(crate) fn with_hand<T>(
         &self,
         work: impl FnOnce(&Connections, &Guard<'_>, &mut ThreadContext) -> T,
@@ -347,7 +345,7 @@ impl Conntrack {
         let guard = reader.enter();
         let answer = work(&self.connections, &guard, context);
         drop(guard);
-        // This side makes no connections, and would keep the room of those that it took out.
+        // This context creates no connections and would keep the share of those that it removed.
         self.connections.share_places(context);
         self.connections.publish(context);
         answer

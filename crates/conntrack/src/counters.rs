@@ -1,11 +1,11 @@
-//! Why packets were invalid and connections refused. Every reason is a counter.
+//! Counters of conntrack's events: why packets were invalid and connections refused.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 macro_rules! events {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
-        /// Something that is counted.
+        /// A counted event.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(u8)]
         pub enum Event {
@@ -65,41 +65,40 @@ events! {
     TcpWindow = "conntrack_tcp_seq_chk_failed",
     /// Valid only because TCP sequence numbers are not checked.
     TcpWindowBypassed = "conntrack_tcp_seq_chk_bypass",
-    /// A connection was not made: as many as may be are there, or no more are left than the reserve for
-    /// zones that hold little; and none may be dropped for it.
+    /// A connection was not created: the maximum is reached, or only the reserve for small zones is
+    /// left, and no connection may be dropped for it.
     Full = "conntrack_full",
-    /// A connection was not made: as many as may be are in the zone, and none may be dropped for it.
+    /// A connection was not created: the zone is at its limit, and has none that may be dropped.
     ZoneFull = "conntrack_zone_full",
-    /// A connection was not made: too many records of connections that ended wait until every thread has
-    /// gone on since, as a thread that is held up does not.
+    /// A connection was not created: too many records of ended connections wait for reuse, since a
+    /// thread is delayed inside a guard.
     RecordsWait = "conntrack_records_wait",
-    /// The system refused to fence the threads (membarrier(2)), without which no record is used again.
+    /// The system refused membarrier(2), without which no record is reused.
     FenceRefused = "conntrack_fence_refused",
-    /// A connection was not made: all translated tuples are taken.
+    /// A connection was not created: NAT has no free tuple.
     NatExhausted = "conntrack_nat_exhausted",
-    /// A connection was not made: its replies would be another connection's packets.
+    /// A connection was not created: another connection has the tuple of its replies.
     TupleTaken = "conntrack_tuple_taken",
-    /// A packet that was translated before belongs to no connection now.
+    /// A packet after NAT has no connection.
     NattedMiss = "conntrack_lookup_natted_miss",
-    /// Invalid: a control connection announces a data connection in no known form, or one that is
-    /// not its hosts' own.
+    /// Invalid: a control connection announces a data connection in an unknown form, or with an
+    /// endpoint of another host.
     HelperRefused = "conntrack_helper_refused",
-    /// A helper's connection carries what is not the helper's protocol, or no more, as behind FTP's
-    /// AUTH TLS. The helper lets it alone from there on.
+    /// A connection with a helper carries another protocol, or encrypted text, as after FTP's AUTH
+    /// TLS. The ALG ignores it from there on.
     HelperOff = "conntrack_helper_off",
     /// A connection was made.
     Created = "conntrack_created",
-    /// A connection's time ran out.
+    /// A connection expired.
     Expired = "conntrack_expired",
-    /// A connection gave way to a new one of its tuple: a SYN after its end, or `force`.
+    /// A connection was replaced by a new one with its tuple: a SYN after its end, or `force`.
     Replaced = "conntrack_replaced",
-    /// A TCP connection that was over gave way to a new one where there was no room.
+    /// Early drop of a closed TCP connection.
     EvictedClosed = "conntrack_evicted_closed",
-    /// A connection that was never answered, half-open or of one side only, gave way to a new one
-    /// where there was no room.
+    /// Early drop of a connection that was never answered, half-open or of one side only.
     EvictedUnanswered = "conntrack_evicted_unanswered",
-    /// A connection that was answered without a handshake (UDP, ICMP and all but TCP and SCTP) gave way
-    /// to a new one where there was no room.
+    /// Early drop of a connection that was answered without a handshake (UDP, ICMP and all others
+    /// but TCP and SCTP).
     EvictedAnswered = "conntrack_evicted_answered",
     /// A connection was flushed.
     Flushed = "conntrack_flushed",
@@ -109,7 +108,7 @@ events! {
 #[derive(Clone, Debug)]
 pub struct Counters {
     counts: [u64; Event::ALL.len()],
-    /// Which of them are not zero, by their bits.
+    /// A bit for each counter that is not zero.
     counted: u64,
 }
 
@@ -129,7 +128,7 @@ impl Counters {
         Counters { counts: [0; Event::ALL.len()], counted: 0 }
     }
 
-    /// How often `event` happened.
+    /// The count of `event`.
     pub fn get(&self, event: Event) -> u64 {
         self.counts[event as usize]
     }
@@ -150,7 +149,7 @@ impl Counters {
         self.counted |= 1 << event as usize;
     }
 
-    /// Adds what stands in `other`.
+    /// Adds the counts of `other`.
     pub(crate) fn add(&mut self, other: &Counters) {
         self.counts.iter_mut().zip(&other.counts).for_each(|(sum, count)| *sum += count);
         self.counted |= other.counted;
@@ -171,7 +170,7 @@ impl SharedCounters {
         SharedCounters(std::array::from_fn(|_| AtomicU64::new(0)))
     }
 
-    /// Moves here what the one thread that may counted.
+    /// Moves the counts of the one owning thread here, and clears them.
     #[inline]
     pub fn take(&self, counters: &mut Counters) {
         let mut counted = std::mem::take(&mut counters.counted);
@@ -183,7 +182,7 @@ impl SharedCounters {
         }
     }
 
-    /// Adds what stands here to a sum.
+    /// Adds these counts to a sum.
     pub fn add_to(&self, sum: &mut Counters) {
         for (sum, shared) in sum.counts.iter_mut().zip(&self.0) {
             *sum += shared.load(Relaxed);

@@ -1,10 +1,10 @@
-//! Where a dump goes on.
+//! The position of a dump.
 
 use crate::error::Error;
 use std::fmt;
 use std::str::FromStr;
 
-/// Where a dump is: begins at [`Cursor::default`].
+/// The position of a dump; [`Cursor::default`] is the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cursor {
     pub(crate) zone: u16,
@@ -21,7 +21,7 @@ impl fmt::Display for Cursor {
 impl FromStr for Cursor {
     type Err = Error;
 
-    /// Reads what [`Display`](fmt::Display) wrote.
+    /// Parses the text of [`Display`](fmt::Display).
     fn from_str(text: &str) -> Result<Cursor, Error> {
         let bad = || Error::BadValue { key: "cursor".to_owned() };
         let (zone, bucket) = text.split_once(':').ok_or_else(bad)?;

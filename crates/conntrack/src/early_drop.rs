@@ -1,26 +1,26 @@
-//! Early drop: which connections give way where there is no room for a new one.
+//! Early drop: which connection is dropped when there is no room for a new one.
 //!
-//! The policy, as Linux's `early_drop` has it for one class, for three:
+//! The policy extends Linux's `early_drop`, which has one class, to three:
 //!
-//! 1. A connection whose time ran out, or that was closed, is dropped first. Next is one that was
-//!    never answered (half-open, or of one side only). Next is one that was answered without a
-//!    handshake (UDP, ICMP and every other protocol but TCP and SCTP), since a reply costs a flood
-//!    nothing. An established TCP connection or SCTP association is never dropped. Within a class, the
-//!    one whose time ends soonest is dropped.
-//! 2. In a zone at its limit, a connection of this zone is dropped that is over or closed. A limit that an
-//!    operator sets refuses what is new otherwise, as Open vSwitch's does.
-//! 3. The last part of the table is a reserve for zones that hold little: a zone gets of it no more
-//!    than it leaves (a dynamic threshold, as switches share a packet buffer by). For a new connection
-//!    of a zone that has as many as are left, a connection of a zone of that size is dropped; in a full
-//!    table, one of any zone.
-//! 4. Where several zones may give way, the one with the most connections that may be dropped does. So
-//!    a flood in one zone drops its own connections, however many established ones others have.
-//! 5. Where nothing may be dropped, the new connection is refused; also where there still are too many
-//!    then, because a limit was lowered.
+//! 1. A connection that expired or was closed is dropped first. Next is one that was never answered
+//!    (half-open, or of one side only). Next is one that was answered without a handshake (UDP, ICMP
+//!    and every other protocol but TCP and SCTP), since a reply costs a flood nothing. An established
+//!    TCP connection or SCTP association is never dropped. Within a class, the connection with the
+//!    earliest deadline is dropped.
+//! 2. In a zone at its limit, only an expired or closed connection of this zone is dropped. Otherwise
+//!    the limit refuses the new connection, as Open vSwitch's does.
+//! 3. The last part of the table is a reserve for small zones: a zone may have at most as many
+//!    connections as are left (a dynamic threshold, as in shared packet buffers of switches). A new
+//!    connection of a larger zone drops a connection of a zone of at least that size; in a full table,
+//!    one of any zone.
+//! 4. Among several zones, the one with the most droppable connections is chosen. So a flood in one zone
+//!    drops its own connections, however many established ones others have.
+//! 5. If no connection may be dropped, or the limit is still exceeded after one drop because it was
+//!    lowered, the new connection is refused.
 //!
-//! Connections are found by looking at a bounded number of each of the largest zones, by chance, so
-//! that a flood costs what it costs and no more. The sample comes from the zone's index and counts live
-//! connections, so that it is as good in a table that once was a hundred times as large. In zones of
+//! Candidates come from a random sample of bounded size of each of the largest zones, so that a
+//! flood cannot raise the cost. The sample is taken from the zone's index and counts live
+//! connections, so it is as good in a table that was a hundred times as large before. In zones of
 //! [`ENOUGH`] connections or fewer it holds all of them.
 
 use crate::connections::{Connections, THREADS, ThreadContext};
@@ -35,30 +35,31 @@ use std::cmp::Reverse;
 use std::ops::RangeInclusive;
 use table::{Id, Index, Zones};
 
-/// Of how many parts of the maximum one is the reserve.
+/// The reserve is the maximum divided by this.
 const RESERVE_PARTS: u32 = 32;
-/// Connections of a zone that are looked at, at once.
+/// Connections per sample.
 pub(crate) const ENOUGH: usize = 32;
-/// In how many places of its index.
+/// Places of the index that a sample is taken from.
 const PLACES: usize = 4;
-/// How often so many are looked at, until one is found that may be dropped.
+/// Samples taken until one has a connection that may be dropped.
 const ROUNDS: usize = 3;
-/// Buckets of a zone's index that are looked at for them. A bucket has four connections on the average
-/// while the zone grows, and 0.004 when the zone was a thousand times as large.
+/// Buckets that a sample may visit. A bucket has four connections on average while the zone grows,
+/// and 0.004 when the zone was a thousand times as large.
 const BUCKETS: u32 = 4096;
-/// The largest zones that are remembered, and tried in turn.
+/// Number of the largest zones that a thread remembers and tries in turn.
 const LARGEST: usize = 8;
-/// Indexes whose zones' sizes are looked at for each connection that is dropped.
+/// Indexes whose size is read for each connection that is dropped.
 const INDEXES: usize = 16;
-/// Below this maximum each new connection looks how much room is left.
+/// Below this maximum the room is computed for each new connection.
 const EXACT_BELOW: u32 = 8192;
-/// Above it a thread looks again after this part of what is left beyond the reserve, within limits. To
-/// look, it fetches what every other thread writes with each connection; if as many threads as there
-/// may be go on as it does, no more than half of that is gone by then.
+/// Above it a thread computes the room again after this part of what is left beyond the reserve,
+/// within [`LOOK_AFTER`]. This reads a cache line that every other thread writes with each
+/// connection. If [`THREADS`] threads create connections at the same rate, at most half of the rest
+/// is used by then.
 const LOOK_PART: u32 = 2 * THREADS as u32;
 const LOOK_AFTER: RangeInclusive<u32> = 64..=4096;
 
-/// A connection that may be dropped, its class, and when its time ends: the smallest goes first.
+/// A connection that may be dropped; the smallest is dropped first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Candidate {
     class: Class,
@@ -66,33 +67,33 @@ struct Candidate {
     id: Id,
 }
 
-/// Classes of connections that may be dropped, in the order in which they are.
+/// Classes of connections that may be dropped, in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Class {
-    /// Its time ran out.
+    /// It has expired.
     Over,
     Closed,
     Unanswered,
-    /// It was answered, without a handshake.
+    /// It was answered without a handshake.
     Answered,
 }
 
-/// What a look at some connections of a zone came to.
+/// The result of sampling a zone.
 struct Sample {
     best: Candidate,
-    /// About how many of the zone may be dropped.
+    /// The estimated number of connections of the zone that may be dropped.
     droppable: u32,
 }
 
-/// The largest zones that a thread knows of, by the numbers of their indexes.
+/// The largest zones that a thread knows, by index number.
 #[derive(Default)]
 pub(crate) struct LargeZones {
     largest: ArrayVec<u32, LARGEST>,
-    /// The index whose zone's size is looked at next.
+    /// The next index whose size is read.
     next: u32,
 }
 
-/// How many connections a zone has, and its index's number.
+/// A zone's number of connections, and its index number.
 type Size = (u32, u32);
 
 impl Class {
@@ -105,7 +106,7 @@ impl Class {
         }
     }
 
-    /// `None` for what a handshake established and is not closed.
+    /// Returns `None` for an established TCP connection or SCTP association.
     fn of(record: &Record<'_>) -> Option<Class> {
         let state = record.state();
         let (is_closed, is_established, is_answered) = match state.kind() {
@@ -141,14 +142,14 @@ impl Candidate {
 }
 
 impl Pass<'_> {
-    /// Drops a connection of this zone that is over or closed; whether one was found.
+    /// Drops an expired or closed connection of this zone. Returns whether there was one.
     pub fn drop_closed_in(&mut self, index: &Index) -> bool {
         let sample = self.settings.makes_room.then(|| self.sample(index, Class::Closed)).flatten();
         sample.is_some_and(|it| self.drop_early(it.best))
     }
 
-    /// Drops a connection of one of the zones that have `least` connections at least; whether one was
-    /// found. `own` is the zone that asks.
+    /// Drops a connection of a zone that has at least `least` connections. Returns whether there
+    /// was one. `own` is the zone of the new connection.
     pub fn drop_in_any(&mut self, own: &Index, least: u32) -> bool {
         if !self.settings.makes_room {
             return false;
@@ -171,12 +172,12 @@ impl Pass<'_> {
         self.connections.remove(self.guard, self.context, it.id, it.class.event())
     }
 
-    /// Looks at some connections of a zone, by chance, for those of a class up to `last`; `None` where
-    /// none may be dropped.
+    /// Samples a zone for connections of a class up to `last`. Returns `None` if none may be
+    /// dropped.
     fn sample(&mut self, index: &Index, last: Class) -> Option<Sample> {
         let connections = self.connections;
-        // In some places a flood piles up and in others there is nothing to drop, as one goes and one
-        // comes: a look at several finds where it did.
+        // Several places, since droppable connections cluster: an index that both gains and loses
+        // connections has stretches with none.
         let (places, enough) = match index.connections() as usize > ENOUGH {
             true => (PLACES, ENOUGH / PLACES),
             false => (1, usize::MAX),
@@ -189,7 +190,7 @@ impl Pass<'_> {
                 let (hash, buckets) = (self.context.random.u32(..), BUCKETS / places as u32);
                 index.sample(hash, buckets, enough.saturating_mul(place), &mut ids);
             }
-            // A translated connection is there twice.
+            // A connection with NAT has two entries.
             ids.retain(|&entry| Connections::is_original_entry(entry));
             ids.iter().for_each(|&id| connections.fetch(id));
             for &id in &ids {
@@ -211,8 +212,8 @@ impl Pass<'_> {
         Some(Sample { best: best?, droppable: (droppable as u32).max(1) })
     }
 
-    /// Whether there is room for a new connection of this zone without what is left of the reserve for
-    /// others, or is made.
+    /// Whether a new connection of this zone leaves the reserve to other zones, after a drop if
+    /// need be.
     pub fn leaves_reserve(&mut self, index: &Index) -> bool {
         let max = self.connections.quota.max();
         if !self.settings.makes_room || reserve(max) == 0 {
@@ -225,9 +226,8 @@ impl Pass<'_> {
 }
 
 impl LargeZones {
-    /// The largest zones, the largest first, and `own`. Of many zones, each call looks at the sizes of a
-    /// few more: a zone that is not among the largest yet is found within as many calls as it takes to
-    /// go round.
+    /// Returns the largest zones, the largest first, and `own`. Each call reads the sizes of a few
+    /// more zones, so that a growing zone is found within one round over all indexes.
     fn find(&mut self, zones: &Zones, own: &Index) -> ArrayVec<Size, { LARGEST + 1 }> {
         let size = |number: u32| {
             let index = zones.index(number).filter(|index| !index.is_detached())?;
@@ -259,7 +259,7 @@ impl LargeZones {
 }
 
 impl ThreadContext {
-    /// Now and then, finds out whether no more than the reserve is left.
+    /// Finds out from time to time whether no more than the reserve is left.
     fn looks_at_room(&mut self, max: u32) {
         self.until_look = self.until_look.saturating_sub(1);
         if self.until_look == 0 || max < EXACT_BELOW {
@@ -271,7 +271,7 @@ impl ThreadContext {
     }
 }
 
-/// The reserve of a table of so many connections.
+/// The reserve of a table with this maximum.
 fn reserve(max: u32) -> u32 {
     max / RESERVE_PARTS
 }

@@ -1,22 +1,22 @@
-//! What can be wrong with what an operator asks for.
+//! Errors in an operator's requests.
 
 /// A request that can't be met. The messages of the tuple and limit texts are Open vSwitch's
 /// (ovs: `lib/ofp-ct.c`, `lib/ct-dpif.c`).
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
-    /// A timeout policy names a timeout that there is not.
+    /// A timeout policy has an unknown timeout.
     #[error("{name} is no timeout of a policy; ovs-vsctl(8), add-zone-tp, lists them")]
     UnknownTimeout {
         /// What was given.
         name: String,
     },
-    /// `key=` without anything behind.
+    /// `key=` without a value.
     #[error("field {key} missing value")]
     MissingValue {
         /// The field.
         key: String,
     },
-    /// A value that is not of the field's kind.
+    /// A value that does not fit the field.
     #[error("failed to parse field {key}")]
     BadValue {
         /// The field.
@@ -40,10 +40,10 @@ pub enum Error {
         /// The field.
         key: String,
     },
-    /// A mark to flush by that is no number, or no mask behind it.
+    /// The mark of a flush is not a number, or has an invalid mask.
     #[error("failed to parse mark")]
     BadMark,
-    /// A label to flush by, likewise.
+    /// The label of a flush is not a number, or has an invalid mask.
     #[error("failed to parse labels")]
     BadLabels,
     /// ICMP fields without `ct_nw_proto` of ICMP before them.
@@ -61,7 +61,7 @@ pub enum Error {
         /// The field.
         key: String,
     },
-    /// A filter by something that connections do not have.
+    /// A filter has an unknown field.
     #[error(
         "{key} is nothing to choose connections by; zone, network, source, destination, port, \
          protocol, mark, label and state are"
@@ -70,7 +70,7 @@ pub enum Error {
         /// What was given.
         key: String,
     },
-    /// As many threads track packets as may.
+    /// The maximum number of tracking threads is reached.
     #[error("{} threads track packets, and no more may; use fewer workers", crate::connections::THREADS - 1)]
     TooManyTrackers,
     /// A flush of one whole tuple found no connection.

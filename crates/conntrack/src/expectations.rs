@@ -1,8 +1,8 @@
-//! Connections that another one announced: FTP's and TFTP's data connections.
+//! Expected connections: the data connections that FTP and TFTP announce.
 //!
-//! What is expected is narrow: one connection, between the two hosts of the one that announced it,
-//! to one port, for a while. Open vSwitch 3.1 goes on expecting until the announcing connection
-//! is gone (ovs: `lib/conntrack.c`, `expectation_create`).
+//! An expectation is narrow: one connection, between the two hosts of its parent, to one port, for
+//! a limited time. Open vSwitch 3.1 keeps it until the parent ends (ovs: `lib/conntrack.c`,
+//! `expectation_create`).
 
 mod dump;
 
@@ -15,34 +15,34 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use table::Id;
 
-/// How long a connection is expected.
+/// The time for which a connection is expected.
 const LIFETIME: Duration = Duration::from_secs(300);
-/// Ports that are tried for one that is not expected yet.
+/// The number of ports that are tried for a free one.
 const PORTS_TRIED: u16 = 64;
 
 /// An announced connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Expectation {
-    /// Its first packet, with any source port.
+    /// The key of its first packet, with any source port.
     pub key: Key,
-    /// The connection that announced it, by its original direction.
+    /// The original direction of the connection that announced it.
     pub parent: Key,
     pub parent_id: Id,
-    /// What the announcing connection had then, which the new one inherits.
+    /// The parent's mark and label, which the new connection inherits.
     pub mark: u32,
     pub label: u128,
-    /// The side that is translated, and to what.
+    /// The side that NAT rewrites, and its new value.
     pub kind: NatKind,
     pub address: Address,
-    /// The destination port behind the translation.
+    /// The destination port after NAT.
     pub port: u16,
     deadline: Instant,
-    /// Which of all that were ever expected it is.
+    /// Its number among all expectations ever added.
     serial: u64,
 }
 
-/// A connection that is being made of an expectation: its source port, and how many threads are at
-/// it, each with a packet of its own.
+/// The claim on an expectation while its connection is created: the source port, and the number of
+/// threads that create it at once, each for its own packet.
 #[derive(Clone, Copy, Debug)]
 struct Claim {
     port: u16,
@@ -55,18 +55,18 @@ struct Expected {
     claim: Option<Claim>,
 }
 
-/// Where an expectation is found: the new connection's first packet but for its source port.
+/// The lookup key of an expectation: the first packet's key without the source port.
 type Place = (u16, u8, u8, u128, u128, u16);
 
-/// What is expected. Each connection announces one other at a time, so that there are never more
-/// than connections with a helper.
+/// All expectations. Each connection has at most one, so that there are never more than connections
+/// with a helper.
 #[derive(Debug)]
 pub(crate) struct Expectations {
     by_place: BTreeMap<Place, Expected>,
     by_parent: BTreeMap<Id, Place>,
-    /// By serial number within a deadline.
+    /// Ordered by deadline, then by serial number.
     by_deadline: BTreeMap<(Instant, u64), Place>,
-    /// How many of the zones with each [bit](zone_bit).
+    /// The number of expectations for each [bit](zone_bit).
     by_zone: [u32; 64],
     serials: u64,
 }
@@ -79,7 +79,7 @@ impl Expectation {
         Expectation { key, parent, parent_id, mark, label, kind, address, port, deadline, serial }
     }
 
-    /// The translation that the new connection has where its `ct` action translates.
+    /// The NAT of the new connection, if its `ct` action has NAT.
     pub fn translation(&self) -> NatRange {
         let address = self.address.ip(self.key.family);
         NatRange {
@@ -105,8 +105,7 @@ impl Default for Expectations {
 }
 
 impl Expectations {
-    /// Expects a connection. One that its parent announced before is no longer expected, nor is
-    /// one of the same place.
+    /// Adds an expectation. It replaces the previous one of its parent and one with the same place.
     pub fn add(&mut self, expectation: Expectation) {
         self.forget(expectation.parent_id);
         self.serials += 1;
@@ -127,7 +126,7 @@ impl Expectations {
         }
     }
 
-    /// Forgets what was expected until now or before.
+    /// Removes expectations whose deadline has come.
     pub fn expire(&mut self, now: Instant) {
         while let Some((&(deadline, _), &place)) = self.by_deadline.first_key_value()
             && deadline <= now
@@ -136,28 +135,28 @@ impl Expectations {
         }
     }
 
-    /// When the next one is expected no more.
+    /// The earliest deadline.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.by_deadline.first_key_value().map(|((deadline, _), _)| *deadline)
     }
 
-    /// The [bits](zone_bit) of zones in which a connection is expected.
+    /// The [bits](zone_bit) of zones with expectations.
     pub fn zone_bits(&self) -> u64 {
         let bits = self.by_zone.iter().enumerate().map(|(at, &count)| u64::from(count > 0) << at);
         bits.sum()
     }
 
-    /// What a first packet with this key was announced as, unless another connection is being made
-    /// of that just now.
+    /// Returns the expectation that a first packet with this key fulfils, unless another connection
+    /// is being created from it.
     pub fn find(&self, key: &Key, now: Instant) -> Option<Expectation> {
         let Expected { expectation, claim } = self.by_place.get(&place(key))?;
         let is_open = claim.is_none_or(|claim| claim.port == key.l4[0]);
         (now < expectation.deadline && is_open).then_some(*expectation)
     }
 
-    /// The same, for the thread that makes that connection, and [releases](Self::release) the claim or
-    /// [fulfils](Self::fulfil) what was expected: until then no other connection can be made of it,
-    /// though other threads may be at the same one.
+    /// [`Self::find`] for a thread that creates the connection and then [releases](Self::release)
+    /// or [fulfils](Self::fulfil) the expectation. Until then only threads with the same key can
+    /// claim it.
     #[must_use]
     pub fn claim(&mut self, key: &Key, now: Instant) -> Option<Expectation> {
         let found = self.find(key, now)?;
@@ -166,7 +165,7 @@ impl Expectations {
         Some(found)
     }
 
-    /// The connection that this was claimed for was not made.
+    /// Gives up a claim whose connection was not created.
     pub fn release(&mut self, claimed: &Expectation) {
         let expected = self.by_place.get_mut(&place(&claimed.key));
         let Some(Expected { expectation, claim }) = expected else { return };
@@ -177,7 +176,7 @@ impl Expectations {
         }
     }
 
-    /// The connection is there, and no other is expected; but what its parent announced since, is.
+    /// Removes a fulfilled expectation, but not a later one of the same parent.
     pub fn fulfil(&mut self, claimed: &Expectation) {
         let place = place(&claimed.key);
         let there = self.by_place.get(&place);
@@ -186,7 +185,7 @@ impl Expectations {
         }
     }
 
-    /// Sets what the connection that `parent` announced will inherit.
+    /// Sets the mark and label that the expected connection of `parent` inherits.
     pub fn set_inheritance(&mut self, parent: Id, mark: u32, label: u128) {
         let place = self.by_parent.get(&parent);
         if let Some(expected) = place.and_then(|place| self.by_place.get_mut(place)) {
@@ -194,27 +193,28 @@ impl Expectations {
         }
     }
 
-    /// Nothing that `parent` announced is expected any more.
+    /// Removes the expectation of `parent`.
     pub fn forget(&mut self, parent: Id) {
         if let Some(place) = self.by_parent.get(&parent).copied() {
             self.take_out(&place);
         }
     }
 
-    /// Nothing is expected any more in a zone, or in none.
+    /// Removes the expectations of a zone, or all.
     pub fn forget_zone(&mut self, zone: Option<Zone>) {
         let is_gone = |place: &&Place| zone.is_none_or(|zone| zone.0 == place.0);
         let gone: Vec<Place> = self.by_place.keys().filter(is_gone).copied().collect();
         gone.iter().for_each(|place| self.take_out(place));
     }
 
-    /// How many connections are expected, those included whose time just ran out.
+    /// The number of expectations, including expired ones.
     #[cfg(all(test, not(loom)))]
     pub fn len(&self) -> usize {
         self.by_place.len()
     }
 
-    /// A destination port for `key`, its own if possible, that no other parent's expectation has.
+    /// Returns a destination port for `key`, its own if possible, that no other parent's
+    /// expectation has.
     pub fn free_port(&self, key: &Key, parent: Id, now: Instant) -> Option<u16> {
         let ports = (key.l4[1]..=u16::MAX).take(PORTS_TRIED.into());
         ports.into_iter().find(|&port| {
@@ -224,7 +224,7 @@ impl Expectations {
     }
 }
 
-/// The bit that stands for a zone, and for others with the same number modulo 64.
+/// The bit of a zone, shared by zones whose numbers are equal modulo 64.
 pub(crate) fn zone_bit(zone: u16) -> u64 {
     1 << bit_number(zone)
 }
@@ -284,7 +284,7 @@ mod tests {
             expectations.add(Expectation::new((1, parent), key(1, [0, port]), now));
         }
         assert!(expectations.find(&key(1, [7, 5000]), now).is_none());
-        // Another connection announces the same: the later one counts.
+        // Another connection announces the same endpoint: the later one counts.
         let other = key(3, [5, 21]);
         expectations.add(Expectation::new((2, other), key(1, [0, 5001]), now));
         assert_eq!(expectations.find(&key(1, [7, 5001]), now).unwrap().parent, other);
@@ -326,13 +326,13 @@ mod tests {
         expectations.add(Expectation::new(parent, key(1, [0, 5000]), now));
         let [one, same] = [(); 2].map(|()| expectations.claim(&first, now).unwrap());
         assert!(expectations.claim(&second, now).is_none());
-        // Neither thread made it: others may, when the last one has given up.
+        // Neither thread created it: others may, once the last claim is released.
         expectations.release(&one);
         assert!(expectations.claim(&second, now).is_none());
         expectations.release(&same);
         let other = expectations.claim(&second, now).unwrap();
         assert!(expectations.find(&first, now).is_none());
-        // What is announced meanwhile stays.
+        // A later announcement stays.
         expectations.add(Expectation::new(parent, key(1, [0, 5000]), now));
         expectations.fulfil(&other);
         let next = expectations.claim(&first, now).unwrap();

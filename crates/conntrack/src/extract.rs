@@ -1,7 +1,7 @@
-//! Reads from a frame which connection it is of.
+//! The full parse: reads the tuple of a frame and verifies lengths and checksums.
 //!
-//! What is refused is what Open vSwitch refuses (ovs: `lib/conntrack.c`, `conn_key_extract`).
-//! Fragments come here put together (`fragments.rs`); those that could not be are refused.
+//! It refuses what Open vSwitch refuses (ovs: `lib/conntrack.c`, `conn_key_extract`). Fragments are
+//! reassembled before (`fragments.rs`); those that could not be are refused.
 
 use crate::counters::Event;
 use crate::key::{Family, Key};
@@ -12,33 +12,33 @@ use packet::Checksum;
 use wire::checksum::{self, Verdict};
 use wire::{Addresses, Ipv4, Ipv6, ethertype, icmp, icmpv6, protocol};
 
-/// How much of a quoted packet's transport header ICMP errors must have (RFC 792).
+/// Bytes of the quoted transport header that an ICMP error must have (RFC 792).
 const QUOTED_BYTES: usize = 8;
 
-/// What a frame says of its connection.
+/// The fields of a frame that conntrack needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extracted {
-    /// The packet's tuple, or for an ICMP error the reverse of the quoted packet's: that of the
-    /// packets that the error answers would have in its own direction.
+    /// The packet's tuple. For an ICMP error the reverse of the quoted packet's tuple, so that its
+    /// direction is the error's own.
     pub key: Key,
     /// The frame is an ICMP error.
     pub related: bool,
-    /// Of an ICMP error: the second word of the quoted transport header. In TCP that is the
-    /// sequence number, in SCTP the verification tag.
+    /// For an ICMP error the second word of the quoted transport header: TCP's sequence number or
+    /// SCTP's verification tag.
     pub quoted_number: u32,
-    /// Present for TCP, except quoted.
+    /// Present for TCP, except in an ICMP error.
     pub segment: Option<Segment>,
-    /// Present for SCTP, except quoted.
+    /// Present for SCTP, except in an ICMP error.
     pub chunks: Option<Chunks>,
 }
 
 impl Extracted {
-    /// Nothing but which connection it is.
+    /// A key alone, without segment or chunks.
     pub fn of_key(key: Key) -> Extracted {
         Extracted { key, related: false, quoted_number: 0, segment: None, chunks: None }
     }
 
-    /// Reads a frame that is tracked in `zone`.
+    /// Parses a frame that is tracked in `zone`.
     pub fn of(frame: &Frame, zone: u16) -> Result<Extracted, Event> {
         let verify = frame.packet.offload.checksum == Checksum::Unverified;
         let (src, dst, family) = match frame.key.eth_type() {
@@ -80,8 +80,8 @@ fn transport(mut key: Key, l4: &[u8], verify: bool) -> Result<Extracted, Event> 
         protocol::UDP => {
             let udp = wire::Udp::new_checked(l4).map_err(|_| Event::Truncated)?;
             let datagram = l4.get(..udp.length()).ok_or(Event::Truncated)?;
-            // RFC 768 sums what the length covers, Open vSwitch all that IP carries (`lib/conntrack.c`,
-            // `checksum_valid`): a sender of either kind is understood.
+            // RFC 768 sums the bytes that UDP's length covers, Open vSwitch all that IP carries
+            // (`lib/conntrack.c`, `checksum_valid`). Either sum is accepted.
             verify_checksum(&key, datagram, verify)
                 .or_else(|_| verify_checksum(&key, l4, verify))?;
             extracted.key.l4 = ports(l4)?;
@@ -137,7 +137,7 @@ fn ports(l4: &[u8]) -> Result<[u16; 2], Event> {
     if ports.contains(&0) { Err(Event::PortZero) } else { Ok(ports) }
 }
 
-/// What identifies an ICMP query or its answer, or `None` for errors.
+/// Returns the identifier, and type and code, of an ICMP query or reply; `None` for an error.
 fn query(family: Family, l4: &[u8]) -> Result<Option<[u16; 2]>, Event> {
     let [icmp_type, code, ..] = *l4 else { return Err(Event::Truncated) };
     let (is_query, is_error) = match family {
@@ -151,14 +151,14 @@ fn query(family: Family, l4: &[u8]) -> Result<Option<[u16; 2]>, Event> {
     }
 }
 
-/// The key, in the error's own direction, of the connection that the packet quoted in an ICMP
-/// error is of. An error must go to the sender of what it quotes (RFC 5927 section 4 has why).
+/// Returns the key of the connection that an ICMP error quotes, in the error's own direction. An
+/// error must go to the sender of the quoted packet (RFC 5927 section 4).
 fn quoted(outer: &Key, inner: &[u8]) -> Result<(Key, u32), Event> {
     let bad = |_| Event::IcmpQuote;
     let (src, dst, protocol, l4) = match outer.family {
         Family::V4 => {
             let ip = Ipv4::new_quoted(inner).map_err(bad)?;
-            // The first of several fragments has the ports.
+            // Only the first fragment has the ports.
             if ip.fragment() == wire::Fragment::Later {
                 return Err(Event::IcmpQuote);
             }
@@ -193,7 +193,7 @@ fn quoted(outer: &Key, inner: &[u8]) -> Result<(Key, u32), Event> {
     Ok((key.reversed(), number))
 }
 
-/// Zero beyond the end.
+/// Reads a big-endian word; zero beyond the end.
 fn be16(bytes: &[u8], at: usize) -> u16 {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |&word| u16::from_be_bytes(word))
 }
@@ -204,7 +204,7 @@ mod tests {
     use base::PortNo;
     use packet::Packet;
 
-    /// The length in the header is shorter than what IP carries, and the sum covers one or the other.
+    /// UDP's length is shorter than what IP carries, and the checksum covers one or the other.
     #[test]
     fn a_udp_checksum_may_cover_all_that_ip_carries() {
         for (text, ip) in

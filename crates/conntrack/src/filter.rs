@@ -1,4 +1,4 @@
-//! Which connections a dump shows.
+//! Filters of dumps.
 
 use crate::error::Error;
 use crate::key::{Address, Family};
@@ -10,18 +10,18 @@ use base::Zone;
 use flow::Masked;
 use std::net::IpAddr;
 
-/// What a connection must have to be shown; what is `None` is not looked at.
+/// The properties that a shown connection must have; `None` matches any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Filter {
     /// Its zone.
     pub zone: Option<Zone>,
-    /// One of its addresses lies in this network, given by an address and a prefix length.
+    /// A network, by address and prefix length, that has one of its addresses.
     pub network: Option<(IpAddr, u8)>,
-    /// The address that its first packet came from lies in this one.
+    /// A network that has the source address of the original direction.
     pub source: Option<(IpAddr, u8)>,
-    /// The address that its first packet was sent to, before translation, lies in this one.
+    /// A network that has the destination address of the original direction, before NAT.
     pub destination: Option<(IpAddr, u8)>,
-    /// One of its ports, before or after translation.
+    /// One of its ports, before or after NAT.
     pub port: Option<u16>,
     /// Its IP protocol.
     pub protocol: Option<u8>,
@@ -29,7 +29,7 @@ pub struct Filter {
     pub mark: Option<Masked<u32>>,
     /// Bits of its label.
     pub label: Option<Masked<u128>>,
-    /// The state that it is shown in; TCP's and SCTP's have one.
+    /// The state that dumps show; only TCP and SCTP have one.
     pub state: Option<StateName>,
 }
 
@@ -38,7 +38,7 @@ pub struct Filter {
 pub struct StateName(&'static str);
 
 impl StateName {
-    /// The state of this name, in upper or lower case.
+    /// Returns the state of this name, in upper or lower case.
     #[must_use]
     pub fn parse(text: &str) -> Option<StateName> {
         let tcp = TcpState::ALL.into_iter().map(TcpState::name);
@@ -46,7 +46,7 @@ impl StateName {
         names.find(|name| name.eq_ignore_ascii_case(text)).map(StateName)
     }
 
-    /// The state that a connection is in, if it has one.
+    /// The state of a connection, if its protocol has states.
     fn of(record: &Record<'_>) -> Option<StateName> {
         match record.state().kind() {
             Kind::Tcp => Some(StateName(record.tcp().shown().name())),
@@ -57,12 +57,12 @@ impl StateName {
 }
 
 impl Filter {
-    /// Everything in a zone.
+    /// Selects all connections of a zone.
     pub fn zone(zone: Zone) -> Filter {
         Filter { zone: Some(zone), ..Filter::default() }
     }
 
-    /// Adds what a text such as `network=10.0.0.0/8` or `mark=0x1/0xff` asks.
+    /// Adds a condition such as `network=10.0.0.0/8` or `mark=0x1/0xff`.
     ///
     /// # Errors
     /// [`Error::UnknownFilter`], [`Error::BadValue`].
@@ -89,7 +89,7 @@ impl Filter {
         Ok(())
     }
 
-    /// Whether the connection is to be shown.
+    /// Whether the filter selects the connection.
     pub(crate) fn shows(&self, record: &Record<'_>) -> bool {
         let state = record.state();
         let [high, low] = record.label();

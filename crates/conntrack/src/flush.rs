@@ -17,24 +17,25 @@ use flow::{CtFlush, Tuple, TupleL4, TupleMatch};
 use table::{Id, Index};
 use wire::protocol;
 
-/// How far a flush went that goes through connections.
+/// The progress of a flush that visits connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Walked {
-    /// Connections that were looked at: what it costs.
+    /// The number of connections visited, which is the cost.
     seen: u32,
-    /// Those that fitted.
+    /// The number of connections flushed.
     flushed: u32,
 }
 
-/// Where connections that fit may be.
+/// The places that may have matching connections.
 struct Reach {
     zones: Vec<Zone>,
-    /// All records are looked at sooner than the connections of these zones.
+    /// Visiting all records costs less than visiting the connections of these zones.
     prefers_records: bool,
 }
 
 impl Reach {
-    /// Looking at a connection by way of its index costs as much as at so many records in a row.
+    /// Visiting a connection through its index costs as much as visiting this many records in
+    /// order.
     const RECORDS_A_CONNECTION: u64 = 3;
 
     fn of(connections: &Connections, flush: &CtFlush) -> Reach {
@@ -59,17 +60,17 @@ impl Reach {
     }
 }
 
-/// Which direction a text is of.
+/// The direction that a tuple is of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// The direction of the first packet.
     Original,
-    /// The other.
+    /// The other direction.
     Reply,
 }
 
-/// The one key that a whole original tuple, without more, asks for; the zone is then 0 unless
-/// it is given (ovs: `lib/ct-dpif.c`, `ct_dpif_flush_tuple`).
+/// The key if the flush selects by a complete original tuple alone, in zone 0 by default (ovs:
+/// `lib/ct-dpif.c`, `ct_dpif_flush_tuple`).
 fn exact_key(flush: &CtFlush) -> Option<Key> {
     if flush.reply != TupleMatch::default() || flush.mark.is_some() || flush.label.is_some() {
         return None;
@@ -81,7 +82,7 @@ fn exact_key(flush: &CtFlush) -> Option<Key> {
     whole_key(flush.protocol, &flush.original, flush.zone.unwrap_or(Zone(0)))
 }
 
-/// The keys that it can be looked up by in these zones, where one direction is given whole.
+/// The keys to look up in these zones, if one direction's tuple is complete.
 fn keys(flush: &CtFlush, zones: impl Iterator<Item = u16>) -> Option<Vec<Key>> {
     let sides = [&flush.original, &flush.reply];
     let is_whole = |side: &&TupleMatch| whole_key(flush.protocol, side, Zone(0)).is_some();
@@ -89,16 +90,15 @@ fn keys(flush: &CtFlush, zones: impl Iterator<Item = u16>) -> Option<Vec<Key>> {
     Some(zones.filter_map(|zone| whole_key(flush.protocol, side, Zone(zone))).collect())
 }
 
-/// Whether it takes the same time however many connections there are: a flush of whole zones, or
-/// of a tuple that is whole in one direction. Others go through all connections of those zones that
-/// may hold what they ask for, by the [filter](crate::zone_filter) of each, and are for a thread that has
-/// the time.
+/// Whether the cost does not depend on the number of connections: a flush of whole zones, or of a
+/// complete tuple of one direction. Others visit all connections of the zones whose
+/// [filter](crate::zone_filter) may match, and need a thread with time.
 #[must_use]
 pub fn is_quick(flush: &CtFlush) -> bool {
     flush.is_whole() || keys(flush, std::iter::empty()).is_some()
 }
 
-/// Whether the connection is to go.
+/// Whether the flush selects the connection.
 fn matches(flush: &CtFlush, record: &Record<'_>) -> bool {
     let original = record.original();
     flush.zone.is_none_or(|zone| zone.0 == original.zone)
@@ -109,8 +109,8 @@ fn matches(flush: &CtFlush, record: &Record<'_>) -> bool {
         && flush.reply.matches(&record.reply().tuple())
 }
 
-/// The key of a direction that is given whole: the addresses, and ports or an identifier where the
-/// protocol has them. Type and code of an ICMP query do not count for where it is found.
+/// The key of a complete tuple: the addresses, and ports or an identifier if the protocol has them.
+/// Type and code of an ICMP query do not matter for the lookup.
 fn whole_key(protocol: Option<u8>, side: &TupleMatch, zone: Zone) -> Option<Key> {
     let protocol = protocol?;
     let l4 = match protocol {
@@ -122,7 +122,7 @@ fn whole_key(protocol: Option<u8>, side: &TupleMatch, zone: Zone) -> Option<Key>
         protocol::TCP | protocol::UDP | protocol::SCTP => {
             TupleL4::Ports { src: side.src_port?, dst: side.dst_port? }
         }
-        // Ports of others are not known here, and a port that they were asked for fits none.
+        // The ports of other protocols are unknown, so a port matches none of them.
         _ if side.src_port.is_some() || side.dst_port.is_some() => return None,
         _ => TupleL4::None,
     };
@@ -141,10 +141,9 @@ impl Conntrack {
     /// is asked for: packets never wait, and others that ask or tidy wait for a part at most.
     ///
     /// # Errors
-    /// A request for one whole original tuple found nothing.
+    /// [`Error::NoSuchConnection`]: no connection has the one complete original tuple.
     pub fn flush(&self, now: Instant, flush: &CtFlush) -> Result<u32, Error> {
-        // Of a zone in which nothing was made since it was last flushed there is nothing to take a
-        // hand to. This is asked before all else, since little code need then be fetched.
+        // An unused zone needs no work, which is tested first and without the lock.
         let is_unused = |zone: Zone| self.connections.zones.is_unused(zone.0);
         let is_empty = flush.zone.is_some_and(is_unused) && flush.is_whole();
         if is_empty && !self.connections.algs.expect_any() {
@@ -180,14 +179,14 @@ impl Conntrack {
         })
     }
 
-    /// Forgets the connections that fit and stand where this key leads to.
+    /// Removes the selected connections that a lookup of this key finds.
     fn flush_at(&self, now: Instant, flush: &CtFlush, key: &Key) -> u32 {
         self.with_hand(|connections, guard, context| {
             context.now = now;
             let hash = key.hash(&connections.secrets);
             let Some(index) = connections.zones.get(guard, key.zone) else { return 0 };
             let mut flushed = 0;
-            // Queries of one identifier may be several connections.
+            // Several connections may be queries of one identifier.
             while let Some(entry) = index.find(hash, |entry| {
                 let record = connections.record(entry);
                 !record.life().is_dead() && matches(flush, &record)
@@ -199,8 +198,8 @@ impl Conntrack {
         })
     }
 
-    /// Goes through what may hold connections that fit: indexes of zones, or where that is cheaper, all
-    /// records as they lie.
+    /// Visits the places that may have matches: indexes of zones, or all records where that is
+    /// cheaper.
     fn flush_walking(&self, now: Instant, flush: &CtFlush) -> Walked {
         let reach = Reach::of(&self.connections, flush);
         match reach.prefers_records {
@@ -229,7 +228,7 @@ impl Conntrack {
                             }
                         },
                     );
-                    // Under the same guard: afterwards the index could be another zone's.
+                    // Under the same guard, since the index may be another zone's afterwards.
                     walked.flushed += fitting.len() as u32;
                     for id in fitting.drain(..) {
                         connections.bury(guard, context, id, Event::Flushed);
@@ -255,8 +254,8 @@ impl Conntrack {
                     }
                 });
                 for id in fitting.drain(..) {
-                    // What seemed to fit may have been one connection in part and another in part,
-                    // while it was written. From when it is in its index it stays what it is.
+                    // The record may have been written during the match. Once it is in its index,
+                    // it stays the same connection.
                     let fits = connections.is_indexed(guard, id)
                         && matches(flush, &connections.record(id));
                     let is_gone = fits && connections.remove(guard, context, id, Event::Flushed);
@@ -268,7 +267,7 @@ impl Conntrack {
         walked
     }
 
-    /// Forgets all connections of a zone, or of all zones.
+    /// Removes all connections of a zone, or of all zones.
     fn flush_zones(&self, zone: Option<Zone>) -> u32 {
         self.with_hand(|connections, guard, context| {
             let zones = &connections.zones;

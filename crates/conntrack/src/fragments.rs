@@ -1,12 +1,11 @@
-//! Fragments, tracked as the whole packet that they are parts of.
+//! Fragments, which are tracked as whole datagrams.
 //!
-//! A fragment is held until its datagram is whole. The datagram is then tracked once, and its
-//! fragments come back in order, each with the state of the whole and translated as the whole was
-//! (ovs: `lib/ipf.c`). What is held is bounded in number, size and time; where there are too many, the
-//! zone and the host that hold the most datagrams give way ([`shares`]). A fragment that can't be held
-//! goes on at once, and tracking then calls it invalid.
+//! A fragment is held until its datagram is complete. The datagram is then tracked once, and its
+//! fragments return in order, each with the state and NAT of the whole (ovs: `lib/ipf.c`). Held
+//! fragments are bounded in number, size and time; at the maximum, the zone and host with the most
+//! datagrams lose one ([`shares`]). A fragment that cannot be held goes on at once and is invalid.
 //!
-//! Where Open vSwitch 3.1 does otherwise:
+//! Differences from Open vSwitch 3.1:
 //!
 //! * An overlap between fragments of IPv6 gives up the whole datagram (RFC 5722 section 4), and a
 //!   fragment that encloses another overlaps it too.
@@ -37,16 +36,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long a datagram may take to arrive, from its first fragment on.
+/// The time from a datagram's first fragment to its deadline.
 const LIFETIME: Duration = Duration::from_secs(15);
-/// Fragments held at most, of all datagrams.
+/// The default maximum of held fragments, of all datagrams.
 const FRAGMENTS_DEFAULT: u32 = 1000;
-/// The most that [`Fragments::set_fragments_max`] takes.
+/// The largest value of [`Fragments::set_fragments_max`].
 const FRAGMENTS_BOUND: u32 = 5000;
-/// The smallest size that [`Fragments::set_min_bytes`] takes.
+/// The smallest value of [`Fragments::set_min_bytes`].
 const MIN_BYTES_BOUND: u32 = 400;
 
-/// Which IP version a setting is for.
+/// The IP version that a setting is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum IpVersion {
     /// IPv4.
@@ -55,7 +54,7 @@ pub enum IpVersion {
     V6,
 }
 
-/// What may be held of one IP version, and what became of its fragments.
+/// Settings and counts of one IP version.
 #[derive(Clone, Copy, Debug)]
 struct Family {
     enabled: bool,
@@ -67,15 +66,15 @@ struct Family {
 #[derive(Debug)]
 pub struct Fragments {
     held: Mutex<Held>,
-    /// Whether anything waits; read without the lock.
+    /// Whether any fragment is held; read without the lock.
     waiting: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Held {
-    /// Ordered, so that no sender can choose keys that collide. There are never many.
+    /// An ordered map, so that senders cannot choose keys that collide. It is always small.
     datagrams: BTreeMap<DatagramKey, Datagram>,
-    /// When each is given up, soonest first.
+    /// The deadlines of all datagrams, soonest first.
     deadlines: BTreeMap<Serial, DatagramKey>,
     shares: Shares,
     serials: u64,
@@ -94,9 +93,9 @@ pub struct OutOfBounds {
 }
 
 impl Tracker {
-    /// As [`Tracker::execute`], for frames among which there may be fragments. Those that are
-    /// held leave an empty packet in their place. Gives fragments whose datagrams are now whole,
-    /// tracked and in order: they go on like `frames` themselves, behind them.
+    /// [`Tracker::execute`] for frames that may include fragments. A held fragment leaves an empty
+    /// packet in its place. Returns the fragments of completed datagrams, tracked and in order;
+    /// they follow behind `frames`.
     pub fn execute_reassembling(
         &mut self,
         now: Instant,
@@ -115,7 +114,7 @@ impl Tracker {
 }
 
 impl Fragments {
-    /// Nothing held; Open vSwitch's limits.
+    /// No fragments, and Open vSwitch's limits.
     pub fn new() -> Self {
         let family = |min_bytes| Family { enabled: true, min_bytes, counts: Default::default() };
         let held = Held {
@@ -131,8 +130,8 @@ impl Fragments {
         Fragments { held: Mutex::new(held), waiting: AtomicBool::new(false) }
     }
 
-    /// Takes the fragments out of `frames` that can be held, leaving their emptied packets, and
-    /// gives the datagrams that this made whole.
+    /// Takes the fragments that can be held out of `frames`, which leaves empty packets, and
+    /// returns the datagrams that they complete.
     #[must_use]
     pub fn hold(&self, now: Instant, zone: Zone, frames: &mut [Frame]) -> Vec<Whole> {
         if frames.iter().all(|frame| frame.key.nw_frag() == 0) {
@@ -150,7 +149,7 @@ impl Fragments {
         whole
     }
 
-    /// Drops the fragments whose time ran out; call it a few times a second.
+    /// Drops fragments at their deadline; call it a few times per second.
     pub fn tick(&self, now: Instant) {
         if self.waiting.load(Ordering::Relaxed) {
             let mut held = self.lock();
@@ -159,17 +158,17 @@ impl Fragments {
         }
     }
 
-    /// Whether fragments of an IP version are held, or go on as invalid.
+    /// Sets whether fragments of an IP version are held; otherwise they are invalid.
     pub fn set_enabled(&self, version: IpVersion, enabled: bool) {
         self.lock().family(version).enabled = enabled;
     }
 
     /// Sets the size in bytes, IP header included, below which a fragment that is not its
-    /// datagram's last is invalid. Small fragments cost most and carry least, and text that
-    /// helpers have to read must not be cut.
+    /// datagram's last is invalid. Small fragments cost most and carry least, and text that ALGs
+    /// read must not be cut.
     ///
     /// # Errors
-    /// Below 400.
+    /// [`OutOfBounds`]: below 400.
     pub fn set_min_bytes(&self, version: IpVersion, bytes: u32) -> Result<(), OutOfBounds> {
         if bytes < MIN_BYTES_BOUND {
             return Err(OutOfBounds { given: bytes, bound: MIN_BYTES_BOUND });
@@ -178,10 +177,10 @@ impl Fragments {
         Ok(())
     }
 
-    /// Sets how many fragments are held at most, of both IP versions together.
+    /// Sets the maximum number of held fragments, for both IP versions together.
     ///
     /// # Errors
-    /// Above 5000.
+    /// [`OutOfBounds`]: above 5000.
     pub fn set_fragments_max(&self, fragments: u32) -> Result<(), OutOfBounds> {
         if fragments > FRAGMENTS_BOUND {
             return Err(OutOfBounds { given: fragments, bound: FRAGMENTS_BOUND });
@@ -190,7 +189,7 @@ impl Fragments {
         Ok(())
     }
 
-    /// The settings, the counts, and what is held.
+    /// The settings, counts and incomplete datagrams.
     pub fn status(&self) -> FragmentStatus {
         let held = self.lock();
         let of = |family: &Family| status::FamilyStatus {
@@ -207,7 +206,7 @@ impl Fragments {
         }
     }
 
-    /// A panic of another thread under the lock left plain data behind, which is still good.
+    /// A poisoned lock is ignored: the data is valid after each step.
     fn lock(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -227,7 +226,7 @@ impl Held {
         }
     }
 
-    /// Holds a fragment, or leaves it where it is. Gives the datagram that it made whole.
+    /// Holds a fragment, or leaves it in the frame. Returns the datagram that it completes.
     fn add(&mut self, now: Instant, zone: Zone, frame: &mut Frame) -> Option<Whole> {
         let place = Place::read(frame, zone)?;
         let version = place.key.version();
@@ -273,7 +272,7 @@ impl Held {
         None
     }
 
-    /// Begins a datagram, unless it is there.
+    /// Begins a datagram unless it exists.
     fn begin(&mut self, now: Instant, key: DatagramKey) {
         if !self.datagrams.contains_key(&key) {
             self.serials += 1;
@@ -284,8 +283,9 @@ impl Held {
         }
     }
 
-    /// Makes room for one more fragment, of a datagram that was begun; false where that is the one to
-    /// give way. One that was given up holds no fragments but is remembered; those are bounded too.
+    /// Makes room for one more fragment of datagram `of`. Returns false if that datagram itself is
+    /// dropped. A dropped datagram is remembered without fragments; the number of those is bounded
+    /// too.
     fn make_room(&mut self, of: &DatagramKey) -> bool {
         let max = self.fragments_max;
         while self.fragments >= max || self.datagrams.len() > max as usize {

@@ -1,16 +1,16 @@
-//! Whether a packet that an ICMP error quotes can be its connection's: by the number in it that only
-//! those on its way know (RFC 5927 section 4.1, RFC 9260 section 10). Open vSwitch 3.1 does not ask.
+//! Checks that an ICMP error quotes a packet of the connection, by a number that only hosts on its
+//! path know (RFC 5927 section 4.1, RFC 9260 section 10). Open vSwitch 3.1 does not check this.
 
 use crate::connection::Protocol;
 use crate::sctp::Association;
 use crate::tcp::{ACK_SLACK, Scale, TcpPeers, TcpState, at_or_after};
 
-/// How much further on a sequence number may be: where in a line that a helper rewrote it lies is not
-/// known.
+/// How far a sequence number may exceed the window: an ALG may have moved it, and where the
+/// rewritten line begins is unknown.
 const MOVED_MAX: u32 = 64;
 
-/// Whether a packet with this `number`, a TCP sequence number or an SCTP verification tag, can be
-/// one of the connection that ran in the reply direction or not.
+/// Whether the connection can have sent a packet with this `number`, a TCP sequence number or an
+/// SCTP verification tag, in this direction.
 pub(crate) fn may_be_of(protocol: &Protocol, number: u32, is_reply: bool) -> bool {
     match protocol {
         Protocol::Tcp(peers) => tcp_may_have_sent(peers, number, is_reply),
@@ -19,9 +19,9 @@ pub(crate) fn may_be_of(protocol: &Protocol, number: u32, is_reply: bool) -> boo
     }
 }
 
-/// Whether a segment that began with `seq` may be on its way, or was lately: within what its sender
-/// sent, and not further back than the receiver's window reaches and what may come again. All may be
-/// of a connection that was picked up, whose windows are not known.
+/// Whether a segment that begins at `seq` may be in flight, or was recently: not beyond what its
+/// sender sent, and not further back than the receiver's window and retransmissions reach. True for
+/// every segment of a picked-up connection, whose windows are unknown.
 fn tcp_may_have_sent(peers: &TcpPeers, seq: u32, is_reply: bool) -> bool {
     let (sender, receiver) = match is_reply {
         false => (&peers.original, &peers.reply),
@@ -36,7 +36,7 @@ fn tcp_may_have_sent(peers: &TcpPeers, seq: u32, is_reply: bool) -> bool {
         && at_or_after(seq, sender.sent_end.wrapping_sub(reach))
 }
 
-/// Before both sides' tags are known the packet may be an INIT, which has none.
+/// Before both tags are known, the packet may be an INIT, which has the tag 0.
 fn sctp_may_have_sent(association: &Association, tag: u32, is_reply: bool) -> bool {
     let from = usize::from(is_reply);
     let is_beginning = association.tags.contains(&0);

@@ -1,9 +1,9 @@
-//! How many connections a zone may have.
+//! Limits of the number of connections per zone.
 //!
-//! The default limit is that of each zone without a limit of its own, by itself, as in Open vSwitch
-//! since 3.5 (before, all such zones counted together). A limit of 0 is none, as its manual says
-//! (ovs: `lib/dpctl.man`, `ct-set-limits`; its userspace code admits no connection at all then).
-//! What counts are a zone's connections, whenever the limit was set.
+//! The default limit applies to each zone without its own limit separately, as in Open vSwitch
+//! since 3.5 (before, all such zones counted together). A limit of 0 is unlimited, as its manual
+//! says (ovs: `lib/dpctl.man`, `ct-set-limits`; its userspace code admits no connection at all
+//! then). All connections of a zone count, also those from before the limit was set.
 
 use base::Zone;
 use std::collections::BTreeMap;
@@ -13,22 +13,22 @@ use std::collections::BTreeMap;
 pub struct ZoneLimit {
     /// The zone.
     pub zone: Zone,
-    /// How many connections it may have; 0 for any number.
+    /// The maximum number of connections; 0 is unlimited.
     pub limit: u32,
-    /// How many it has.
+    /// The present number of connections.
     pub count: u32,
 }
 
-/// The default limit and those of zones.
+/// The default limit and the limits of zones.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ZoneLimits {
-    /// The limit of each zone without one of its own; 0 for any number.
+    /// The limit of each zone without its own; 0 is unlimited.
     pub default_limit: u32,
-    /// The zones asked for, by number.
+    /// The requested zones, by number.
     pub zones: Vec<ZoneLimit>,
 }
 
-/// Limits in force.
+/// The limits in force.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
     default: u32,
@@ -36,7 +36,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Sets the limit of a zone, or without one the default.
+    /// Sets the limit of a zone, or the default for `None`.
     pub fn set(&mut self, zone: Option<Zone>, limit: u32) {
         let place = match zone {
             Some(zone) => self.zones.entry(zone.0).or_default(),
@@ -45,12 +45,12 @@ impl Limits {
         *place = limit;
     }
 
-    /// Takes a zone's limit away; whether there was one.
+    /// Removes a zone's limit. Returns whether there was one.
     pub fn remove(&mut self, zone: Zone) -> bool {
         self.zones.remove(&zone.0).is_some()
     }
 
-    /// How many connections a zone may have, if there is a limit.
+    /// The maximum number of connections of a zone, if it is limited.
     #[inline]
     pub fn of(&self, zone: u16) -> Option<u32> {
         let limit = match self.zones.is_empty() {
@@ -60,8 +60,8 @@ impl Limits {
         (limit != 0).then_some(limit)
     }
 
-    /// The default and the limits of these zones, or for an empty list of all that have one.
-    /// `count` says how many connections a zone has.
+    /// The default and the limits of these zones; for an empty list, of all zones that have one.
+    /// `count` returns the number of a zone's connections.
     pub fn list(&self, zones: &[Zone], count: impl Fn(u16) -> u32) -> ZoneLimits {
         let row = |zone: u16, limit: u32| ZoneLimit { zone: Zone(zone), limit, count: count(zone) };
         let rows = match zones {

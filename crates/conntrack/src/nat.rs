@@ -1,24 +1,24 @@
-//! Which addresses and ports a new connection is translated to.
+//! NAT: chooses the addresses and ports of a new connection.
 //!
-//! The address is picked from its range by a hash; ports are then tried until the tuple of the
-//! replies belongs to no other connection (ovs: `lib/conntrack.c`, `nat_get_unique_tuple`).
+//! A hash picks the address from its range. Ports are then tried until no other connection has the
+//! reply tuple (ovs: `lib/conntrack.c`, `nat_get_unique_tuple`).
 
 use crate::key::{Address, Family, Key};
 use flow::{CtState, NatKind, NatRange, PortSelection};
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
 use std::net::IpAddr;
 
-/// Ports tried in one stretch, and the shortest stretch. When a stretch finds none, another of
-/// half its length begins at random, so that a table nearly full costs little.
+/// Ports tried in the first run. If all are taken, another run of half the length begins at a
+/// random port, so that an almost full range costs little.
 const STRETCH_MAX: u32 = 128;
 const STRETCH_MIN: u32 = 16;
-/// Beyond this many addresses of a range, the rest is not used.
+/// The largest number of addresses that are used of a range.
 const ADDRESSES_MAX: u128 = 0xffff_ffff;
-/// What `persistent` hashes with: the same in every process.
+/// The seed of `persistent` hashes, the same in every process.
 const PERSISTENT_SEED: u64 = 0x7469_6465_6761_7465;
 
-/// The key that replies to a new connection will have, or `None` where `is_taken` says so of every
-/// choice. `secrets` are what choices are hashed with.
+/// Returns the reply key of a new connection, or `None` if `is_taken` is true for every choice.
+/// `secrets` key the hash of the choice.
 pub(crate) fn reply_key(
     original: &Key,
     range: &NatRange,
@@ -35,7 +35,7 @@ pub(crate) fn reply_key(
         }
     }
     if original.is_icmp() {
-        // Queries are told apart by identifiers alone, so those are chosen as ports are.
+        // ICMP queries differ by identifier only, so the identifier is chosen like a port.
         let ids = Ports { start: original.l4[0], first: 0, last: u16::MAX };
         let with_id = |id| Key { l4: [id, reply.l4[1]], ..reply };
         return ids.find(random, |id| !is_taken(&with_id(id))).map(with_id);
@@ -51,7 +51,7 @@ pub(crate) fn reply_key(
             (Ports::like(source), ports.map(|ports| Ports::within(ports, hash)))
         }
     };
-    // Replies come from the destination port and go to the source port.
+    // Replies come from the connection's destination port and go to its source port.
     let from = destination_ports.map_or(destination, |ports| ports.start);
     reply.l4 = [from, source_ports.start];
     let mut free = |reply: &Key| !is_taken(reply);
@@ -65,7 +65,7 @@ pub(crate) fn reply_key(
     Some(Key { l4: [from, port], ..reply })
 }
 
-/// What states say of a packet whose side `kind` is translated.
+/// The state bit of a packet whose source or destination is rewritten.
 pub(crate) fn state_bit(kind: NatKind) -> CtState {
     match kind {
         NatKind::Src => CtState::SNAT,
@@ -102,8 +102,8 @@ fn choice_hash(
     rapidhash_v3_seeded(&bytes, secrets)
 }
 
-/// The address of the translated side: `Some(None)` keeps it, `None` cannot be translated because
-/// the range is of the other IP version.
+/// Returns the address for the translated side: `Some(None)` keeps it, `None` means that the range
+/// is of the other IP version.
 fn pick_address(original: &Key, range: &NatRange, hash: u64) -> Option<Option<Address>> {
     let Some((low, high)) = range.addresses.filter(|(low, _)| !low.is_unspecified()) else {
         return Some(None);
@@ -118,7 +118,7 @@ fn pick_address(original: &Key, range: &NatRange, hash: u64) -> Option<Option<Ad
     Some(Some(Address::from_bits(low + offset)))
 }
 
-/// Ports to try, in a ring from `start`, which may lie outside.
+/// The ports to try, as a ring from `start`, which may lie outside it.
 #[derive(Clone, Copy, Debug)]
 struct Ports {
     start: u16,
@@ -127,15 +127,15 @@ struct Ports {
 }
 
 impl Ports {
-    /// These, beginning where the hash says.
+    /// These ports, from one that the hash chooses.
     fn within((first, last): (u16, u16), hash: u64) -> Ports {
         let last = last.max(first);
         let count = u64::from(last - first) + 1;
-        // The address took the hash's low bits.
+        // The address used the low bits of the hash.
         Ports { start: first + ((hash >> 32) % count) as u16, first, last }
     }
 
-    /// `port` itself, and then those that are privileged where it is and not where it is not.
+    /// `port` first, then the other privileged ports, or the other unprivileged ones.
     fn like(port: u16) -> Ports {
         let (first, last) = match port {
             ..512 => (1, 511),

@@ -1,8 +1,8 @@
-//! Connections whose packets a device forwards: which they may be, and what it tells of them.
+//! Connections whose packets a device forwards (offload).
 //!
-//! A device shows no segments, so that sequence numbers are not followed meanwhile: from then on windows
-//! are not checked on that connection ([`State::LOOSE`]), as Linux does it (`IP_CT_TCP_FLAG_BE_LIBERAL`).
-//! FIN and RST are never the device's, so that states are right all the same.
+//! The device does not report sequence numbers, so windows are not checked on such a connection
+//! from then on ([`State::LOOSE`]), as in Linux (`IP_CT_TCP_FLAG_BE_LIBERAL`). The device never
+//! forwards FIN and RST, so states stay right.
 
 use crate::connections::Connections;
 use crate::conntrack::Conntrack;
@@ -16,7 +16,7 @@ use flow::{ConnectionRef, OffloadTraffic, Refusal};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A hand on connections that are offloaded, at one moment.
+/// Access to offloaded connections at one time.
 pub struct Offloaded<'a> {
     connections: &'a Connections,
     settings: Arc<Settings>,
@@ -24,19 +24,19 @@ pub struct Offloaded<'a> {
 }
 
 impl Conntrack {
-    /// Does what there is to do with offloaded connections at one moment.
+    /// Calls `work` with access to offloaded connections.
     pub fn with_offloaded<T>(&self, now: Instant, work: impl FnOnce(&Offloaded<'_>) -> T) -> T {
         let settings = self.settings();
-        // The guard of the hand keeps records what they are meanwhile.
+        // The guard of this context keeps records valid meanwhile.
         self.with_hand(|connections, _, _| work(&Offloaded { connections, settings, now }))
     }
 }
 
 impl Offloaded<'_> {
-    /// Gives the time without packets after which a connection is over.
+    /// Returns the timeout of a connection that may be offloaded.
     ///
     /// # Errors
-    /// It is none that may be offloaded.
+    /// The reason why the connection may not be offloaded.
     pub fn check(&self, connection: ConnectionRef) -> Result<Duration, Refusal> {
         let record = self.living(connection).ok_or(Refusal::Ended)?;
         let state = record.state();
@@ -48,7 +48,7 @@ impl Offloaded<'_> {
         Ok(Duration::from_secs(seconds.into()))
     }
 
-    /// Takes note that a device has begun to forward a connection's packets.
+    /// Records that a device has begun to forward a connection's packets.
     pub fn begin(&self, connection: ConnectionRef) {
         let Some(record) = self.living(connection) else { return };
         let state = record.state();
@@ -61,9 +61,8 @@ impl Offloaded<'_> {
         }
     }
 
-    /// Takes note of packets that a device forwarded: they are counted, and the connection's time begins
-    /// anew where there were any. False where the connection is over, or flows see another one now: its
-    /// rules must go.
+    /// Counts packets that a device forwarded, and renews the deadline if there were any. Returns
+    /// false if the connection has ended or flows can see a change: its rules must be removed.
     #[must_use]
     pub fn note(&self, connection: ConnectionRef, traffic: OffloadTraffic) -> bool {
         let Some(record) = self.living(connection) else { return false };
@@ -76,7 +75,7 @@ impl Offloaded<'_> {
         let deadline = next_ms(self.now) + u64::from(seconds) * 1000;
         let life = record.life();
         if deadline > life.deadline_ms() {
-            // One that ended meanwhile stays so.
+            // A connection that ended meanwhile stays ended.
             let _ = record.set_deadline(life, deadline);
         }
         if self.settings.counts_traffic {
@@ -86,11 +85,11 @@ impl Offloaded<'_> {
         true
     }
 
-    /// The record, if flows see of the connection what they saw, and it is not over.
+    /// The record, if the connection lives and nothing that flows can match on changed.
     fn living(&self, connection: ConnectionRef) -> Option<Record<'_>> {
         let record = self.connections.record(connection.id);
         let life = record.life();
-        // Those of a zone that was flushed stand in an index that is its zone's no more.
+        // A connection of a flushed zone is in an index that is no longer the zone's.
         let is_there = record.state().header() == self.connections.zones.number(record.zone());
         let is_same = is_there && life.differs_from(connection.generation) == 0;
         (is_same && !life.is_over(passed_ms(self.now))).then_some(record)

@@ -7,10 +7,10 @@ use crate::tcp::Update;
 use crate::timeout::Timeout;
 use wire::{icmp, icmpv6};
 
-/// How far a conversation without handshake is.
+/// The state of a connection without handshake.
 ///
-/// Its first packet has a timeout of its own, and is known by its beginning the conversation: no
-/// state has to be kept for it, so that the second one changes nothing but the deadline.
+/// Its first packet has a timeout of its own, but needs no state: it is the packet that creates the
+/// connection. So the second packet changes only the deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Exchange {
@@ -21,10 +21,10 @@ pub(crate) enum Exchange {
 }
 
 impl Exchange {
-    /// What a first packet begins, and how long it is remembered.
+    /// The state and timeout that a first packet begins with.
     pub const FIRST: (Exchange, Timeout) = (Exchange::Single, Timeout::UdpFirst);
 
-    /// Follows a packet that is not the first.
+    /// Updates the state for a packet after the first.
     pub fn update(&mut self, is_reply: bool) -> (Update, Timeout) {
         if is_reply {
             *self = Exchange::Multiple;
@@ -40,14 +40,14 @@ impl Exchange {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Query {
-    /// Not yet.
+    /// The query is not answered.
     First,
-    /// It was.
+    /// The query is answered.
     Reply,
 }
 
 impl Query {
-    /// Follows a packet.
+    /// Updates the state for a packet.
     pub fn update(&mut self, is_reply: bool) -> (Update, Timeout) {
         if is_reply {
             *self = Query::Reply;
@@ -56,7 +56,7 @@ impl Query {
         (update, self.timeout())
     }
 
-    /// How long the query is remembered.
+    /// The timeout of the query.
     pub fn timeout(self) -> Timeout {
         match self {
             Query::First => Timeout::IcmpFirst,
@@ -64,7 +64,7 @@ impl Query {
         }
     }
 
-    /// Whether a connection may begin with this message: not with an answer.
+    /// Whether a connection may begin with this message; a reply may not.
     pub fn begins(key: &Key) -> Result<(), Event> {
         let is_request = match key.family {
             Family::V4 => matches!(

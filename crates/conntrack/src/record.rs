@@ -1,14 +1,14 @@
-//! A connection as words that many threads read and write at once.
+//! A connection's record: atomic words that many threads read and write.
 //!
-//! An IPv4 connection is 16 words in two cache lines: keys, life, state and what was counted lately in
-//! the first, which is all that most packets need; in the second TCP's sequence numbers, the label,
-//! and what changes seldom. An IPv6 connection has longer keys and three lines; its last twelve words
-//! are an IPv4 connection's last twelve.
+//! An IPv4 record is 16 words in two cache lines. The first has keys, life, state and recent
+//! counts, all that most packets need; the second has TCP's sequence numbers, the label and what
+//! changes seldom. An IPv6 record has longer keys and three lines; its last twelve words are laid
+//! out as in an IPv4 record.
 //!
-//! No lock guards a record. What must change together stands in one word and changes by
-//! compare-and-swap; each sequence word has one writer, the thread that handles the packets of that
-//! direction. A record is found only through an index, under a guard of the table's epochs, so that
-//! it stays the same connection for as long as it is looked at; [`Life`] says whether that is over.
+//! A record has no lock. What must change together is in one word and changes by compare-and-swap;
+//! each sequence word has one writer, the thread that handles the packets of that direction. A
+//! record is found only through an index, under a guard of the table's epochs, so that it stays the
+//! same connection while the guard is held; [`Life`] tells whether that connection has ended.
 
 mod association;
 mod label;
@@ -32,47 +32,47 @@ use table::atomic::AtomicU64;
 pub(crate) const WORDS_V4: usize = 16;
 /// Words of an IPv6 record.
 pub(crate) const WORDS_V6: usize = 24;
-/// Words at the end of a record that do not depend on the IP version.
+/// Words at the end of a record that are the same for both IP versions.
 pub(crate) const COMMON: usize = 12;
 
-// The places of the common words.
+// Positions of the common words.
 const LIFE: usize = 0;
 const STATE: usize = 1;
-// Two and three, and nine and ten, are what `traffic.rs` counts.
+// `traffic.rs` owns words 2, 3, 9 and 10.
 const PEERS: usize = 4;
 const SEQ: [usize; 2] = [5, 6];
 const LABEL: [usize; 2] = [7, 8];
-/// The wheel's link, the last word.
+/// The link of the timing wheel, the last word.
 pub(crate) const LINK: usize = 11;
 
-// Beside a record stand its index entry, or two where it is translated, of 16 bytes at most with
-// their share of the bucket. The wheel's link is within.
+// A connection also has one index entry, or two with NAT, of at most 16 bytes each with their share
+// of the bucket. The wheel's link is part of the record.
 const INDEX_BYTES: usize = 2 * 16;
 const _: () = assert!(WORDS_V4 * 8 + INDEX_BYTES <= 160);
 const _: () = assert!(WORDS_V6 * 8 + INDEX_BYTES <= 224);
 
-/// Milliseconds that are over at `now`.
+/// `now` in milliseconds, rounded down.
 #[inline]
 pub(crate) fn passed_ms(now: Instant) -> u64 {
     now.as_millis()
 }
 
-/// The first millisecond that is not before `now`: what counts from there is never early.
+/// `now` in milliseconds, rounded up: a deadline that counts from it is never early.
 #[inline]
 pub(crate) fn next_ms(now: Instant) -> u64 {
     now.as_nanos().div_ceil(1_000_000)
 }
 
-/// What of a record never changes while its connection lives.
+/// The properties of a connection that never change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Birth {
-    /// Which tracker's timing wheel has it.
+    /// The shard whose timing wheel has the connection.
     pub shard: u16,
-    /// When it began.
+    /// The time of its creation.
     pub start: Instant,
 }
 
-/// A record's words.
+/// A view of a record's words.
 #[derive(Clone, Copy)]
 pub(crate) struct Record<'a> {
     key: &'a [AtomicU64],
@@ -93,7 +93,7 @@ impl<'a> Record<'a> {
         Record { key, common, family: Family::V6 }
     }
 
-    /// The original direction's key if `index` is 0, or the reply's if it is 1.
+    /// Returns the original direction's key for `index` 0, the reply's for 1.
     fn key(&self, index: usize) -> Key {
         let word = |at: usize| self.key[at].load(Relaxed);
         match self.family {
@@ -107,14 +107,14 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Of an IPv4 record, the words of one direction's key.
+    /// Returns the words of one direction's key of an IPv4 record.
     #[inline(always)]
     pub fn key_v4(&self, is_reply: bool) -> (u64, u64) {
         let at = usize::from(is_reply) * 2;
         (self.key[at].load(Relaxed), self.key[at + 1].load(Relaxed))
     }
 
-    /// Of an IPv6 record, the words of one direction's key: its addresses, and the rest.
+    /// Returns the words of one direction's key of an IPv6 record: its addresses and the rest.
     #[inline(always)]
     pub fn key_v6(&self, is_reply: bool) -> ([u64; 4], u64) {
         let word = |i: usize| self.key[usize::from(is_reply) * 5 + i].load(Relaxed);
@@ -144,7 +144,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Of an IPv4 record, whether it has the key of these words; in which direction.
+    /// Returns whether an IPv4 key with these words is the reply's, or `None` if it is neither key.
     #[inline(always)]
     pub fn direction_v4(&self, addresses: u64, rest: u64) -> Option<bool> {
         let word = |at: usize| self.key[at].load(Relaxed);
@@ -154,7 +154,7 @@ impl<'a> Record<'a> {
         ((word(2) ^ addresses) | (word(3) ^ rest) == 0).then_some(true)
     }
 
-    /// Of an IPv6 record, whether it has the key of these words; in which direction.
+    /// Returns whether an IPv6 key with these words is the reply's, or `None` if it is neither key.
     #[inline(always)]
     pub fn direction_v6(&self, addresses: &[u64; 4], rest: u64) -> Option<bool> {
         let is_key = |at: usize| {
@@ -165,7 +165,7 @@ impl<'a> Record<'a> {
         if is_key(0) { Some(false) } else { is_key(5).then_some(true) }
     }
 
-    /// Whether packets of this key are the connection's; in which direction.
+    /// Returns whether a key is the reply's, or `None` if it is neither of the connection's.
     #[inline]
     pub fn direction(&self, key: &Key) -> Option<bool> {
         match self.family {
@@ -176,7 +176,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The zone.
+    /// The connection's zone.
     #[inline]
     pub fn zone(&self) -> u16 {
         let at = if self.family == Family::V4 { 1 } else { 4 };
@@ -193,21 +193,23 @@ impl<'a> Record<'a> {
         State(self.common[STATE].load(Relaxed))
     }
 
-    /// Life and state. The life first, so that a generation is never newer than the state that is
-    /// remembered with it: who changes the state makes the generation old afterwards.
+    /// Reads life and state. The life is read first, so that a generation is never newer than the
+    /// state that is remembered with it: a thread that changes the state increments the generation
+    /// afterwards.
     #[inline(always)]
     pub fn look(&self) -> (Life, State) {
         let life = self.life();
         (life, self.state())
     }
 
-    /// Ends the connection if it still lives as `seen`. Who succeeds takes it out of the table.
+    /// Ends the connection if its life is still `seen`. A thread that gets true takes it out of the
+    /// table.
     pub fn claim(&self, seen: Life) -> bool {
         let life = &self.common[LIFE];
         !seen.is_dead() && life.compare_exchange(seen.0, seen.dead().0, AcqRel, Relaxed).is_ok()
     }
 
-    /// Ends the connection if it still lives.
+    /// Ends the connection. Returns false if it has ended before.
     pub fn kill(&self) -> bool {
         loop {
             let seen = self.life();
@@ -220,9 +222,10 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Moves the deadline of a connection that lives and was `seen` so; gives the one that was, or
-    /// `None` if it is dead. One that is no more than a moment later than asked for stays: another
-    /// thread's clock is that much ahead, and two would move it back and forth with every packet.
+    /// Moves the deadline if the generation is still that of `seen`. Returns the previous deadline,
+    /// or `None` if the connection has ended. A deadline that is only a moment later than the new
+    /// one stays: another thread's clock is ahead by that much, and the two would move it back and
+    /// forth with every packet.
     #[inline(always)]
     pub fn set_deadline(&self, seen: Life, deadline_ms: u64) -> Option<u64> {
         if seen.is_about(deadline_ms) {
@@ -250,8 +253,8 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Says that something changed that flows can see. Gives the generation that begins with it, or
-    /// `None` if the connection is dead.
+    /// Begins a new generation, after a change that flows can see. Returns it, or `None` if the
+    /// connection has ended.
     pub fn age(&self) -> Option<u32> {
         let mut seen = self.life();
         while !seen.is_dead() {
@@ -264,14 +267,14 @@ impl<'a> Record<'a> {
         None
     }
 
-    /// Replaces the state if it is still `seen`, or gives what it is.
+    /// Replaces the state if it is still `seen`; otherwise returns the present one as the error.
     #[inline]
     pub fn replace_state(&self, seen: State, next: State) -> Result<(), State> {
         let state = &self.common[STATE];
         state.compare_exchange(seen.0, next.0, AcqRel, Relaxed).map(drop).map_err(State)
     }
 
-    /// Changes bits of the mark; whether any did.
+    /// Changes bits of the mark. Returns whether any changed.
     pub fn set_mark(&self, value: u32, mask: u32) -> bool {
         let mut seen = self.state();
         loop {
@@ -286,29 +289,29 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Whether it is still to be told that the connection began; from now on it is not.
+    /// Claims the report that the connection is new. Returns true for the first call only.
     pub fn tell(&self) -> bool {
         let state = &self.common[STATE];
         self.state().has_any(State::UNTOLD)
             && state.fetch_and(!State::UNTOLD, AcqRel) & State::UNTOLD != 0
     }
 
-    /// Where both sides of a TCP connection are.
+    /// The states of both ends of a TCP connection.
     #[inline(always)]
     pub fn tcp(&self) -> TcpPeers {
         TcpPeers::from_words(self.tcp_words())
     }
 
-    /// The same, as [`TcpPeers::words`].
+    /// The states of both ends, as [`TcpPeers::words`].
     #[inline(always)]
     pub fn tcp_words(&self) -> [u64; 3] {
-        // Spelled out: mapping an array is a call where this is read in more than one place.
+        // Written out: `map` on an array compiles to a call where this is inlined more than once.
         let word = |at: usize| self.common[at].load(Relaxed);
         [word(PEERS), word(SEQ[0]), word(SEQ[1])]
     }
 
-    /// Stores what a segment changed between `before` and `after`; false if the other direction's
-    /// packets changed the sides' states meanwhile, and nothing was stored.
+    /// Stores a segment's change from `before` to `after`. Returns false, with nothing stored, if
+    /// packets of the other direction changed the states meanwhile.
     #[inline(always)]
     pub fn set_tcp(&self, before: [u64; 3], after: [u64; 3]) -> bool {
         if before[0] != after[0] {
@@ -326,7 +329,7 @@ impl<'a> Record<'a> {
         true
     }
 
-    /// What there is to follow.
+    /// The state of the connection's protocol.
     pub fn protocol(&self) -> Protocol {
         let state = self.state();
         match state.kind() {
@@ -344,7 +347,7 @@ impl<'a> Record<'a> {
         self.begin_common(protocol, state, birth);
     }
 
-    /// The same, of a connection whose keys are these words: two of each over IPv4, five over IPv6.
+    /// [`Self::begin`] with the words of both keys: two each for IPv4, five for IPv6.
     #[inline]
     pub fn begin_words<const N: usize>(
         &self,
@@ -374,14 +377,14 @@ impl<'a> Record<'a> {
         self.begin_traffic(birth);
     }
 
-    /// Gives a record that was written its time.
+    /// Makes a written record live, with this deadline.
     pub fn start_living(&self, deadline_ms: u64) -> Life {
         let life = Life::new(self.life().aged().generation(), deadline_ms);
         self.common[LIFE].store(life.0, Release);
         life
     }
 
-    /// Marks a record that no thread found yet as dead again.
+    /// Marks a record that was never in an index as dead again.
     pub fn stop_living(&self) {
         self.common[LIFE].store(self.life().dead().0, Release);
     }

@@ -1,10 +1,10 @@
-//! SCTP: how far an association is, and whether a packet is of it (RFC 9260).
+//! SCTP: the state of an association, and whether a packet belongs to it (RFC 9260).
 //!
-//! The states are those that Linux shows (Linux: `nf_conntrack_proto_sctp.c`). What a packet
-//! belongs to is told by its verification tag (section 8.5): each side says in its INIT or INIT ACK
-//! which tag the other one's packets must carry. Tags count only once a COOKIE ECHO carries them,
-//! so that a forged INIT cannot break an association. Open vSwitch 3.1 has no state
-//! machine for SCTP and does not look at ports, tags or chunks.
+//! The states are those that Linux shows (Linux: `nf_conntrack_proto_sctp.c`). A packet must carry
+//! its association's verification tag (section 8.5): each side says in its INIT or INIT ACK which
+//! tag the other side's packets must carry. Tags count only once a COOKIE ECHO carries them, so
+//! that a forged INIT cannot break an association. Open vSwitch 3.1 has no state machine for SCTP
+//! and does not check ports, tags or chunks.
 
 use crate::counters::{Counters, Event};
 use crate::tcp::Update;
@@ -13,25 +13,25 @@ use std::fmt;
 use wire::Sctp;
 use wire::sctp::chunk;
 
-/// How far an association is.
+/// The state of an association.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum SctpState {
     /// An INIT was seen.
     InitSent,
-    /// It was answered.
+    /// The INIT ACK was seen.
     CookieWait,
-    /// The cookie was given back.
+    /// The COOKIE ECHO was seen.
     CookieEchoed,
-    /// Both sides are there.
+    /// The COOKIE ACK was seen, or packets of both sides.
     Established,
-    /// The side that began wants to end it.
+    /// The side that began sent SHUTDOWN.
     ShutdownSent,
-    /// The other side wants to end it.
+    /// The other side sent SHUTDOWN.
     ShutdownReceived,
-    /// That was answered.
+    /// The SHUTDOWN ACK was seen.
     ShutdownAckSent,
-    /// It began unseen, and one side was seen.
+    /// The association was picked up without its handshake, and only one side was seen.
     PickedUp,
     /// It ended.
     Closed,
@@ -87,25 +87,25 @@ impl SctpState {
     }
 }
 
-/// What is known of an association. Tags are by the direction whose packets carry them, the
-/// original one first; 0 is not known.
+/// An association's state and tags. Tags are by the direction whose packets carry them, the
+/// original one first; 0 is unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Association {
     pub tags: [u32; 2],
-    /// Tags of a handshake that is not at its COOKIE ECHO.
+    /// Tags of a handshake before its COOKIE ECHO.
     pub pending: [u32; 2],
     pub state: SctpState,
 }
 
-/// What matters of a packet.
+/// The chunks of a packet that matter to the association.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Chunks {
     tag: u32,
-    /// The tag that an INIT or INIT ACK asks for.
+    /// The initiate tag of an INIT or INIT ACK.
     initiate_tag: u32,
-    /// A bit for each type of chunk.
+    /// A bit for each type of chunk in the packet.
     kinds: u16,
-    /// The tag is the receiver's own, reflected: in ABORT and SHUTDOWN COMPLETE.
+    /// The tag is the one of the opposite direction (the T bit of ABORT and SHUTDOWN COMPLETE).
     reflected: bool,
 }
 
@@ -113,17 +113,17 @@ const fn bit(kind: u8) -> u16 {
     1 << kind
 }
 
-/// These go alone (RFC 9260 section 6.10).
+/// Chunks that must be alone in their packet (RFC 9260 section 6.10).
 const ALONE: [u8; 3] = [chunk::INIT, chunk::INIT_ACK, chunk::SHUTDOWN_COMPLETE];
-/// What an association that began unseen may be picked up by.
+/// Chunks by which an association may be picked up without its handshake.
 const PICK_UP: u16 =
     bit(chunk::DATA) | bit(chunk::SACK) | bit(chunk::HEARTBEAT) | bit(chunk::HEARTBEAT_ACK);
 
 impl Chunks {
-    /// Reads a packet whose CRC is right.
+    /// Parses a packet whose CRC was verified.
     ///
     /// # Errors
-    /// [`Event::SctpChunks`]: no chunk, one whose length lies, or some that do not go together.
+    /// [`Event::SctpChunks`]: no chunk, a wrong length, or a combination that is not allowed.
     pub fn read(l4: &[u8]) -> Result<Chunks, Event> {
         let bad = Event::SctpChunks;
         let sctp = Sctp::new_checked(l4).map_err(|_| Event::Truncated)?;
@@ -133,7 +133,7 @@ impl Chunks {
         for chunk in sctp.chunks() {
             let chunk = chunk.ok_or(bad)?;
             count += 1;
-            // Types beyond, which later documents added, say nothing of the state.
+            // Types of later RFCs do not change the state.
             if chunk.kind < 16 {
                 chunks.kinds |= bit(chunk.kind);
             }
@@ -148,15 +148,15 @@ impl Chunks {
         let is_init = chunks.has(chunk::INIT);
         let has_initiate = is_init || chunks.has(chunk::INIT_ACK);
         let crowded = count > 1 && ALONE.iter().any(|&kind| chunks.has(kind));
-        // An INIT alone has no tag, since its receiver did not ask for one yet (section 8.5.1).
+        // Only INIT has the tag 0, since its receiver has not chosen one yet (section 8.5.1).
         if count == 0 || crowded || is_init != (tag == 0) {
             return Err(bad);
         }
         if has_initiate && chunks.initiate_tag == 0 { Err(bad) } else { Ok(chunks) }
     }
 
-    /// Whether an association may begin with it: with an INIT, or from the midst of one that began
-    /// unseen.
+    /// Whether an association may begin with this packet: an INIT, or a packet that can pick one
+    /// up.
     pub fn begins(&self) -> Result<(), Event> {
         let picks_up = self.kinds & PICK_UP != 0 && self.kinds & !PICK_UP == 0;
         if self.has(chunk::INIT) || picks_up { Ok(()) } else { Err(Event::SctpNew) }
@@ -168,13 +168,13 @@ impl Chunks {
 }
 
 impl Association {
-    /// The state in eight bits, the tags, those of a handshake: as a record holds them.
+    /// The state in eight bits, the tags, and the tags of a handshake, as a record stores them.
     pub fn words(self) -> [u64; 3] {
         let pair = |[a, b]: [u32; 2]| u64::from(a) << 32 | u64::from(b);
         [self.state as u64, pair(self.tags), pair(self.pending)]
     }
 
-    /// The reverse. What is above the state's bits says nothing.
+    /// The reverse of [`Self::words`]. Bits above the state are ignored.
     pub fn from_words([state, tags, pending]: [u64; 3]) -> Association {
         let pair = |word: u64| [(word >> 32) as u32, word as u32];
         let state = SctpState::ALL.get((state & 0xff) as usize);
@@ -197,13 +197,13 @@ impl Association {
         (association, association.state.timeout())
     }
 
-    /// The tags of both directions as far as they are known, in the order of dumps.
+    /// The known tags of both directions, in the order of dumps.
     pub fn tags(&self) -> [u32; 2] {
         let known = |at: usize| if self.tags[at] != 0 { self.tags[at] } else { self.pending[at] };
         [known(0), known(1)]
     }
 
-    /// Follows a packet. A timeout is given where the association's time begins anew.
+    /// Updates the association for a packet. Returns a timeout if its deadline is to be renewed.
     pub fn update(
         &mut self,
         chunks: &Chunks,
@@ -236,8 +236,8 @@ impl Association {
         (Update::Valid, (!was_closed).then(|| self.state.timeout()))
     }
 
-    /// An INIT begins a handshake, or another association where one ended. In the midst of one a
-    /// side may have restarted, or the chunk is forged: the time does not begin anew.
+    /// An INIT begins a handshake, or a new association after the end of one. During an association
+    /// it may be a restart or forged, so the deadline is not renewed.
     fn init(&mut self, chunks: &Chunks, is_reply: bool) -> (Update, Option<Timeout>) {
         if self.state == SctpState::Closed {
             return (Update::Reopens, None);
@@ -249,7 +249,7 @@ impl Association {
         }
     }
 
-    /// Whether a packet carries the tag that it must (section 8.5.1).
+    /// Whether a packet carries the right tag (section 8.5.1).
     fn accepts(&mut self, chunks: &Chunks, from: usize, to: usize) -> bool {
         let tag = chunks.tag;
         let is = |tags: &Association, at: usize| tag == tags.tags[at];
@@ -259,7 +259,7 @@ impl Association {
         if chunks.reflected {
             return is(self, to) || (pending && tag == self.pending[to]);
         }
-        // The other side of an association that was picked up shows its tag now.
+        // The first packet of the other side of a picked-up association shows its tag.
         if self.state == SctpState::PickedUp && self.tags[from] == 0 {
             self.tags[from] = tag;
         }

@@ -1,4 +1,4 @@
-//! What can be set while packets pass, and how their threads hear of it without a lock.
+//! Settings that may change while packets pass; threads notice changes without a lock.
 
 use crate::limit::Limits;
 use crate::timeout::TimeoutPolicy;
@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// All that can be set but the maximum of connections.
+/// All settings but the maximum number of connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// Timeouts of zones without a policy of their own.
@@ -18,9 +18,9 @@ pub(crate) struct Settings {
     pub check_tcp_windows: bool,
     /// Whether each connection's packets and bytes are counted.
     pub counts_traffic: bool,
-    /// Whether connections give way where there is no room.
+    /// Whether early drop makes room for new connections.
     pub makes_room: bool,
-    /// Whether a watcher wants to know what happens to connections.
+    /// Whether a watcher is registered.
     pub is_watched: bool,
 }
 
@@ -35,8 +35,8 @@ impl Settings {
     }
 }
 
-/// The settings in force. A thread that uses them keeps a [`SettingsCopy`] and looks at a number that
-/// says whether it is still the newest.
+/// The settings in force. Each thread has a [`SettingsCopy`], and compares a version number to see
+/// whether it is current.
 pub(crate) struct Published {
     version: AtomicU64,
     current: Mutex<Arc<Settings>>,
@@ -53,7 +53,7 @@ impl Published {
         Published { version: AtomicU64::new(0), current: Mutex::new(Arc::new(settings)) }
     }
 
-    /// Changes the settings; threads take note with their next batch.
+    /// Changes the settings; threads use them from their next batch on.
     pub fn change<T>(&self, change: impl FnOnce(&mut Settings) -> T) -> T {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = change(Arc::make_mut(&mut current));
@@ -66,9 +66,9 @@ impl Published {
         Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A copy to be refreshed from time to time.
+    /// A copy to be refreshed.
     pub fn copy(&self) -> SettingsCopy {
-        // The number first: settings that are newer than it are only fetched once more.
+        // The version is read first: if the settings are newer, they are only fetched once more.
         let version = self.version.load(Acquire);
         SettingsCopy { version, settings: self.get() }
     }

@@ -1,5 +1,5 @@
-//! The slow path, which is right for every packet: find the connection, follow or make it, translate,
-//! write the result (ovs: `lib/conntrack.c`, `process_one`).
+//! The slow path, which handles every packet: find the connection, update or create it, NAT, write
+//! the key (ovs: `lib/conntrack.c`, `process_one`).
 
 use crate::alg::{Announced, Connection};
 use crate::connections::Found;
@@ -23,24 +23,24 @@ const NATTED: CtState = CtState::SNAT.union(CtState::DNAT);
 pub(crate) struct SlowPathPacket {
     pub key: Key,
     pub hash: u32,
-    /// Runs against its connection's original direction.
+    /// The packet runs in the reply direction.
     pub is_reply: bool,
     pub extracted: Extracted,
     pub state: CtState,
-    /// Its connection is made by it, in this pass or in an earlier one of the same zone.
+    /// The packet creates its connection, in this pass or in an earlier one of the same zone.
     pub began: bool,
-    /// Where it begins a connection: as what it was announced.
+    /// The expectation that the new connection fulfils.
     pub expected: Option<Expectation>,
-    /// The generation that its connection had before its state was looked at.
+    /// The connection's generation before its state was read.
     pub generation: Option<u32>,
-    /// It announces a connection itself.
+    /// The packet announces another connection to an ALG.
     announced: bool,
 }
 
 impl<'a> Pass<'a> {
-    /// Tracks a packet of which nothing is known yet.
+    /// Tracks a packet that was not parsed.
     pub fn slow_path_unparsed(&mut self, frame: &mut Frame) {
-        // A fragment that is held.
+        // An empty packet is a fragment that is held.
         if frame.packet.is_empty() {
             return;
         }
@@ -70,9 +70,9 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Tracks a packet that was read.
+    /// Tracks a parsed packet.
     pub fn slow_path(&mut self, frame: &mut Frame, extracted: Extracted, hash: u32) {
-        // What was said in another zone says nothing here.
+        // The state of another zone does not count.
         let same_zone = frame.key.ct_zone() == self.action.zone;
         let state = if same_zone { frame.key.ct_state() } else { CtState::empty() };
         let mut packet = SlowPathPacket {
@@ -91,7 +91,7 @@ impl<'a> Pass<'a> {
             && self.action.force
             && packet.is_reply
         {
-            // The action wants a connection that runs the packet's way.
+            // `force` asks for a connection whose original direction is the packet's.
             self.connections.remove(self.guard, self.context, id, Event::Replaced);
             found = None;
         }
@@ -99,7 +99,7 @@ impl<'a> Pass<'a> {
         if let Some(found) = found {
             begins = !self.follow(&mut packet, found.id, frame);
             connection = Some(found.id).filter(|_| !begins);
-            // What is translated already was looked at before that.
+            // With NAT done in an earlier pass, the ALG has seen the packet before it.
             if !state.intersects(NATTED) {
                 self.help(&mut packet, connection, frame);
             }
@@ -116,11 +116,11 @@ impl<'a> Pass<'a> {
             begins = true;
         }
         if begins {
-            // It may have been a reply of the connection whose place it takes.
+            // The packet may have been a reply of the connection that it replaces.
             packet.is_reply = false;
             connection = self.begin(&mut packet, frame);
             packet.began = connection.is_some() && self.action.nat.is_none();
-            // A first packet may announce something already, as TFTP's does.
+            // A first packet may announce a connection, as a TFTP request does.
             self.help(&mut packet, connection, frame);
         }
         self.write_walked(frame, &packet, connection);
@@ -134,8 +134,8 @@ impl<'a> Pass<'a> {
         let record = connection.map(|id| (id, connections.record(id)));
         let Extracted { related, segment, chunks, .. } = &packet.extracted;
         let has_helper = record.as_ref().is_some_and(|(_, it)| it.state().has_helper());
-        // The second segment of a connection is established, and what is new of an association is not
-        // its data.
+        // The second TCP segment makes a connection established, and an SCTP handshake is not yet
+        // its data: no `ConnectionRef` for these.
         let has_states = segment.is_some() || chunks.is_some();
         let begins = has_states && !packet.state.contains(CtState::EST);
         let is_odd = *related || begins || has_helper;
@@ -155,8 +155,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Finds the packet's connection and its direction. A packet that was translated already is
-    /// found by its reverse: what comes back to it is untranslated still.
+    /// Finds the packet's connection and its direction. A packet after NAT is found by its reverse,
+    /// since packets in the other direction are not rewritten yet.
     fn look_up(&mut self, packet: &mut SlowPathPacket) -> Option<Found> {
         if !packet.state.intersects(NATTED) {
             let found = self.find_key(&packet.key, packet.hash)?;
@@ -180,8 +180,8 @@ impl<'a> Pass<'a> {
         connections.find(guard, context, *index, (key, hash), *now_ms)
     }
 
-    /// Lets the packet act on its connection. Returns false where it begins another one instead;
-    /// the old one is gone then.
+    /// Updates the packet's connection. Returns false if the connection was removed because the
+    /// packet begins another.
     fn follow(&mut self, packet: &mut SlowPathPacket, id: Id, frame: &Frame) -> bool {
         let connections = self.connections;
         let record = connections.record(id);
@@ -196,10 +196,10 @@ impl<'a> Pass<'a> {
             packet.began = true;
             return true;
         }
-        // What an earlier pass found invalid may have got a connection meanwhile.
+        // A packet that was invalid in an earlier pass may have a connection by now.
         packet.state.remove(CtState::INV);
         if packet.extracted.related {
-            // What is quoted was sent the other way.
+            // The quoted packet ran in the other direction.
             let is_quoted_reply = !packet.is_reply;
             let mut number = packet.extracted.quoted_number;
             if state.has_helper() {
@@ -247,9 +247,9 @@ impl<'a> Pass<'a> {
         true
     }
 
-    /// The connection that an earlier pass in this zone wrote into the packet's key. It serves a
-    /// packet whose own tuple was rewritten on the way so that it is not found by it
-    /// (ovs: `lib/conntrack.c`, `check_orig_tuple`).
+    /// Returns the connection that an earlier pass in this zone wrote into the packet's key, for a
+    /// packet that was rewritten since and so is not found by its own tuple (ovs:
+    /// `lib/conntrack.c`, `check_orig_tuple`).
     fn by_original_tuple(&mut self, packet: &SlowPathPacket, seen: &FlowKey) -> Option<Id> {
         if self.action.nat.is_some() || !packet.state.intersects(NATTED) {
             return None;
@@ -259,7 +259,7 @@ impl<'a> Pass<'a> {
         Some(self.find_key(&key, hash)?.id)
     }
 
-    /// Translates a packet of a connection that is translated, once in a zone.
+    /// Applies a connection's NAT to a packet, once per zone.
     fn translate_as_before(
         &mut self,
         packet: &mut SlowPathPacket,
@@ -285,7 +285,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Shows a packet to its connection's helper. What announces something that may not be is
+    /// Passes a packet to its connection's ALG. A packet with an invalid announcement becomes
     /// invalid.
     fn help(&mut self, packet: &mut SlowPathPacket, connection: Option<Id>, frame: &Frame) {
         let refused = CtState::INV | CtState::REL;
@@ -300,7 +300,7 @@ impl<'a> Pass<'a> {
         let connection =
             Connection { id, original, reply, nat: state.nat(), helper: state.helper() };
         let observed = self.connections.algs.with(|algs| {
-            // Another thread may have ended it; what is over must leave nothing behind.
+            // A connection that another thread ended must leave nothing in the ALGs.
             if record.life().is_dead() {
                 return Ok(Announced(false));
             }
@@ -318,13 +318,12 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Whether an earlier pass in this zone took the packet to this very connection. It then said all
-/// there is to say, and a second passage of the same packet says nothing new. Open vSwitch remembers
-/// the connection beside the packet for this (ovs: `lib/conntrack.c`, `process_one_fast`); the tuple
-/// in the key also outlasts a packet's way through the control side, which a number beside it does
-/// not.
+/// Whether an earlier pass in this zone assigned the packet to this connection and updated it, so
+/// that this pass must not. Open vSwitch keeps the connection in the packet's metadata for this
+/// (ovs: `lib/conntrack.c`, `process_one_fast`); the tuple in the key survives an upcall too, which
+/// metadata does not.
 ///
-/// `named` is the connection as keys name it: its original direction, or its parent's.
+/// `named` is the tuple that keys have for the connection: its original direction, or its parent's.
 fn was_followed(packet: &SlowPathPacket, named: &Key, seen: &FlowKey) -> bool {
     if !packet.state.contains(CtState::TRK) || packet.state.contains(CtState::NEW) {
         return false;
@@ -332,9 +331,9 @@ fn was_followed(packet: &SlowPathPacket, named: &Key, seen: &FlowKey) -> bool {
     original_tuple::read(seen, named) == Some(*named)
 }
 
-/// Whether the packet made this connection in an earlier pass in this zone: it then stays new, and
-/// the connection is not shown it again. A packet that is new because no one had committed it yet is
-/// another matter.
+/// Whether the packet created this connection in an earlier pass in this zone. It then stays new,
+/// and does not update the connection again. A packet that is new only because no pass committed it
+/// is not meant.
 fn made_by_this_packet(packet: &SlowPathPacket, named: &Key, seen: &FlowKey) -> bool {
     if !seen.ct_began() || !packet.state.contains(CtState::NEW) {
         return false;

@@ -1,4 +1,4 @@
-//! How many connections there are of each kind.
+//! Numbers of connections by protocol and state.
 
 use crate::connection::Protocol;
 use crate::record::Record;

@@ -1,4 +1,4 @@
-//! TCP: where each side of a connection is, and whether a segment fits its windows.
+//! TCP: the states of both sides, and whether a segment fits the windows.
 //!
 //! The states and what is accepted are Open vSwitch's (ovs: `lib/conntrack-tcp.c`, which has them
 //! from OpenBSD's pf): each side has a state of its own, and both are guessed from what passes in
@@ -21,19 +21,19 @@ use crate::counters::{Counters, Event};
 use crate::timeout::Timeout;
 use wire::TcpFlags;
 
-/// How far an acknowledgement may be off, and how far the loose checks reach: the largest window
-/// without scaling and one Ethernet packet.
+/// The tolerance of acknowledgements and of the loose checks: the largest window without scaling
+/// plus one Ethernet packet.
 pub(crate) const ACK_SLACK: u32 = 0xffff + 1500;
 
 /// One side of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Peer {
-    /// Behind the highest sequence number that it sent.
+    /// The highest sequence number that it sent, plus one.
     pub sent_end: u32,
-    /// Behind the highest sequence number that it may send: what the other side acknowledged and
-    /// that side's window.
+    /// The highest sequence number that it may send, plus one: the other side's acknowledgement
+    /// plus that side's window.
     allowed_end: u32,
-    /// The largest window that it offered, before scaling.
+    /// The largest window that it announced, before scaling.
     pub max_window: u16,
     pub scale: Scale,
     pub state: TcpState,
@@ -46,29 +46,29 @@ pub(crate) struct TcpPeers {
     pub reply: Peer,
 }
 
-/// Both sides, as a segment finds them. Which of them sent it is settled once: to ask it with each
-/// number costs more than to judge the segment.
+/// Both sides as sender and receiver of a segment. Sorting them once is cheaper than deciding for
+/// each number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ends {
     sender: Peer,
     receiver: Peer,
 }
 
-/// What a packet does to its connection.
+/// The effect of a packet on its connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Update {
-    /// It belongs to it.
+    /// The packet is valid, and the connection established.
     Valid,
-    /// It belongs to it, and nothing has come back yet.
+    /// The packet is valid, and the connection not answered yet.
     ValidNew,
-    /// It begins another one with the same tuple.
+    /// The packet begins a new connection with the same tuple.
     Reopens,
-    /// It does not belong to it.
+    /// The packet is invalid.
     Invalid,
 }
 
 impl TcpPeers {
-    /// The one state that the connection is shown in.
+    /// The connection's state in dumps.
     pub fn shown(&self) -> TcpState {
         TcpState::of_connection(self.original.state, self.reply.state)
     }
@@ -79,7 +79,7 @@ impl TcpPeers {
         let scale = if syn { segment.scale } else { Scale::UNKNOWN };
         let original = Peer {
             sent_end: segment.seq,
-            // One more than the segment takes, for pf's sake.
+            // One more than the segment takes, as in pf.
             allowed_end: segment.end().wrapping_add(1),
             max_window: unscaled(segment.window.max(1), scale),
             scale,
@@ -112,7 +112,7 @@ impl TcpPeers {
 }
 
 impl Ends {
-    /// Follows a segment. A timeout is given where the connection's time begins anew.
+    /// Updates both sides for a segment. Returns a timeout if the deadline is to be renewed.
     #[inline(always)]
     pub fn update(
         &mut self,
@@ -147,8 +147,8 @@ impl Ends {
             return (Update::Valid, Some(timeout(sender.state, receiver.state)));
         }
         if fit.within_loose_bounds(sender, receiver) {
-            // A flood of segments that fit only loosely must not keep the connection alive, nor
-            // make it one: its time does not begin anew, and acknowledgements do not count.
+            // A flood of segments that fit only loosely must not keep the connection alive or
+            // establish it: the deadline stays, and acknowledgements do not count.
             fit.slide(sender, receiver);
             if segment.has(TcpFlags::FIN) {
                 sender.state = sender.state.max(TcpState::Closing);
@@ -163,7 +163,7 @@ impl Ends {
     }
 }
 
-/// A segment's numbers, made comparable with what is known of both sides.
+/// A segment's numbers, prepared for the comparison with both sides.
 struct Fit {
     seq: u32,
     end: u32,
@@ -175,7 +175,7 @@ struct Fit {
 }
 
 impl Fit {
-    /// Takes the numbers from a segment; what is the first from its side sets the side up.
+    /// Reads a segment's numbers; the first segment of a side initializes the side.
     #[inline(always)]
     fn new(segment: &Segment, sender: &mut Peer, receiver: &mut Peer) -> Fit {
         let (sender_shift, receiver_shift) = shifts(segment, sender, receiver);
@@ -194,14 +194,14 @@ impl Fit {
         if !segment.acknowledges() {
             fit.ack = receiver.sent_end;
         }
-        // What carries nothing may stand anywhere.
+        // A segment without payload may have any sequence number.
         if fit.seq == fit.end {
             (fit.seq, fit.end) = (sender.sent_end, sender.sent_end);
         }
         fit
     }
 
-    /// The first segment from this side.
+    /// Initializes a side from its first segment.
     #[inline(always)]
     fn meet(&mut self, segment: &Segment, sender: &mut Peer, receiver: &mut Peer) {
         if segment.has(TcpFlags::SYN) && receiver.scale.is_known() {
@@ -212,7 +212,7 @@ impl Fit {
                 self.sender_shift = sender.scale.shift();
                 self.receiver_shift = receiver.scale.shift();
             } else {
-                // Scaling needs both sides: the other's window is what it said.
+                // The window is in the sender's units only if both sides scale.
                 let scaled = u32::from(receiver.max_window) << receiver.scale.shift();
                 receiver.max_window = u16::try_from(scaled).unwrap_or(u16::MAX);
                 receiver.scale = Scale::NONE;
@@ -223,7 +223,7 @@ impl Fit {
         let offered = (u32::from(receiver.max_window) << self.receiver_shift).max(1);
         let allowed = self.end.wrapping_add(offered);
         if sender.allowed_end == 1 || at_or_after(allowed, sender.allowed_end) {
-            // Nothing bound this side yet, so its acknowledgement can't be judged either.
+            // This side had no bound yet, so its acknowledgement cannot be checked either.
             sender.allowed_end = allowed;
             self.check_ack = false;
         }
@@ -247,7 +247,7 @@ impl Fit {
             && exact_reset()
     }
 
-    /// Before a side is known, and around the end of a connection, segments stray.
+    /// The loose check, for segments before a side is known and around the end of a connection.
     #[inline(always)]
     fn within_loose_bounds(&self, sender: &Peer, receiver: &Peer) -> bool {
         let straying = receiver.state < TcpState::SynSent
@@ -271,7 +271,7 @@ impl Fit {
     }
 }
 
-/// How far the windows of sender and receiver are shifted in this segment.
+/// The window scales of sender and receiver for this segment.
 #[inline(always)]
 fn shifts(segment: &Segment, sender: &Peer, receiver: &Peer) -> (u8, u8) {
     if segment.has(TcpFlags::SYN) {
@@ -302,7 +302,7 @@ fn advance_states(segment: &Segment, sender: &mut Peer, receiver: &mut Peer) {
     }
 }
 
-/// How long a connection with sides in these states is remembered.
+/// The timeout of a connection with sides in these states.
 #[inline(always)]
 fn timeout(a: TcpState, b: TcpState) -> Timeout {
     let (nearer, further) = (a.min(b), a.max(b));
@@ -319,12 +319,12 @@ fn timeout(a: TcpState, b: TcpState) -> Timeout {
     }
 }
 
-/// A window from a SYN, in the units of the windows that follow.
+/// Converts the window of a SYN to the units of the scaled windows.
 fn unscaled(window: u16, scale: Scale) -> u16 {
     u32::from(window).div_ceil(1 << scale.shift()) as u16
 }
 
-/// Whether `a` is `b` or up to half the number space behind it (RFC 9293 section 3.4).
+/// Whether `a` is `b` or at most half the number space after it (RFC 9293 section 3.4).
 pub(crate) fn at_or_after(a: u32, b: u32) -> bool {
     a.wrapping_sub(b) as i32 >= 0
 }

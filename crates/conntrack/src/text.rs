@@ -11,12 +11,12 @@ use base::Zone;
 use flow::{Masked, Tuple, TupleL4};
 use std::fmt;
 
-/// What a dump shows beside the essential.
+/// The options of `dump-conntrack`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Detail {
     /// `-m`: identifiers, flags and both sides' states.
     pub more: bool,
-    /// `-s`: the time left.
+    /// `-s`: the time left in seconds.
     pub statistics: bool,
 }
 
@@ -173,7 +173,7 @@ impl fmt::Display for ZoneLimits {
 /// Reads `zone=1,limit=5`, as `ct-set-limits` takes it.
 ///
 /// # Errors
-/// What the text lacks or has wrong, in Open vSwitch's words.
+/// The errors of [`Error`] for limits, in Open vSwitch's words.
 pub fn parse_zone_limit(text: &str) -> Result<(Zone, u32), Error> {
     let (mut zone, mut limit) = (None, None);
     for (key, value) in fields(text) {
@@ -188,7 +188,7 @@ pub fn parse_zone_limit(text: &str) -> Result<(Zone, u32), Error> {
     zone.zip(limit).ok_or(Error::IncompleteLimit)
 }
 
-/// The `key=value` pairs of a text; a missing value is empty.
+/// Splits a text into `key=value` pairs; a missing value is empty.
 pub(crate) fn fields(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let parts = text.split([',', ' ', '\t', '\r', '\n']).filter(|part| !part.is_empty());
     parts.map(|part| part.split_once('=').unwrap_or((part, "")))
@@ -216,7 +216,7 @@ fn wide(text: &str) -> Option<u128> {
             None => (rest, 8),
         },
     };
-    // `from_str_radix` would take a sign.
+    // `from_str_radix` would accept a sign.
     let is_number = digits.chars().all(|digit| digit.is_digit(radix));
     if is_number { u128::from_str_radix(digits, radix).ok() } else { None }
 }

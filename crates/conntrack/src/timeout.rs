@@ -1,4 +1,4 @@
-//! How long idle connections are remembered.
+//! Timeouts of idle connections.
 
 use crate::error::Error;
 
@@ -23,8 +23,8 @@ macro_rules! timeouts {
                 }
             }
 
-            /// The default in seconds (ovs: `lib/conntrack-tp.c`). Those that Open vSwitch's
-            /// userspace connection tracking never uses, and this one does not either, have 0.
+            /// The default in seconds (ovs: `lib/conntrack-tp.c`); 0 for those that neither Open
+            /// vSwitch's userspace connection tracking nor this one uses.
             pub const fn default_s(self) -> u32 {
                 match self {
                     $(Timeout::$name => $default,)*
@@ -35,21 +35,21 @@ macro_rules! timeouts {
 }
 
 timeouts! {
-    /// A SYN was seen.
+    /// After a SYN.
     TcpSynSent = "tcp_syn_sent": 30,
-    /// The handshake is on its way.
+    /// During the handshake.
     TcpSynRecv = "tcp_syn_recv": 30,
-    /// The handshake is done.
+    /// After the handshake.
     TcpEstablished = "tcp_established": 86_400,
-    /// One side sent its FIN.
+    /// After the FIN of one side.
     TcpFinWait = "tcp_fin_wait": 900,
     /// Not used.
     TcpCloseWait = "tcp_close_wait": 0,
     /// Not used.
     TcpLastAck = "tcp_last_ack": 0,
-    /// Both sides sent their FIN, not both are acknowledged.
+    /// After both FINs, before both are acknowledged.
     TcpTimeWait = "tcp_time_wait": 45,
-    /// Closed, by both FINs or by a RST.
+    /// After both FINs were acknowledged, or a RST.
     TcpClose = "tcp_close": 30,
     /// Not used.
     TcpSynSent2 = "tcp_syn_sent2": 0,
@@ -57,37 +57,38 @@ timeouts! {
     TcpRetransmit = "tcp_retransmit": 0,
     /// Not used.
     TcpUnack = "tcp_unack": 0,
-    /// UDP and other protocols: one packet was seen.
+    /// UDP and other protocols, after the first packet.
     UdpFirst = "udp_first": 60,
-    /// UDP and other protocols: packets were seen in one direction only.
+    /// UDP and other protocols, after packets in one direction only.
     UdpSingle = "udp_single": 60,
-    /// UDP and other protocols: packets were seen in both directions.
+    /// UDP and other protocols, after packets in both directions.
     UdpMultiple = "udp_multiple": 30,
-    /// An ICMP query was seen.
+    /// After an ICMP query.
     IcmpFirst = "icmp_first": 60,
-    /// An ICMP query was answered.
+    /// After the reply to an ICMP query.
     IcmpReply = "icmp_reply": 30,
-    /// SCTP, as all below: an INIT was seen, or the end (defaults of Linux:
-    /// `Documentation/networking/nf_conntrack-sysctl.rst`). The database has no names for these.
+    /// After an INIT, or after the end of the association. This and the following are SCTP's, with
+    /// Linux's defaults (`Documentation/networking/nf_conntrack-sysctl.rst`); the database has no
+    /// names for them.
     SctpClosed = "sctp_closed": 10,
-    /// The INIT was answered.
+    /// After the INIT ACK.
     SctpCookieWait = "sctp_cookie_wait": 3,
-    /// The cookie was given back.
+    /// After the COOKIE ECHO.
     SctpCookieEchoed = "sctp_cookie_echoed": 3,
-    /// The association is there.
+    /// After the COOKIE ACK.
     SctpEstablished = "sctp_established": 210,
-    /// The side that began wants to end it.
+    /// After a SHUTDOWN of the side that began.
     SctpShutdownSent = "sctp_shutdown_sent": 3,
-    /// The other side wants to end it.
+    /// After a SHUTDOWN of the other side.
     SctpShutdownRecd = "sctp_shutdown_recd": 3,
-    /// That was answered.
+    /// After the SHUTDOWN ACK.
     SctpShutdownAckSent = "sctp_shutdown_ack_sent": 3,
-    /// The association began unseen, and one side was seen.
+    /// After packets of one side of an association that began unseen.
     SctpHeartbeatSent = "sctp_heartbeat_sent": 30,
 }
 
 impl Timeout {
-    /// The timeout of this name; letter case does not count.
+    /// Returns the timeout of this name, in upper or lower case.
     ///
     /// # Errors
     /// [`Error::UnknownTimeout`].

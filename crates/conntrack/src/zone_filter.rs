@@ -1,10 +1,10 @@
-//! What a zone's index says of its connections without a look at any: a cache line that inserts keep.
+//! A summary of a zone's connections in one cache line of its index, which inserts keep up to date.
 //!
-//! A flush or a dump that asks for an address, a port, a protocol or bits of a mark or label skips the
-//! zones that never had them. Ends of connections are told apart by side: the client's is the source of
-//! the original direction and, which differs under translation, the destination of the replies; the
-//! server's the other one. A zone may have many clients and few servers, and a port is nearly always
-//! asked for with the server's side.
+//! Like a Bloom filter, it lets a flush or dump skip zones that never had the address, port,
+//! protocol, or mark or label bits that it selects. Ends are kept apart by side: the client's is
+//! the source of the original direction and, if NAT changed it, the destination of the replies; the
+//! server's is the other. A zone may have many clients and few servers, and a port is nearly always
+//! the server's.
 //!
 //! ```text
 //! 0-1  addresses of clients, each as one of 128 bits     4-5  ports of servers, likewise
@@ -12,8 +12,8 @@
 //!                                                        7    labels, both halves laid over each other
 //! ```
 //!
-//! Marks and labels are all bits that connections ever had set. A bit that is missing proves that there
-//! is nothing; one that is there proves nothing. All go when the zone is flushed.
+//! Marks and labels are the bits that any connection ever had. A clear bit proves that no
+//! connection matches; a set bit proves nothing. All bits are cleared when the zone is flushed.
 
 use crate::filter::Filter;
 use crate::key::{Address, Key};
@@ -29,11 +29,11 @@ const MARKS: usize = 6;
 const LABELS: usize = 7;
 const _: () = assert!(LABELS < Index::NOTES);
 
-/// An odd number without pattern, 2^64 by the golden ratio: the upper bits of a product with it depend
-/// on all bits of the other factor.
+/// 2^64 divided by the golden ratio, odd: the upper bits of a product with it depend on all bits of
+/// the other factor.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A bit of an index's notes.
+/// A bit of the filter.
 #[derive(Clone, Copy)]
 struct Place {
     word: usize,
@@ -41,7 +41,7 @@ struct Place {
 }
 
 impl Place {
-    /// One of the 128 bits from word `first` on.
+    /// The bit of a value among the 128 from word `first` on.
     #[inline(always)]
     fn of(first: usize, value: u64) -> Place {
         let number = (value.wrapping_mul(SPREAD) >> 57) as usize;
@@ -68,12 +68,12 @@ impl Place {
     }
 }
 
-/// What a connection must have.
+/// The properties that a flush or dump selects by.
 #[derive(Clone, Copy, Default)]
 struct Wanted {
     clients: [Option<IpAddr>; 2],
     servers: [Option<IpAddr>; 2],
-    /// On either side.
+    /// An address on either side.
     end: Option<IpAddr>,
     ports: [Option<u16>; 2],
     protocol: Option<u8>,
@@ -95,7 +95,7 @@ impl Wanted {
     }
 }
 
-/// Notes a connection that is not translated and has no mark nor label, by its key's words.
+/// Adds a connection without NAT, mark and label, by its key's words.
 #[inline(always)]
 pub(crate) fn note_plain<const N: usize>(index: &Index, key: &[u64; N]) {
     let rest = match *key.as_slice() {
@@ -115,7 +115,7 @@ pub(crate) fn note_plain<const N: usize>(index: &Index, key: &[u64; N]) {
     index.note(MARKS, protocol_bit((rest >> 8) as u8));
 }
 
-/// Notes a connection with these keys.
+/// Adds a connection with these keys.
 pub(crate) fn note(index: &Index, original: &Key, reply: &Key) {
     for (client, server, port) in
         [(original.src, original.dst, original.l4[1]), (reply.dst, reply.src, reply.l4[0])]
@@ -127,13 +127,13 @@ pub(crate) fn note(index: &Index, original: &Key, reply: &Key) {
     Place::of_protocol(original.protocol).note(index);
 }
 
-/// Notes bits that a connection's mark and label will have.
+/// Adds bits of a connection's mark and label.
 pub(crate) fn note_mark_and_label(index: &Index, mark: u32, label: u128) {
     index.note(MARKS, mark.into());
     index.note(LABELS, folded(label));
 }
 
-/// Notes bits that an action will set.
+/// Adds the bits of an action's mark and label.
 pub(crate) fn note_action(index: &Index, action: &CtAction) {
     let mark = action.mark.map_or(0, |it| it.value & it.mask);
     let label = action.label.map_or(0, |it| it.value & it.mask);
@@ -149,9 +149,9 @@ fn folded(label: u128) -> u64 {
     (label >> 64) as u64 | label as u64
 }
 
-/// Whether a connection that is to go may be in the zone.
+/// Whether the zone may have connections that the flush selects.
 pub(crate) fn may_hold(index: &Index, flush: &CtFlush) -> bool {
-    // ICMP's connections have no ports, so none are noted.
+    // ICMP connections have no ports, so the filter has none of theirs.
     let has_ports = |protocol: u8| !matches!(protocol, protocol::ICMP | protocol::ICMPV6);
     let ports = match flush.protocol.is_some_and(has_ports) {
         true => [flush.original.dst_port, flush.reply.src_port],
@@ -170,7 +170,7 @@ pub(crate) fn may_hold(index: &Index, flush: &CtFlush) -> bool {
 }
 
 impl Filter {
-    /// Whether a connection that is to be shown may be in there.
+    /// Whether the zone may have connections that the dump selects.
     pub(crate) fn may_show_of(&self, index: &Index) -> bool {
         let whole = |(ip, prefix): (IpAddr, u8)| {
             (prefix >= if ip.is_ipv4() { 32 } else { 128 }).then_some(ip)

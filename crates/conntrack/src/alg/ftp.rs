@@ -1,30 +1,30 @@
-//! What FTP's control connection says of data connections to come: from a line to an endpoint and
-//! back (RFC 959 section 4.1.2, RFC 2428).
+//! Parses the announcements of data connections in FTP's control connection, and writes them back
+//! (RFC 959 section 4.1.2, RFC 2428).
 
 use crate::key::Family;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
-/// Commands have three letters or four; extensions up to seven, digits included.
+/// Lengths of commands: three or four letters; extensions up to seven, digits included.
 const COMMAND_LETTERS: std::ops::RangeInclusive<usize> = 3..=8;
 
-/// Who opens the data connection.
+/// The host that opens the data connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
-    /// The server, to where the client said.
+    /// The server connects to the client's endpoint.
     Active,
-    /// The client, to where the server said.
+    /// The client connects to the server's endpoint.
     Passive,
 }
 
-/// How an endpoint is spelled.
+/// The syntax of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Spelling {
     /// `10,0,0,1,195,80`: PORT and 227.
     Commas,
     /// `|2|fd00::1|6446|` with any delimiter: EPRT. Only what is between the inner ones changes.
     Delimited(u8),
-    /// `|||6446|`: 229. There is no address, which is the control connection's.
+    /// `|||6446|`: 229. The address is the control connection's.
     PortOnly,
 }
 
@@ -33,25 +33,25 @@ pub(crate) enum Spelling {
 pub(crate) struct Announcement {
     pub mode: Mode,
     pub spelling: Spelling,
-    /// Absent where it is the control connection's own.
+    /// Absent if it is the control connection's.
     pub address: Option<IpAddr>,
     pub port: u16,
-    /// Where in the line the endpoint stands.
+    /// The position of the endpoint in the line.
     pub place: Range<usize>,
 }
 
-/// What a line says of data connections.
+/// The meaning of a line for data connections.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Line {
-    /// Nothing.
+    /// No announcement.
     Other,
-    /// An endpoint.
+    /// The announcement of an endpoint.
     Announces(Announcement),
-    /// It should, and what it says is none.
+    /// An announcement with an invalid endpoint.
     Broken,
 }
 
-/// Reads a line that the client sent, without its end.
+/// Parses a line of the client, without its end.
 pub(crate) fn command(line: &[u8], family: Family) -> Line {
     let (Some(verb), Some(b' ')) = (line.get(..4), line.get(4)) else { return Line::Other };
     let announced = if verb.eq_ignore_ascii_case(b"PORT") && family == Family::V4 {
@@ -64,7 +64,7 @@ pub(crate) fn command(line: &[u8], family: Family) -> Line {
     announcement(Mode::Active, announced)
 }
 
-/// Reads a line that the server sent, without its end.
+/// Parses a line of the server, without its end.
 pub(crate) fn reply(line: &[u8], family: Family) -> Line {
     let announced = match line.get(..4) {
         Some(b"227 ") if family == Family::V4 => {
@@ -77,8 +77,8 @@ pub(crate) fn reply(line: &[u8], family: Family) -> Line {
     announcement(Mode::Passive, announced)
 }
 
-/// Whether a line, perhaps cut at its end, may be a client's: what no command looks like shows
-/// that this is no FTP, such as a browser's request to another service's port 21.
+/// Whether a line, perhaps cut at its end, may be a client's command. A line that cannot shows that
+/// this is not FTP, such as a browser's request to another service on port 21.
 pub(crate) fn may_be_command(line: &[u8]) -> bool {
     // Telnet's signals go before an urgent ABOR (RFC 959 section 4.1.3).
     if line.first() == Some(&0xff) {
@@ -133,7 +133,7 @@ fn comma_endpoint(line: &[u8], start: usize) -> Option<Endpoint> {
         *number = u8::try_from(value).ok()?;
         at += digits;
     }
-    // Nothing of the number may be left over.
+    // The number must end here.
     (!line.get(at).is_some_and(|byte| byte.is_ascii_digit() || *byte == b',')).then_some(())?;
     let [a, b, c, d, high, low] = numbers;
     let address = Ipv4Addr::new(a, b, c, d).into();
@@ -178,7 +178,7 @@ fn passive_port(line: &[u8]) -> Option<Endpoint> {
     Some((None, u16::try_from(value).ok()?, from..from + digits))
 }
 
-/// A number of at most `most` digits, and how many it has.
+/// Returns a number of at most `most` digits and the number of digits.
 fn decimal(text: &[u8], most: usize) -> Option<(u32, usize)> {
     let digits = text.iter().take(most).take_while(|byte| byte.is_ascii_digit()).count();
     let value = text[..digits].iter().fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0'));

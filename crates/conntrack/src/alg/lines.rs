@@ -1,21 +1,21 @@
-//! Where lines begin in one direction of a control connection.
+//! Tracks where lines begin in one direction of a control connection.
 
 use super::ftp;
 use super::sequence::is_after;
 
-/// How far a direction was read.
+/// The position up to which a direction was read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lines {
-    /// Behind the last byte seen.
+    /// The sequence number after the last byte seen.
     next: Option<u32>,
-    /// That byte ended a line.
+    /// The last byte seen ended a line.
     at_start: bool,
 }
 
 impl Lines {
-    /// Goes on by a segment's payload; whether a line begins with its first byte. What came before
-    /// is not read again, and what lies behind a gap is unknown. The first segment seen begins no line:
-    /// the connection may have been picked up in the midst of one.
+    /// Reads a segment's payload. Returns whether a line begins with its first byte.
+    /// Retransmissions are not read again, and the state after a gap is unknown. The first segment
+    /// seen begins no line, since the connection may have been picked up in the middle of one.
     pub fn take(&mut self, seq: u32, payload: &[u8]) -> bool {
         let end = seq.wrapping_add(payload.len() as u32);
         if self.next.is_some_and(|next| is_after(next, seq)) {
@@ -28,7 +28,7 @@ impl Lines {
     }
 }
 
-/// The first line of a payload, without its end; only a whole one.
+/// The first line of a payload without its end, if the line is complete.
 pub(super) fn first_whole(payload: &[u8]) -> Option<&[u8]> {
     let end = payload.iter().position(|&byte| byte == b'\n')?;
     let line = &payload[..end];

@@ -1,4 +1,4 @@
-//! Puts a translated endpoint into a segment, and moves sequence numbers.
+//! Rewrites an announced endpoint in a segment, and moves sequence numbers.
 
 use super::sequence::Shift;
 use crate::tcp::Segment;
@@ -6,31 +6,30 @@ use flow::Frame;
 use packet::Checksum;
 use wire::{Ipv4, Ipv6, Tcp, UpperLayer, ethertype, tcp};
 
-/// TCP options that have no length (RFC 9293 section 3.1), and selective acknowledgements.
+/// TCP options of one byte (RFC 9293 section 3.1), and selective acknowledgements.
 const OPTION_END: u8 = 0;
 const OPTION_NOTHING: u8 = 1;
 const OPTION_SACK: u8 = 5;
 
-/// A line that is rewritten, each time that it is sent.
+/// The rewrite of a line, also of its retransmissions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Rewrite {
-    /// Where the line's segment begins, as its sender counts.
+    /// The sequence number of the line's segment, as its sender counts.
     pub seq: u32,
-    /// Where in the payload the text stands.
+    /// The position of the text in the payload.
     pub at: usize,
     pub old: Vec<u8>,
     pub text: String,
 }
 
 impl Rewrite {
-    /// Bytes by which the line gets longer.
+    /// The number of bytes that the line grows by.
     pub fn grows_by(&self) -> i32 {
         self.text.len() as i32 - self.old.len() as i32
     }
 }
 
-/// Rewrites a segment of a connection whose sender's numbers are moved `forward` and the other
-/// side's `back`.
+/// Rewrites a segment; `forward` moves the numbers of its sender, `back` those of the other side.
 pub(super) fn apply(frame: &mut Frame, rewrite: Option<&Rewrite>, forward: &Shift, back: &Shift) {
     let Some(l4) = frame.layers.l4.map(usize::from) else { return };
     let Some(Ok(tcp)) = frame.l4().map(Tcp::new_checked) else { return };
@@ -63,7 +62,7 @@ pub(super) fn apply(frame: &mut Frame, rewrite: Option<&Rewrite>, forward: &Shif
     finish_checksum(frame, grown);
 }
 
-/// Puts other bytes in the place of `old` at `at`; false where there is no room.
+/// Replaces `old` at `at`. Returns false if there is no room.
 fn replace(frame: &mut Frame, at: usize, old: &[u8], new: &[u8]) -> bool {
     let moved = match new.len().checked_sub(old.len()) {
         Some(more) => frame.packet.insert(at, more),
@@ -75,7 +74,7 @@ fn replace(frame: &mut Frame, at: usize, old: &[u8], new: &[u8]) -> bool {
     true
 }
 
-/// Makes the IP packet longer by `by` bytes; whether its length changed.
+/// Changes the IP packet's length by `by` bytes. Returns whether it changed.
 fn set_ip_length(frame: &mut Frame, by: i32) -> bool {
     let longer = |length: usize| (length as i32 + by) as u16;
     match frame.key.eth_type() {
@@ -121,7 +120,7 @@ fn move_selective(options: &mut [u8], back: &Shift) {
     }
 }
 
-/// A checksum that a device was to finish covers a length that may be another now.
+/// The checksum offload covers a length that may have changed.
 fn finish_checksum(frame: &mut Frame, grown: bool) {
     let partial = matches!(frame.packet.offload.checksum, Checksum::Partial { .. });
     if partial && !grown {

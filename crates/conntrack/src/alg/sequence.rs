@@ -1,35 +1,35 @@
-//! Sequence numbers of a connection in which a line was rewritten to another length: what follows
-//! it is moved, and what acknowledges it is moved back.
+//! Sequence numbers of a connection after a rewrite changed the length of a line: numbers after the
+//! line are moved forward, and acknowledgements of them back.
 
-/// How one direction's sequence numbers are moved. All numbers are the sender's but for
+/// The shift of one direction's sequence numbers. All numbers are the sender's, except
 /// acknowledgements, which come from the receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Shift {
-    /// Where the last rewritten line begins; `after` holds behind it, `before` up to it, which is
-    /// what retransmissions need.
+    /// The beginning of the last rewritten line: `after` is the shift behind it, `before` the shift
+    /// up to it, for retransmissions.
     at: u32,
     before: i32,
     after: i32,
 }
 
 impl Shift {
-    /// A line that begins at `seq` got `by` bytes longer.
+    /// A line that begins at `seq` grew by `by` bytes.
     pub fn add(&mut self, seq: u32, by: i32) {
         *self = Shift { at: seq, before: self.after, after: self.after.wrapping_add(by) };
     }
 
-    /// Whether nothing is moved.
+    /// Whether the shift is zero.
     pub fn is_none(&self) -> bool {
         self.before == 0 && self.after == 0
     }
 
-    /// What the receiver sees for the sender's `seq`.
+    /// The number that the receiver sees for the sender's `seq`.
     pub fn forward(&self, seq: u32) -> u32 {
         let by = if is_after(seq, self.at) { self.after } else { self.before };
         seq.wrapping_add_signed(by)
     }
 
-    /// What the sender means by the receiver's acknowledgement.
+    /// The sender's number for the receiver's acknowledgement.
     pub fn back(&self, ack: u32) -> u32 {
         let by = match is_after(ack.wrapping_add_signed(self.before.wrapping_neg()), self.at) {
             true => self.after,
@@ -39,7 +39,7 @@ impl Shift {
     }
 }
 
-/// Whether `a` lies behind `b` in the number space (RFC 9293 section 3.4).
+/// Whether `a` is after `b` in the number space (RFC 9293 section 3.4).
 pub(crate) fn is_after(a: u32, b: u32) -> bool {
     a.wrapping_sub(b) as i32 > 0
 }

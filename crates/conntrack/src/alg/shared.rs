@@ -1,4 +1,4 @@
-//! Algs as threads share them.
+//! The ALGs, shared by all threads.
 
 use super::Algs;
 use crate::expectations::zone_bit;
@@ -6,19 +6,19 @@ use base::Instant;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Algs that all threads share. Only who has to do with a connection that they know of, or begins
-/// one in a zone where some are expected, takes the lock.
+/// The ALGs behind a lock. Only packets of connections with a helper or a parent, and packets that
+/// begin a connection in a zone with expected ones, take it.
 #[derive(Debug, Default)]
 pub(crate) struct SharedAlgs {
     algs: Mutex<Algs>,
-    /// The [bits](zone_bit) of the zones in which connections are expected.
+    /// The [bits](zone_bit) of the zones with expected connections.
     zones: AtomicU64,
-    /// When the next one is expected no more, in milliseconds; 0 where none is.
+    /// The earliest deadline of an expectation in milliseconds; 0 without one.
     next_deadline_ms: AtomicU64,
 }
 
 impl SharedAlgs {
-    /// Whether a connection that begins in this zone may be expected.
+    /// Whether a new connection in this zone may be an expected one.
     #[inline]
     pub fn expect_in(&self, zone: u16) -> bool {
         self.zones.load(Ordering::Acquire) & zone_bit(zone) != 0
@@ -29,8 +29,8 @@ impl SharedAlgs {
         self.zones.load(Ordering::Acquire) != 0
     }
 
-    /// Forgets connections that are expected no more. The control connection that announced one may live
-    /// for a day, and until then all that begin in the zone would take the lock.
+    /// Removes expired expectations. The control connection may live for a day, and until then each
+    /// new connection in the zone would take the lock.
     pub fn expire(&self, now: Instant) {
         let next_ms = self.next_deadline_ms.load(Ordering::Acquire);
         if next_ms != 0 && next_ms <= now.as_millis() {
@@ -38,8 +38,7 @@ impl SharedAlgs {
         }
     }
 
-    /// Works with the ALGs. A panic of another thread under the lock left plain data behind,
-    /// which is still good.
+    /// Locks the ALGs. A poisoned lock is ignored: the data is valid after each step.
     pub fn with<T>(&self, work: impl FnOnce(&mut Algs) -> T) -> T {
         let mut algs = self.algs.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = work(&mut algs);

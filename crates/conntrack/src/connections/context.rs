@@ -1,4 +1,4 @@
-//! What a thread works with.
+//! A thread's own data for connection tracking.
 
 use crate::counters::Counters;
 use crate::early_drop::LargeZones;
@@ -6,39 +6,39 @@ use base::Instant;
 use std::sync::Arc;
 use table::{Id, Quota, Share, Spare};
 
-/// What a thread works with.
+/// A thread's own data for connection tracking.
 pub(crate) struct ThreadContext {
     pub(super) spares: [Spare; 2],
     pub(super) share: Share,
     pub quota: Arc<Quota>,
-    /// New connections until this thread looks again how much room is left, and what it saw if no more
-    /// than the reserve is.
+    /// New connections until this thread computes the room again; then what was left, if no more
+    /// than the reserve.
     pub until_look: u32,
     pub left_in_reserve: Option<u32>,
     pub large_zones: LargeZones,
-    /// Entries of a zone that are looked at, empty at other times but for its memory.
+    /// The entries of an early-drop sample; kept for its memory.
     pub sampled: Vec<Id>,
-    /// Its place among the shards.
+    /// The thread's place among the shards.
     pub(super) shard: u16,
     pub random: fastrand::Rng,
-    /// What happened since the last [`Connections::publish`].
+    /// Counts since the last [`Connections::publish`].
     pub counters: Counters,
-    /// What happened while something was tried that may not come to pass; zero at other times.
+    /// Counts of an update that may not take place; zero otherwise.
     pub trial: Counters,
-    /// The time of what is done, and whether it is noted.
+    /// The time of the present batch, and whether a watcher is registered.
     pub now: Instant,
     pub is_watched: bool,
-    /// Connections that this thread ended because their time ran out, still to be taken out.
+    /// Expired connections that this thread ended and has to take out.
     pub(super) expired: Vec<Id>,
 }
 
 impl ThreadContext {
-    /// Where this thread's connections are on a wheel.
+    /// The shard whose wheel has this thread's connections.
     pub fn shard(&self) -> u16 {
         self.shard
     }
 
-    /// Ends a trial; what happened counts if it came to pass.
+    /// Ends a trial. Its counts are added if the update took place.
     #[cold]
     pub fn settle_trial(&mut self, came_to_pass: bool) {
         let trial = std::mem::take(&mut self.trial);

@@ -1,4 +1,4 @@
-//! How connections get into the table.
+//! Inserts connections into the table.
 
 use super::{Connections, REPLY_ENTRY, ThreadContext};
 use crate::change::What;
@@ -8,26 +8,26 @@ use crate::zone_filter;
 use base::Instant;
 use table::{Guard, Id, Index, Insert};
 
-/// Why a connection could not be put in.
+/// The conflict that prevents an insertion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Taken {
-    /// Packets of its original direction belong to another one.
+    /// Another connection has the key of the original direction.
     Original,
-    /// Replies to it would belong to another one.
+    /// Another connection has the key of the replies.
     Reply,
 }
 
-/// Why a record was not put in.
+/// The reason why a record was not inserted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refused {
-    /// Another connection has its place.
+    /// Another connection has one of its keys.
     Taken(Taken),
-    /// The zone was flushed meanwhile; it has a new index.
+    /// The zone was flushed meanwhile and has a new index.
     Detached,
 }
 
 impl Connections {
-    /// Puts a record in that is whole and lives. Where that cannot be, the record is given back.
+    /// Inserts a complete, live record. On failure the record is returned to the slab.
     pub fn insert(
         &self,
         guard: &Guard<'_>,
@@ -41,7 +41,7 @@ impl Connections {
         let second = (reply != original.reversed()).then(|| reply.hash(&self.secrets));
         let hash = original.hash(&self.secrets);
         let only = second.is_none();
-        // Before anybody can find it, and so before anybody can end it.
+        // Before any thread can find the connection, and so end it.
         index.joined(guard);
         zone_filter::note(index, &original, &reply);
         let [high, low] = record.label();
@@ -64,7 +64,8 @@ impl Connections {
                     it.direction(&reply).map(|_| Taken::Reply)
                 });
             if let Err(refused) = taken {
-                // It was to be seen for a moment; the thread that ended it meanwhile takes it out.
+                // It was visible for a moment; if another thread ended it meanwhile, that thread
+                // takes it out.
                 if record.kill() {
                     index.remove(guard, hash, id);
                     index.left(guard);
@@ -78,9 +79,9 @@ impl Connections {
         Ok(())
     }
 
-    /// Puts a record in that is whole and lives, of a connection that is not translated. `keys` are the
-    /// words of its keys, `hash` is their hash. False where it must be looked at more closely; the record
-    /// is given back then.
+    /// Inserts a complete, live record of a connection without NAT. `keys` are the words of its
+    /// keys, `hash` their hash. Returns false if it conflicts with another connection; the record
+    /// is then returned to the slab.
     #[inline]
     pub fn insert_plain<const N: usize>(
         &self,
@@ -94,7 +95,7 @@ impl Connections {
         index.joined(guard);
         zone_filter::note_plain(index, &keys[0]);
         let inserted = index.insert(guard, hash, id, |other| {
-            // Whether its time ran out is for the closer look.
+            // Whether the other connection has expired is left to [`Self::insert`].
             keys.iter().any(|key| self.is_of(other, key))
         });
         if inserted == Insert::Done {
@@ -106,7 +107,7 @@ impl Connections {
         false
     }
 
-    /// Whether packets of the key with these words are of an id's connection.
+    /// Whether an id's connection has this key, in either direction.
     #[inline(always)]
     fn is_of<const N: usize>(&self, id: Id, key: &[u64; N]) -> bool {
         match *key.as_slice() {
@@ -122,7 +123,7 @@ impl Connections {
         }
     }
 
-    /// Has the wheel look at a connection that was just put in, which is then all done.
+    /// Puts an inserted connection on the wheel, which completes the insertion.
     #[inline]
     fn arm(
         &self,
@@ -137,7 +138,7 @@ impl Connections {
         let wheel = &self.shards[usize::from(context.shard)].wheel;
         wheel.arm(self, id, now, deadline);
         if record.life().is_dead() {
-            // Another thread ended it before all was done: what came after that must be undone.
+            // Another thread ended it before this step: undo what that thread could not see.
             for (entry, hash) in self.entries(&record, id).into_iter().flatten() {
                 index.remove(guard, hash, entry);
             }
@@ -183,13 +184,13 @@ impl Connections {
     }
 }
 
-/// The words of the key of an IPv4 key's replies, TCP's and UDP's.
+/// The words of the reply key of an IPv4 connection of TCP or UDP.
 #[inline(always)]
 pub(crate) fn reversed_v4(addresses: u64, rest: u64) -> [u64; 2] {
     [addresses.rotate_left(32), reversed_rest(rest)]
 }
 
-/// The same of an IPv6 key.
+/// The words of the reply key of an IPv6 connection of TCP or UDP.
 #[inline(always)]
 pub(crate) fn reversed_v6([a, b, c, d]: [u64; 4], rest: u64) -> [u64; 5] {
     [c, d, a, b, reversed_rest(rest)]
@@ -200,7 +201,7 @@ fn reversed_rest(rest: u64) -> u64 {
     u64::from(ports) << 32 | rest & 0xffff_ffff
 }
 
-/// What an index of this number can be remembered by.
+/// Whether a connection's state has room for the number of this index.
 pub(crate) fn fits_state(index: &Index) -> bool {
     index.number() < State::HEADERS
 }

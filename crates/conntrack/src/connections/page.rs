@@ -1,4 +1,4 @@
-//! Going through all connections, part by part.
+//! Visits all connections, part by part.
 
 use super::Connections;
 use crate::cursor::Cursor;
@@ -6,15 +6,15 @@ use crate::record::Record;
 use base::Zone;
 use table::{Guard, Id, Index};
 
-/// Buckets of an index that one part of a dump or flush looks at.
+/// Buckets that one part of a dump or flush visits.
 const PAGE_BUCKETS: usize = 128;
-/// Zones in whose index one part finds that there is nothing to look for.
+/// Zones without a possible match that one part skips, at most.
 const PAGE_ZONES: usize = 128;
 
 impl Connections {
-    /// Shows what stands in some buckets of one zone's index, or of all zones one after the other,
-    /// and says where to go on. Where a zone begins, `may_hold` says whether there can be anything to
-    /// look for. Nothing is locked; what is shown may be dead.
+    /// Visits the connections in some buckets of one zone's index, or of all zones in turn, and
+    /// returns where the next part begins. At the start of a zone, `may_hold` tells whether it can
+    /// have matches. Takes no lock; a visited record may be dead.
     pub fn page(
         &self,
         guard: &Guard<'_>,
@@ -43,13 +43,13 @@ impl Connections {
         let bucket = if at == cursor.zone || zone.is_some() { cursor.bucket } else { 0 };
         let mut ids = Vec::new();
         let next = index.walk(bucket, PAGE_BUCKETS, |entry| {
-            // A translated connection stands there twice.
+            // A connection with NAT has two entries.
             if Connections::is_original_entry(entry) {
                 self.fetch(entry);
                 ids.push(entry);
             }
         });
-        // Records lie all over the memory: by now the first ones have come.
+        // Records are scattered in memory; the first prefetches are complete by now.
         for id in ids {
             show(id, &self.record(id));
         }

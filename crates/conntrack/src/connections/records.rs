@@ -1,9 +1,8 @@
-//! Going through all records as they lie in memory, whatever zone they belong to.
+//! Visits all records in the order of memory, regardless of their zone.
 //!
-//! Who goes by the indexes waits for a record here and a record there; in their own order the next ones
-//! have come before they are asked for. What lies there may be anybody's: free, about to be begun, or
-//! of a flushed zone. So what seems to fit must be [indexed](Connections::is_indexed), and be looked at
-//! again after that.
+//! A visit by way of the indexes misses the cache for each record; in memory order the next records
+//! are prefetched. A record may be free, not yet inserted, or of a flushed zone. So a match must be
+//! [indexed](Connections::is_indexed) and be checked again after that.
 
 use super::{Connections, V6};
 use crate::key::Family;
@@ -11,12 +10,12 @@ use crate::record::Record;
 use std::sync::atomic::Ordering::Relaxed;
 use table::{Guard, Id};
 
-/// Records that one part looks at.
+/// Records per part.
 const PART: u32 = 1024;
-/// How many records before its turn one is fetched.
+/// Distance in records of the prefetch.
 const AHEAD: u32 = 16;
 
-/// Where to go on.
+/// The position of a visit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
     family: Family,
@@ -28,7 +27,7 @@ impl Place {
 }
 
 impl Connections {
-    /// Shows the ids of records that live, or seem to, and says where to go on.
+    /// Visits records that seem to live, and returns where the next part begins.
     pub fn part_of_records(
         &self,
         _guard: &Guard<'_>,
@@ -39,7 +38,7 @@ impl Connections {
         let end = highest.min(from.number.saturating_add(PART - 1));
         let flag = if from.family == Family::V4 { 0 } else { V6 };
         for number in from.number..=end {
-            // One behind the last that was handed out may never have been made.
+            // A record beyond the highest id may not be allocated.
             if number + AHEAD <= highest {
                 self.fetch((number + AHEAD) | flag);
             }
@@ -55,7 +54,7 @@ impl Connections {
         }
     }
 
-    /// The largest number of a record that was ever handed out.
+    /// The largest record number that was ever taken.
     pub fn highest(&self, family: Family) -> u32 {
         let at = usize::from(family == Family::V6);
         let highest = self.used_shards().iter().map(|shard| shard.highest[at].load(Relaxed));

@@ -1,4 +1,4 @@
-//! How connections go: ended by one thread, which then takes them out; expired; drained.
+//! Removes connections: ended by one thread, which takes them out; expired; drained.
 
 use super::{Connections, REPLY_ENTRY, Shard, ThreadContext, V6};
 use crate::change::What;
@@ -8,22 +8,22 @@ use base::Instant;
 use std::sync::atomic::Ordering::Relaxed;
 use table::{Guard, Id};
 
-/// A wheel that its thread looked after no longer ago is left to it, in milliseconds.
+/// A wheel that its own thread advanced within this time is left to it, in milliseconds.
 const ATTENDED_MS: u64 = 2000;
 
-/// What came of looking for connections whose time ran out.
+/// The result of a search for expired connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[must_use]
 pub(crate) struct Expiry {
-    /// Connections that went.
+    /// The number of connections that expired.
     pub gone: usize,
-    /// The budget was used up, so that there may be more: many that were looked at may live on,
-    /// since a connection whose deadline moves again and again is only armed anew when it is looked at.
+    /// The budget was used up, so that more may be due. It counts live connections too, whose
+    /// deadline moved since they were put on the wheel.
     pub is_behind: bool,
 }
 
 impl Connections {
-    /// Ends a connection and counts why; whether it lived.
+    /// Ends a connection and counts the reason. Returns whether it lived.
     pub fn remove(
         &self,
         guard: &Guard<'_>,
@@ -44,7 +44,7 @@ impl Connections {
         }
     }
 
-    /// Takes a connection out that this thread ended.
+    /// Takes a connection that this thread ended out of the table.
     pub fn bury(&self, guard: &Guard<'_>, context: &mut ThreadContext, id: Id, why: Event) {
         let record = self.record(id);
         if let Some(index) = self.zones.index(record.state().header()) {
@@ -58,7 +58,7 @@ impl Connections {
         self.end(context, id);
     }
 
-    /// The index entries of a connection, with the hashes under which they stand.
+    /// The index entries of a connection, with their hashes.
     pub(super) fn entries(&self, record: &Record<'_>, id: Id) -> [Option<(Id, u32)>; 2] {
         let (original, reply) = (record.original(), record.reply());
         let second = reply != original.reversed();
@@ -68,7 +68,7 @@ impl Connections {
         ]
     }
 
-    /// Off the wheel and back among the free records, once no index leads to it.
+    /// Takes the record off the wheel and returns it to the slab; no index has it any more.
     fn end(&self, context: &mut ThreadContext, id: Id) {
         let record = self.record(id);
         if record.state().is_known_to_gateways() {
@@ -89,15 +89,15 @@ impl Connections {
         }
     }
 
-    /// The wheel must look at a connection sooner than it would.
+    /// Moves a connection to an earlier tick of its wheel.
     pub fn hasten(&self, record: Record<'_>, id: Id, deadline_ms: u64) {
         if let Some(shard) = self.shards.get(usize::from(record.birth().shard)) {
             shard.wheel.hasten(self, id, Instant::from_millis(deadline_ms));
         }
     }
 
-    /// Removes connections whose time ran out, looking at no more than `budget` in each wheel that
-    /// no other thread looks after.
+    /// Removes expired connections. Examines at most `budget` in each wheel that its own thread has
+    /// not advanced lately.
     pub fn expire(
         &self,
         guard: &Guard<'_>,
@@ -119,7 +119,7 @@ impl Connections {
         all
     }
 
-    /// The same with this thread's own wheel, which it looks after from now on.
+    /// [`Self::expire`] for this thread's own wheel, which it owns from now on.
     pub fn expire_own(
         &self,
         guard: &Guard<'_>,
@@ -153,7 +153,7 @@ impl Connections {
             }
             None
         });
-        // Those that were looked at are in the cache, and the buckets that lead to them are not.
+        // The records are in the cache by now, their index buckets are not.
         for &id in &due {
             let record = self.record(id);
             if let Some(index) = self.zones.index(record.state().header()) {
@@ -168,13 +168,13 @@ impl Connections {
         Expiry { gone, is_behind: left == 0 }
     }
 
-    /// Hands back the memory of flushed zones, about `budget` connections of it; whether there is
-    /// more to do.
+    /// Frees the memory of flushed zones, of about `budget` connections. Returns whether more is
+    /// left.
     pub fn drain(&self, guard: &Guard<'_>, context: &mut ThreadContext, budget: usize) -> bool {
         self.zones.drain(guard, budget, |index, entry| {
             let record = self.record(entry);
-            // A connection is taken out with its first entry; the entry of its reply may be met
-            // alone when that is over, and its id may be another connection's by then.
+            // The original entry takes the whole connection out. A reply's entry may be visited
+            // after that, when its id may be another connection's.
             if entry & REPLY_ENTRY != 0
                 || record.state().header() != index.number()
                 || !record.kill()
@@ -185,7 +185,7 @@ impl Connections {
             if let Some((reply_entry, hash)) = entries[1] {
                 index.remove(guard, hash, reply_entry);
             }
-            // It was counted when its zone was flushed.
+            // The flush of the zone counted it already.
             self.note(context, &record, What::Destroyed(Event::Flushed));
             self.end(context, entry);
         })

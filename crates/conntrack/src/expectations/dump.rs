@@ -5,15 +5,15 @@ use base::{Instant, Zone};
 use flow::Tuple;
 use std::ops::Bound;
 
-/// Expected connections that one part of a dump has, at most.
+/// The maximum number of expected connections in one part of a dump.
 const PART: usize = 256;
 
 /// A connection that is expected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExpectedConnection {
-    /// Its first packet; the source port is 0, since it may be any.
+    /// The tuple of its first packet; the source port is 0 for any.
     pub original: Tuple,
-    /// The connection that announced it: its original direction.
+    /// The original direction of the connection that announced it.
     pub parent: Tuple,
     /// Its zone.
     pub zone: Zone,
@@ -23,21 +23,21 @@ pub struct ExpectedConnection {
     pub label: u128,
 }
 
-/// Where a dump of expected connections is: begins at [`ExpectedCursor::default`].
+/// The position of a dump of expected connections; [`ExpectedCursor::default`] is the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ExpectedCursor(Option<Place>);
 
 /// A part of a dump of expected connections.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExpectedPage {
-    /// Expected connections; perhaps none, with more to follow.
+    /// Expected connections; may be empty although more follow.
     pub connections: Vec<ExpectedConnection>,
-    /// Where to go on, or `None` at the end.
+    /// Where the next part begins, or `None` at the end.
     pub next: Option<ExpectedCursor>,
 }
 
 impl Expectations {
-    /// One part of a dump of one zone or all.
+    /// Returns one part of a dump of one zone or all.
     pub fn page(&self, now: Instant, zone: Option<Zone>, cursor: ExpectedCursor) -> ExpectedPage {
         let begin = match (cursor.0, zone) {
             (Some(last), _) => Bound::Excluded(last),

@@ -1,4 +1,4 @@
-//! How a flush is asked for in words: `mark=0x1/0xff`, `labels=7`,
+//! The text form of a flush: `mark=0x1/0xff`, `labels=7`,
 //! `ct_nw_src=10.0.0.1,ct_nw_proto=6,ct_tp_dst=80` (ovs: `lib/ofp-ct.c`).
 
 use super::Direction;
@@ -8,11 +8,11 @@ use flow::{CtFlush, Masked, TupleMatch};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::protocol;
 
-/// Adds what a text such as `ct_nw_src=10.0.0.1,ct_nw_proto=6,ct_tp_dst=80` asks of a
+/// Adds the conditions of a text such as `ct_nw_src=10.0.0.1,ct_nw_proto=6,ct_tp_dst=80` for one
 /// direction (ovs: `lib/ofp-ct.c`, `ofp_ct_tuple_parse`).
 ///
 /// # Errors
-/// What is wrong with the text, in Open vSwitch's words.
+/// The errors of [`Error`] for tuples, in Open vSwitch's words.
 pub fn add_tuple(flush: &mut CtFlush, direction: Direction, text: &str) -> Result<(), Error> {
     for (key, value) in fields(text) {
         if value.is_empty() {
@@ -90,7 +90,7 @@ fn add_address(
     Ok(())
 }
 
-/// Asks for bits of the mark: `0x1/0xff`, or `7` for all bits. A mask of 0 asks for nothing.
+/// Selects by bits of the mark: `0x1/0xff`, or `7` for all bits. A mask of 0 selects everything.
 ///
 /// # Errors
 /// [`Error::BadMark`].

@@ -1,4 +1,4 @@
-//! A datagram of which fragments have come.
+//! A datagram that is being reassembled.
 
 use super::IpVersion;
 use super::piece::{DatagramKey, Piece, Place, data_of};
@@ -10,25 +10,25 @@ use flow::Frame;
 #[derive(Debug)]
 pub(super) struct Datagram {
     pieces: Vec<Piece>,
-    /// Bytes that are there.
+    /// The number of bytes received.
     bytes: usize,
-    /// Bytes that there will be, once the last fragment said so.
+    /// The datagram's length, once the last fragment has come.
     total: Option<usize>,
-    /// Fragments overlapped: nothing of this datagram is believed any more.
+    /// Fragments overlapped: the whole datagram is dropped.
     given_up: bool,
     serial: Serial,
 }
 
-/// What became of a fragment.
+/// The result of adding a fragment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Outcome {
-    /// It waits; its packet is emptied.
+    /// The fragment is held; its packet is empty.
     Held,
-    /// It waits, and is the one that was missing.
+    /// The fragment is held, and completes the datagram.
     Complete,
-    /// It overlaps another, and that many were dropped for it.
+    /// The fragment overlaps another; `dropped` fragments were dropped with it.
     Overlaps { dropped: u32 },
-    /// It does not fit what is known of the datagram.
+    /// The fragment contradicts the others.
     Refused,
 }
 
@@ -37,17 +37,17 @@ impl Datagram {
         Datagram { pieces: Vec::new(), bytes: 0, total: None, given_up: false, serial }
     }
 
-    /// How many fragments wait.
+    /// The number of held fragments.
     pub fn len(&self) -> u32 {
         self.pieces.len() as u32
     }
 
-    /// Whether nothing was done to it yet.
+    /// Whether no fragment was added or refused yet.
     pub fn is_new(&self) -> bool {
         self.pieces.is_empty() && !self.given_up
     }
 
-    /// When it is given up, and its number.
+    /// Its deadline and number.
     pub fn serial(&self) -> Serial {
         self.serial
     }
@@ -56,7 +56,7 @@ impl Datagram {
         self.pieces
     }
 
-    /// Adds a fragment. What is held is a copy no larger than it needs to be.
+    /// Adds a fragment, of which it holds a copy of minimal size.
     pub fn add(&mut self, place: Place, frame: &mut Frame) -> Outcome {
         if self.given_up {
             return Outcome::Refused;
@@ -85,9 +85,9 @@ impl Datagram {
         if self.total == Some(self.bytes) { Outcome::Complete } else { Outcome::Held }
     }
 
-    /// An IPv4 datagram goes on without the fragment. An IPv6 one is given up, together with what
-    /// is still to come (RFC 5722 section 4), unless the fragment is another's exact copy, as
-    /// RFC 8200 section 4.5 allows.
+    /// An IPv4 datagram goes on without the fragment. An IPv6 datagram is dropped, with fragments
+    /// still to come (RFC 5722 section 4), unless the fragment is an exact copy of another, as RFC
+    /// 8200 section 4.5 allows.
     fn overlap(&mut self, at: usize, place: Place, frame: &Frame) -> Outcome {
         let is_copy = self.pieces.get(at).is_some_and(|piece| {
             (piece.place.start, piece.place.end) == (place.start, place.end)
@@ -102,7 +102,7 @@ impl Datagram {
         Outcome::Overlaps { dropped }
     }
 
-    /// Nothing lies behind the last fragment's end, and there is one last fragment.
+    /// Whether no fragment lies beyond the last fragment's end, and only one is the last.
     fn fits_the_end(&self, place: &Place) -> bool {
         let behind_all = self.pieces.last().is_none_or(|piece| piece.place.end <= place.start);
         match self.total {
@@ -111,7 +111,7 @@ impl Datagram {
         }
     }
 
-    /// What dumps say of it.
+    /// The datagram as dumps show it.
     pub fn describe(&self, key: &DatagramKey) -> HeldDatagram {
         let first = self.pieces.first().is_some_and(|piece| piece.place.start == 0);
         let arrival = match (first, self.total.is_some()) {

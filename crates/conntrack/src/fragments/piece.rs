@@ -1,4 +1,4 @@
-//! Where in its datagram a fragment belongs.
+//! A fragment's place in its datagram.
 
 use super::IpVersion;
 use base::Zone;
@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use wire::checksum::{self, Verdict};
 use wire::{Ipv4, Ipv6, ethertype};
 
-/// What the fragments of a datagram have in common (RFC 791 section 3.2, RFC 8200 section 4.5),
-/// and where in the switch they are: the same datagram may pass several zones one after the other.
+/// The identity of a datagram (RFC 791 section 3.2, RFC 8200 section 4.5) and its place in the
+/// switch: the same datagram may pass several zones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct DatagramKey {
     /// Source address.
@@ -17,7 +17,7 @@ pub struct DatagramKey {
     pub dst: IpAddr,
     /// The identification.
     pub id: u32,
-    /// The protocol of IPv4; 0 for IPv6, where it is no part of the key.
+    /// The protocol of IPv4; 0 for IPv6, whose identity does not include it.
     pub protocol: u8,
     /// The zone.
     pub zone: u16,
@@ -36,19 +36,19 @@ impl DatagramKey {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub key: DatagramKey,
-    /// First and one behind the last byte, within what was cut up.
+    /// The first byte and one after the last, within the fragmented bytes.
     pub start: usize,
     pub end: usize,
     pub is_last: bool,
-    /// Where those bytes begin in the frame.
+    /// The offset in the frame where those bytes begin.
     pub data_at: usize,
     /// The fragment's size with its IP header.
     pub ip_bytes: usize,
 }
 
 impl Place {
-    /// Reads a fragment's headers; `None` for what can be no part of a datagram: no bytes, not a
-    /// multiple of 8 bytes though more follow, or an end that no datagram reaches.
+    /// Parses a fragment's headers. Returns `None` for an invalid fragment: no bytes, not a
+    /// multiple of 8 bytes though more follow, or an end beyond the largest datagram.
     pub fn read(frame: &Frame, zone: Zone) -> Option<Place> {
         let l3 = usize::from(frame.layers.l3);
         let recirc_id = frame.key.recirc_id().0;
@@ -110,13 +110,13 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// The bytes that it has of its datagram.
+    /// The fragment's bytes of the datagram.
     pub fn data(&self) -> &[u8] {
         data_of(&self.place, &self.frame)
     }
 }
 
-/// The bytes that a fragment has of its datagram.
+/// The fragment's bytes of the datagram.
 pub(super) fn data_of<'a>(place: &Place, frame: &'a Frame) -> &'a [u8] {
     let end = place.data_at + (place.end - place.start);
     frame.packet.data().get(place.data_at..end).unwrap_or_default()

@@ -1,9 +1,9 @@
-//! Which datagram goes where too many fragments are held.
+//! Which datagram is dropped when too many fragments are held.
 //!
-//! The zone with the most datagrams gives way, in it the source address with the most, and of these the
-//! oldest datagram; among equals, the one whose oldest datagram is older. Datagrams count, not
-//! fragments: a host that sends one large datagram is no flood, and with forged source addresses, each
-//! with one datagram, the oldest go. What it costs grows with the logarithm of what is held.
+//! The zone with the most datagrams loses one; in it the source address with the most, and of these
+//! the oldest datagram. Among equals, the one with the oldest datagram loses. Datagrams count, not
+//! fragments: a host that sends one large datagram is no flood, and with forged source addresses of
+//! one datagram each the oldest are dropped. The cost is logarithmic in the number of datagrams.
 
 use super::piece::DatagramKey;
 use base::Instant;
@@ -14,29 +14,29 @@ use std::net::IpAddr;
 /// A datagram's deadline and number, which order datagrams by age.
 pub(super) type Serial = (Instant, u64);
 
-/// How many datagrams each zone and source address holds.
+/// The number of datagrams of each zone and source address.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
     zones: Ranking<u16>,
     sources: BTreeMap<u16, Ranking<IpAddr>>,
 }
 
-/// Who holds how many datagrams, in order.
+/// The owners of datagrams, ordered by number.
 #[derive(Debug)]
 struct Ranking<K> {
     held: BTreeMap<K, BTreeSet<Serial>>,
-    /// How many each holds, and its oldest: the last one gives way.
+    /// Each owner's number of datagrams and its oldest; the last entry loses.
     order: BTreeSet<(usize, Reverse<Serial>, K)>,
 }
 
 impl Shares {
-    /// Counts a datagram.
+    /// Adds a datagram.
     pub fn add(&mut self, key: &DatagramKey, serial: Serial) {
         self.zones.change(key.zone, |held| held.insert(serial));
         self.sources.entry(key.zone).or_default().change(key.src, |held| held.insert(serial));
     }
 
-    /// Counts a datagram no more.
+    /// Removes a datagram.
     pub fn remove(&mut self, key: &DatagramKey, serial: Serial) {
         self.zones.change(key.zone, |held| held.remove(&serial));
         if let Some(sources) = self.sources.get_mut(&key.zone) {
@@ -47,7 +47,7 @@ impl Shares {
         }
     }
 
-    /// The datagram that goes first.
+    /// The datagram to drop first.
     pub fn first_to_go(&self) -> Option<Serial> {
         let (_, _, zone) = self.zones.order.last()?;
         let (_, Reverse(oldest), _) = self.sources.get(zone)?.order.last()?;

@@ -3,22 +3,22 @@
 use super::piece::DatagramKey;
 use std::fmt;
 
-/// What became of the fragments of one IP version.
+/// Counts of the fragments of one IP version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FragmentCounts {
     /// Held to wait for the rest of their datagram.
     pub accepted: u64,
-    /// Sent on, their datagram being whole.
+    /// Sent on with their complete datagram.
     pub completed: u64,
-    /// Dropped when their time ran out.
+    /// Dropped at the deadline of their datagram.
     pub expired: u64,
     /// Invalid: smaller than the minimum.
     pub too_small: u64,
-    /// Invalid: over another fragment.
+    /// Invalid: overlapping another fragment.
     pub overlapped: u64,
-    /// Dropped with a datagram that was given up.
+    /// Dropped with an invalid datagram.
     pub purged: u64,
-    /// Dropped for others, where as many were held as may be.
+    /// Dropped to make room for others at the maximum.
     pub evicted: u64,
 }
 
@@ -29,11 +29,11 @@ pub struct FamilyStatus {
     pub enabled: bool,
     /// The smallest size of a fragment that is not the last, in bytes.
     pub min_bytes: u32,
-    /// What became of them.
+    /// Counts of its fragments.
     pub counts: FragmentCounts,
 }
 
-/// Which of a datagram's fragments have come.
+/// The parts of a datagram that have come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Arrival {
     Other,
@@ -43,7 +43,7 @@ pub(super) enum Arrival {
     GivenUp,
 }
 
-/// A datagram that is not whole yet.
+/// A datagram that is incomplete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeldDatagram {
     pub(super) key: DatagramKey,
@@ -54,15 +54,15 @@ pub struct HeldDatagram {
 /// Settings, counts, and what is held.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FragmentStatus {
-    /// How many fragments are held at most.
+    /// The maximum number of held fragments.
     pub fragments_max: u32,
-    /// How many are held.
+    /// The number of held fragments.
     pub fragments: u32,
     /// IPv4.
     pub v4: FamilyStatus,
     /// IPv6.
     pub v6: FamilyStatus,
-    /// The datagrams that are not whole yet.
+    /// The incomplete datagrams.
     pub datagrams: Vec<HeldDatagram>,
 }
 
@@ -100,7 +100,7 @@ impl FragmentStatus {
                 ("overlapped", counts.overlapped),
                 ("purged", counts.purged),
             ];
-            // Open vSwitch has no such count, and what reads its text knows no such line.
+            // Open vSwitch has no such count, so programs that parse its text do not know the line.
             let evicted = (counts.evicted > 0).then_some(("evicted", counts.evicted));
             for (what, count) in rows.into_iter().chain(evicted) {
                 line(format_args!("{name} frags {what}: {count}"))?;

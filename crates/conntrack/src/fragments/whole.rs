@@ -1,4 +1,4 @@
-//! A datagram put together for tracking, and taken apart again.
+//! A reassembled datagram for tracking, which is split into its fragments again.
 
 use super::piece::Piece;
 use flow::{Field, FlowKey, Frame};
@@ -6,7 +6,7 @@ use packet::Packet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::{Ipv4, ethertype, ipv4, rewrite};
 
-/// What tracking writes into a key. IPv4 tuples lie within the fields of IPv6's.
+/// The key fields that tracking writes. IPv4 tuples use the fields of IPv6 tuples.
 const TRACKED_FIELDS: [Field; 9] = [
     Field::CtMark,
     Field::CtState,
@@ -19,21 +19,21 @@ const TRACKED_FIELDS: [Field; 9] = [
     Field::CtIpv6Dst,
 ];
 
-/// A datagram whose fragments are all there.
+/// A datagram with all its fragments.
 #[derive(Debug)]
 pub struct Whole {
     frame: Frame,
-    /// In order, the first one first.
+    /// The fragments in order.
     pieces: Vec<Piece>,
-    /// Where in the frame the bytes begin that were cut up.
+    /// The offset in the frame where the fragmented bytes begin.
     data_at: usize,
 }
 
 impl Whole {
-    /// Puts a datagram together; `None` where it is larger than IP's lengths can say.
+    /// Reassembles a datagram; `None` if it exceeds IP's lengths.
     ///
-    /// The headers are the first fragment's. In IPv6 the fragment header stays, and says that this
-    /// one fragment is everything (RFC 6946).
+    /// The headers are the first fragment's. An IPv6 datagram keeps the fragment header, as an
+    /// atomic fragment (RFC 6946).
     pub(super) fn build(pieces: Vec<Piece>) -> Option<Whole> {
         let first = pieces.first()?;
         let (data_at, l3) = (first.place.data_at, usize::from(first.frame.layers.l3));
@@ -51,12 +51,12 @@ impl Whole {
         Some(Whole { frame, pieces, data_at })
     }
 
-    /// The datagram in one frame, to be tracked and translated. Its length must stay.
+    /// The datagram as one frame, for tracking and NAT. Its length must stay.
     pub fn frame_mut(&mut self) -> &mut Frame {
         &mut self.frame
     }
 
-    /// The fragments as they came, in order, with what tracking did to the whole.
+    /// Returns the fragments as received, in order, with the datagram's state and NAT.
     pub fn into_fragments(self) -> impl Iterator<Item = Frame> {
         let Whole { frame: whole, pieces, data_at } = self;
         pieces.into_iter().map(move |piece| {
@@ -74,8 +74,8 @@ impl Whole {
     }
 }
 
-/// Makes the lengths and flags of a first fragment those of the whole, which `packet` holds from
-/// the IP header on. `headers` is the bytes up to what was cut up.
+/// Sets lengths and flags of a first fragment to those of the whole datagram, which `packet` holds
+/// from the IP header on. `headers` is the number of bytes before the fragmented ones.
 fn complete_headers(packet: &mut [u8], eth_type: u16, headers: usize) -> bool {
     if eth_type == ethertype::IPV4 {
         let Ok(total) = u16::try_from(packet.len()) else { return false };
@@ -98,8 +98,8 @@ fn complete_headers(packet: &mut [u8], eth_type: u16, headers: usize) -> bool {
     true
 }
 
-/// Gives a fragment the addresses of the whole, and a first one its ports. What the transport
-/// checksum makes of that is copied from the whole afterwards.
+/// Rewrites a fragment with the addresses of the whole, and the first one with its ports. The
+/// transport checksum is copied from the whole afterwards.
 fn translate(whole: &Frame, fragment: &mut Frame) {
     let key = &whole.key;
     let l3 = fragment.l3_mut();
@@ -112,7 +112,7 @@ fn translate(whole: &Frame, fragment: &mut Frame) {
         rewrite::set_ipv6_src(l3, address(Field::Ipv6Src), false);
         rewrite::set_ipv6_dst(l3, address(Field::Ipv6Dst), false);
     }
-    // IPv4 addresses lie within the fields of IPv6's.
+    // IPv4 addresses use the fields of IPv6 addresses.
     for field in [Field::Ipv6Src, Field::Ipv6Dst] {
         fragment.key.set(field, key.get(field));
     }

@@ -1,25 +1,25 @@
-//! How an SCTP association changes while others look at it.
+//! SCTP associations in a record: a version number makes the three words consistent.
 
 use super::{PEERS, Record, SEQ};
 use crate::sctp::Association;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-/// The lowest bit of an association's version, above its state: a thread writes.
+/// The lowest bit of the version, above the state: set while a thread writes.
 pub(super) const SCTP_BUSY: u64 = 1 << 8;
-/// How often a reader looks whether the writer is done.
+/// How often a reader retries while a thread writes.
 const SCTP_TRIES: u32 = 1000;
 
 impl Record<'_> {
-    /// How far an SCTP association is.
+    /// The association's present state.
     pub fn sctp(&self) -> Association {
         self.sctp_seen().0
     }
 
-    /// The same, with what [`Record::set_sctp`] has to know.
+    /// The association's present state, with the version for [`Record::set_sctp`].
     ///
-    /// An association is three words and so changes under a version, which is odd while a thread
-    /// writes the other two. That is rare, and short. A thread that waited long enough for it reads what is
-    /// there, and [`Record::set_sctp`] has them look again.
+    /// An association is three words, so a version guards it, which is odd while a thread writes
+    /// the other two. Writes are rare and short. A reader that has retried long enough returns what
+    /// it finds, and [`Record::set_sctp`] then refuses its change.
     pub fn sctp_seen(&self) -> (Association, u64) {
         let mut tries = SCTP_TRIES;
         loop {
@@ -35,8 +35,8 @@ impl Record<'_> {
         }
     }
 
-    /// Stores what a packet changed of the association that was `seen`; false if another packet
-    /// changed it meanwhile, and nothing was stored.
+    /// Stores a packet's change of the association that was `seen`. Returns false, with nothing
+    /// stored, if another packet changed it meanwhile.
     pub fn set_sctp(&self, seen: (Association, u64), after: &Association) -> bool {
         let (before, first) = seen;
         if first & SCTP_BUSY != 0 {

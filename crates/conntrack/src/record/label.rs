@@ -1,5 +1,5 @@
-//! A connection's label, which is two words and so changes under a lock: a bit of the state says that a thread
-//! writes it.
+//! A connection's label. It is two words, so a lock guards it: a bit of the state is set while a
+//! thread writes it.
 
 use super::{LABEL, Record, STATE, State};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -11,14 +11,14 @@ impl Record<'_> {
         self.label_in(self.state())
     }
 
-    /// The same of a record whose state was read, which says whether there is any: few connections
-    /// have one, and the others' packets need not wait for it.
+    /// The label, given the record's state, which tells whether there is one: most connections have
+    /// none, and their packets need not fetch the words.
     #[inline(always)]
     pub fn label_in(&self, state: State) -> [u64; 2] {
         if state.is_labelled() { self.whole_label() } else { [0; 2] }
     }
 
-    /// Both halves as one writer left them: between two looks at the generation no thread wrote.
+    /// Reads both halves as one writer left them: the generation did not change between.
     #[inline(never)]
     fn whole_label(&self) -> [u64; 2] {
         let state = || State(self.common[STATE].load(Acquire));
@@ -33,7 +33,7 @@ impl Record<'_> {
         }
     }
 
-    /// Changes bits of the label, which begins a generation; whether any did.
+    /// Changes bits of the label, and begins a generation. Returns whether any changed.
     pub fn set_label(&self, value: u128, mask: u128) -> bool {
         self.lock_label();
         let halves = |bits: u128| [(bits >> 64) as u64, bits as u64];
@@ -47,7 +47,7 @@ impl Record<'_> {
                 .into_iter()
                 .zip(after)
                 .for_each(|(at, half)| self.common[at].store(half, Release));
-            // While the lock is held, so that readers know by one or the other.
+            // While the lock is held: a reader sees either the lock or the new generation.
             self.age();
             self.common[STATE].fetch_or(State::LABELLED, Relaxed);
         }

@@ -1,16 +1,16 @@
-//! Until when a connection lives, and which state of it flows have seen.
+//! A connection's deadline and generation, in one word.
 
-/// Until when a connection lives, and which state of it flows have seen.
+/// A connection's deadline and generation.
 ///
-/// 40 bits of milliseconds, which last 34 years, and 24 of generation. A record that is free, or
-/// about to be, has the deadline 0, so that one comparison finds both the dead and the expired.
+/// 40 bits of milliseconds, which last 34 years, and 24 bits of generation. A record that is free,
+/// or about to be, has the deadline 0, so that one comparison finds both dead and expired ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Life(pub(super) u64);
 
 impl Life {
     const GENERATION_BITS: u32 = 24;
     const GENERATION: u64 = (1 << Self::GENERATION_BITS) - 1;
-    /// How far the times of two threads' batches may lie apart, in milliseconds.
+    /// The maximum difference between the clocks of two threads' batches, in milliseconds.
     const MOMENT_MS: u64 = 10;
     const DEADLINE_MAX: u64 = (1 << 40) - 1;
 
@@ -29,19 +29,19 @@ impl Life {
         (self.0 & Self::GENERATION) as u32
     }
 
-    /// Whether the deadline is this one, or a moment later.
+    /// Whether the deadline is this one, or at most [`MOMENT_MS`] later.
     #[inline(always)]
     pub fn is_about(self, deadline_ms: u64) -> bool {
         self.deadline_ms().wrapping_sub(deadline_ms) <= Self::MOMENT_MS
     }
 
-    /// Zero where flows see the state that they saw in this generation.
+    /// Zero if the generation is this one.
     #[inline(always)]
     pub fn differs_from(self, generation: u32) -> u64 {
         (self.0 ^ u64::from(generation)) & Self::GENERATION
     }
 
-    /// Whether it is dead or its time ran out.
+    /// Whether the connection has ended or expired.
     #[inline]
     pub fn is_over(self, now_ms: u64) -> bool {
         self.deadline_ms() <= now_ms
@@ -56,7 +56,7 @@ impl Life {
         Life(self.aged().0 & Self::GENERATION)
     }
 
-    /// The next generation.
+    /// The same deadline with the next generation.
     #[must_use]
     pub(super) fn aged(self) -> Life {
         let next = self.0.wrapping_add(1) & Self::GENERATION;

@@ -1,17 +1,18 @@
-//! What kind a connection is, how far it is, and its mark, in one word.
+//! A connection's kind, progress and mark, in one word.
 
 use crate::connection::{Helper, Protocol};
 use crate::query::{Exchange, Query};
 use flow::NatKind;
 
-/// Mark, and in 32 bits what kind of connection it is and where it hangs.
+/// The mark, and in 32 bits the connection's kind, progress and index.
 ///
-/// All but the mark, the progress, what is said of the label and whether it was told stay as they are for as long as the
+/// Mark, progress, the label's bits and "untold" may change; the rest stays while the connection
+/// lives.
 /// connection lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct State(pub u64);
 
-/// What a connection's protocol is, to connection tracking.
+/// How connection tracking treats a protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -23,27 +24,27 @@ pub(crate) enum Kind {
 
 impl State {
     const KIND: u64 = 0b11;
-    /// That it began is still to be told.
+    /// The connection's creation is not reported yet.
     pub(super) const UNTOLD: u64 = 1 << 2;
     const PROGRESS_SHIFT: u32 = 3;
     const PROGRESS: u64 = 0b11 << Self::PROGRESS_SHIFT;
-    /// Of TCP, which has no progress here: a device forwards some of its segments, so that windows say
-    /// nothing any more.
+    /// TCP, which has no progress here: windows are not checked, since a device forwards some of
+    /// its segments.
     pub const LOOSE: u64 = 0b10 << Self::PROGRESS_SHIFT;
     const NAT_SHIFT: u32 = 5;
     const NAT: u64 = 0b11 << Self::NAT_SHIFT;
     const HELPER_SHIFT: u32 = 7;
     const HELPER: u64 = 0b11 << Self::HELPER_SHIFT;
     const EXPECTED: u64 = 1 << 9;
-    /// Its label was set once.
+    /// The label was set at least once.
     pub(super) const LABELLED: u64 = 1 << 10;
-    /// Its label is being written.
+    /// A thread is writing the label.
     pub(super) const LABEL_BUSY: u64 = 1 << 11;
     const HEADER_SHIFT: u32 = 12;
     const HEADER: u64 = 0xf_ffff << Self::HEADER_SHIFT;
     const MARK_SHIFT: u32 = 32;
 
-    /// How many headers a record can name.
+    /// The number of indexes that a record can name.
     pub const HEADERS: u32 = 1 << 20;
 
     pub fn new(protocol: &Protocol, nat: Option<NatKind>, helper: Option<Helper>) -> State {
@@ -72,13 +73,13 @@ impl State {
         State(self.0 & 0xffff_ffff | u64::from(mark) << Self::MARK_SHIFT)
     }
 
-    /// The same of a connection of which is to be told that it began.
+    /// Marks the connection's creation as not yet reported, if a watcher is registered.
     #[must_use]
     pub fn untold(self, is_watched: bool) -> State {
         State(self.0 | if is_watched { Self::UNTOLD } else { 0 })
     }
 
-    /// The same of a connection that another one announced.
+    /// Marks the connection as expected.
     #[must_use]
     pub fn expected(self) -> State {
         State(self.0 | Self::EXPECTED)
@@ -94,7 +95,7 @@ impl State {
         (self.0 >> Self::MARK_SHIFT) as u32
     }
 
-    /// The number of the index that the connection stands in.
+    /// The number of the zone index that the connection is in.
     #[inline]
     pub fn header(self) -> u32 {
         ((self.0 & Self::HEADER) >> Self::HEADER_SHIFT) as u32
@@ -118,13 +119,12 @@ impl State {
         }
     }
 
-    /// The bits of connections whose packets want more than to be followed; of those that are
-    /// translated, where the action translates.
+    /// The state bits whose packets take the slow path; NAT bits only if the action translates.
     pub fn slow_path_bits(translates: bool) -> u64 {
         Self::HELPER | Self::EXPECTED | if translates { Self::NAT } else { 0 }
     }
 
-    /// The same of a TCP connection whose segments need not fit windows.
+    /// The state of a TCP connection whose windows are not checked.
     #[must_use]
     pub fn loose(self) -> State {
         State(self.0 | Self::LOOSE)
@@ -135,13 +135,13 @@ impl State {
         self.0 & bits != 0
     }
 
-    /// Whether it ever had a label.
+    /// Whether it has had a label.
     #[inline(always)]
     pub fn is_labelled(self) -> bool {
         self.0 & Self::LABELLED != 0
     }
 
-    /// Whether its label is being written.
+    /// Whether a thread is writing the label.
     pub(super) fn is_label_busy(self) -> bool {
         self.0 & Self::LABEL_BUSY != 0
     }
@@ -157,27 +157,28 @@ impl State {
         self.0 & Self::HELPER != 0
     }
 
-    /// Zero of a conversation without handshake to which a packet in this direction adds nothing, that
-    /// stands in the index of this number and has no helper.
+    /// Zero if the connection has no handshake, a packet in this direction does not change its
+    /// progress, it is in the index of this number and has no helper.
     #[inline(always)]
     pub fn differs_from_settled(self, number: u32, is_reply: bool) -> u64 {
         const MULTIPLE: u64 = (Exchange::Multiple as u64) << State::PROGRESS_SHIFT;
         const _: () = assert!(Exchange::Single as u64 == 0 && MULTIPLE.is_power_of_two());
-        // A reply must find an answered one; before it, either will do.
+        // A packet in the reply direction needs an answered connection; one in the original
+        // direction does not.
         let answered = if is_reply { MULTIPLE } else { 0 };
         let mask = Self::HEADER | Self::HELPER | Self::KIND | Self::PROGRESS & !MULTIPLE | answered;
         let wanted = u64::from(number) << Self::HEADER_SHIFT | Kind::Other as u64 | answered;
         (self.0 ^ wanted) & mask
     }
 
-    /// Zero of a connection that stands in the index of this number and has no helper.
+    /// Zero if the connection is in the index of this number and has no helper.
     #[inline(always)]
     pub fn differs_from_plain(self, number: u32) -> u64 {
         let wanted = u64::from(number) << Self::HEADER_SHIFT;
         (self.0 ^ wanted) & (Self::HEADER | Self::HELPER)
     }
 
-    /// Whether ALGs know more of it than stands in its record.
+    /// Whether the ALGs know more of it than its record.
     #[inline(always)]
     pub fn is_known_to_gateways(self) -> bool {
         self.0 & (Self::HELPER | Self::EXPECTED) != 0
@@ -207,8 +208,8 @@ impl State {
         }
     }
 
-    /// Of a conversation without handshake to which a packet in this direction adds nothing, whether
-    /// it is one in both directions; `None` where it does add something, and for other kinds.
+    /// For a connection without handshake whose progress a packet in this direction does not
+    /// change, returns whether it is answered; otherwise `None`.
     #[inline(always)]
     pub fn is_settled(self, is_reply: bool) -> Option<bool> {
         const SINGLE: u64 = Kind::Other as u64 | (Exchange::Single as u64) << State::PROGRESS_SHIFT;
@@ -221,7 +222,7 @@ impl State {
         }
     }
 
-    /// The same with another progress.
+    /// The state with another progress.
     #[inline]
     #[must_use]
     pub fn with_progress(self, progress: u8) -> State {

@@ -1,8 +1,7 @@
-//! How many packets and bytes a connection carried, in a word a direction that nearly all packets
-//! leave it at.
+//! Packet and byte counters, one word per direction that almost every packet updates alone.
 //!
-//! A packet comes with one store to the line of its connection's key, life and state. What that word
-//! has no room for stands in the record's second line, which is written once in eight million packets
+//! A packet costs one store to the line with its connection's key, life and state. The high parts
+//! of the counters are in the record's second line, which is written once in eight million packets
 //! or half a terabyte:
 //!
 //! ```text
@@ -13,40 +12,40 @@
 //! | packets >> 23, 25 bits | bytes >> 39, 17 bits | birth, 22 bits |   in all, second line
 //! ```
 //!
-//! The upper bit of either low part is the lowest of its high part. So the two words may be read, and
-//! even written, a moment apart: of all numbers with these low bits, the one near the high part is
-//! meant.
+//! The lowest bit of each high part is also the upper bit of its low part. So the two words may be
+//! read, and even written, a moment apart: of all numbers with these low bits, the one closest to
+//! the high part is the count.
 
 use super::{Birth, Record};
 use base::Instant;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// The places of the words.
+/// Positions of the words.
 const LATELY: [usize; 2] = [2, 3];
 const IN_ALL: [usize; 2] = [9, 10];
 
 const PACKETS_LOW: u32 = 24;
 const BYTES_LOW: u32 = 40;
-/// Bits at which a low part has something to tell its high part.
+/// Bits of the low parts whose change must be carried into the high part.
 const TURNS: u64 = 1 << (PACKETS_LOW - 1) | 1 << (PACKETS_LOW + BYTES_LOW - 1);
 const PACKETS_HIGH: u32 = 25;
 const BYTES_HIGH: u32 = 17;
 const PACKETS_BITS: u32 = PACKETS_LOW - 1 + PACKETS_HIGH;
 const BYTES_BITS: u32 = BYTES_LOW - 1 + BYTES_HIGH;
 
-/// Half of a birth stands beside each high part.
+/// Half of a birth is beside each high part.
 const BIRTH_BITS: u32 = 64 - PACKETS_HIGH - BYTES_HIGH;
-/// Enough for every thread's.
+/// Bits for a thread's shard.
 const SHARD_BITS: u32 = 12;
 const _: () = assert!(crate::connections::THREADS <= 1 << SHARD_BITS);
-/// Start times count in units of 2^6 ms, for 8 years.
+/// The unit of start times is 2^6 ms, which lasts for 8 years.
 const START_SHIFT: u32 = 6;
 const START_BITS: u32 = 2 * BIRTH_BITS - SHARD_BITS;
 const _: () = assert!(START_BITS == 32);
 
 impl Record<'_> {
-    /// Counts a packet. Two threads that carry packets of one direction at the same time may lose
-    /// one of them to each other.
+    /// Counts a packet. If two threads count packets of one direction at the same time, one may be
+    /// lost.
     #[inline(always)]
     pub fn count(&self, is_reply: bool, bytes: usize) {
         let side = usize::from(is_reply);
@@ -59,7 +58,7 @@ impl Record<'_> {
         }
     }
 
-    /// The same where a high part has to be told.
+    /// [`Self::count`] where the high part changes.
     #[cold]
     #[inline(never)]
     fn count_turn(self, side: usize, bytes: u64) {
@@ -74,7 +73,8 @@ impl Record<'_> {
         let high = packets >> (PACKETS_LOW - 1) << BYTES_HIGH
             | sum >> (BYTES_LOW - 1) & ((1 << BYTES_HIGH) - 1);
         let birth = self.common[IN_ALL[side]].load(Relaxed) & ((1 << BIRTH_BITS) - 1);
-        // Who sees the new high part must see the new low one: an old one would be far from it.
+        // A reader that sees the new high part must see the new low part: an old one would be far
+        // from it.
         self.common[LATELY[side]].store(low, Relaxed);
         self.common[IN_ALL[side]].store(high << BIRTH_BITS | birth, Release);
     }
@@ -88,7 +88,7 @@ impl Record<'_> {
         (packets & ((1 << PACKETS_BITS) - 1), bytes & ((1 << BYTES_BITS) - 1))
     }
 
-    /// What does not change while the connection lives.
+    /// The properties that do not change while the connection lives.
     pub fn birth(&self) -> Birth {
         let half = |at: usize| self.common[at].load(Relaxed) & ((1 << BIRTH_BITS) - 1);
         let birth = half(IN_ALL[0]) << BIRTH_BITS | half(IN_ALL[1]);
@@ -96,7 +96,7 @@ impl Record<'_> {
         Birth { shard, start: Instant::from_millis(birth >> SHARD_BITS << START_SHIFT) }
     }
 
-    /// Nothing was carried yet.
+    /// Resets the counters and stores the birth.
     pub(super) fn begin_traffic(&self, birth: Birth) {
         let units = birth.start.as_millis() >> START_SHIFT & ((1 << START_BITS) - 1);
         let birth = units << SHARD_BITS | u64::from(birth.shard) & ((1 << SHARD_BITS) - 1);
@@ -108,9 +108,9 @@ impl Record<'_> {
     }
 }
 
-/// The number of which `low` are the lowest `bits` and `high` all but the lowest `bits - 1`, or were
-/// not long ago. Two threads may have counted at once, so that the low part fell back a little behind
-/// the high one; it is never ahead by more than one turn and the few packets in which that is told.
+/// Combines `low`, the lowest `bits` of a number, and `high`, all but its lowest `bits - 1`, which
+/// may be slightly older. Two threads that count at once may set the low part back a little behind
+/// the high one; it is never ahead by more than one carry and the few packets during it.
 fn complete(high: u64, low: u64, bits: u32) -> u64 {
     let least = (high << (bits - 1)).wrapping_sub(1 << (bits - 2));
     least.wrapping_add(low.wrapping_sub(least) & ((1 << bits) - 1))
@@ -123,7 +123,7 @@ mod tests {
     use proptest::prelude::*;
     use table::atomic::AtomicU64;
 
-    /// A record of which both directions carried so many packets and bytes.
+    /// A record with these counts in both directions.
     fn with_record(packets: u64, bytes: u64, check: impl FnOnce(Record<'_>)) {
         let words: [AtomicU64; WORDS_V4] = std::array::from_fn(|_| AtomicU64::new(u64::MAX));
         let record = Record::v4(&words);
@@ -139,7 +139,7 @@ mod tests {
         check(record);
     }
 
-    /// Numbers around which a low part turns.
+    /// Numbers near a carry of the low part.
     fn near(bits: u32, turns: std::ops::Range<u64>) -> impl Strategy<Value = u64> {
         (turns, 0..100u64)
             .prop_map(move |(turn, before)| (turn << (bits - 1)).saturating_sub(before))
@@ -164,7 +164,7 @@ mod tests {
             });
         }
 
-        /// A thread that was held up writes what it counted long after others.
+        /// A thread that was delayed writes its count long after others.
         #[test]
         fn who_comes_late_takes_back_no_more_than_was_counted_meanwhile(
             packets in near(PACKETS_LOW, 1..100), bytes in near(BYTES_LOW, 1..100),

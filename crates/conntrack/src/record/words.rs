@@ -3,8 +3,7 @@
 use super::{Record, WORDS_V4, WORDS_V6};
 use table::atomic::AtomicU64;
 
-/// A record's words before it is said what they are: one reference, which takes less to keep at hand than
-/// a [`Record`].
+/// A record's words as one reference, smaller than a [`Record`] and specific to an IP version.
 pub(crate) trait Words<'a>: Copy {
     fn record(self) -> Record<'a>;
 
@@ -37,7 +36,7 @@ impl<'a> Words<'a> for &'a [AtomicU64; WORDS_V6] {
     }
 }
 
-/// IPv4 addresses as they stand in the fields of either IP version.
+/// IPv4 addresses in the layout of the key fields, which both IP versions share.
 #[inline(always)]
 pub(crate) fn wide(addresses: u64) -> [u64; 4] {
     [0, addresses >> 32, 0, addresses & 0xffff_ffff]

@@ -1,16 +1,16 @@
-//! How far a side's windows are shifted (RFC 7323 section 2).
+//! The window scale of a side (RFC 7323 section 2).
 
-/// RFC 7323 section 2.3 caps the shift.
+/// The largest shift (RFC 7323 section 2.3).
 pub(super) const SCALE_MAX: u8 = 14;
 
-/// What is known of a side's window scaling, in one byte.
+/// A side's window scaling, in one byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Scale(pub(super) u8);
 
 impl Scale {
-    /// Its SYN said nothing of scaling, or was not seen.
+    /// Its SYN had no window scale option, or was not seen.
     pub const NONE: Scale = Scale(0);
-    /// The connection was picked up on its way, and it may scale.
+    /// The connection was picked up without its SYNs, so it may scale by any shift.
     pub const UNKNOWN: Scale = Scale(0x40);
     const KNOWN: u8 = 0x80;
 
@@ -22,7 +22,7 @@ impl Scale {
         self.0 & Self::KNOWN != 0
     }
 
-    /// The shift, 0 where there is none.
+    /// The shift; 0 without scaling.
     pub fn shift(self) -> u8 {
         self.0 & 0xf
     }

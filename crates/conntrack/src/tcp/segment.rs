@@ -1,11 +1,11 @@
-//! A TCP segment, as far as connections go.
+//! The fields of a TCP segment that connection tracking needs.
 
 use super::Scale;
 use crate::counters::Event;
 use wire::tcp::HEADER_LEN;
 use wire::{Tcp, TcpFlags};
 
-/// What matters of a segment.
+/// The fields of a segment that connection tracking needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Segment {
     pub(super) seq: u32,
@@ -18,7 +18,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Reads a segment; `None` where its header is not whole.
+    /// Parses a segment; `None` if its header is incomplete.
     #[inline(always)]
     pub fn of(l4: &[u8]) -> Option<Segment> {
         let header: &[u8; HEADER_LEN] = l4.first_chunk()?;
@@ -44,34 +44,34 @@ impl Segment {
         self.flags.intersects(flag)
     }
 
-    /// Whether its acknowledgement number says something: it has ACK, and is not the RST with ACK
-    /// but a number of 0 that broken stacks send.
+    /// Whether its acknowledgement number counts: it has ACK, and is not the RST with ACK and
+    /// number 0 that broken stacks send.
     #[inline(always)]
     pub fn acknowledges(&self) -> bool {
         self.has(TcpFlags::ACK) && !(self.ack == 0 && self.has(TcpFlags::RST))
     }
 
-    /// Whether it neither begins nor ends anything.
+    /// Whether it has neither SYN, FIN nor RST.
     #[inline]
     pub fn is_usual(&self) -> bool {
         !self.has(TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST)
     }
 
-    /// The sequence number behind the segment: SYN and FIN take one each (RFC 9293 section 3.4).
+    /// The sequence number after the segment: SYN and FIN take one each (RFC 9293 section 3.4).
     #[inline(always)]
     pub(super) fn end(&self) -> u32 {
         let controls = u32::from(self.has(TcpFlags::SYN)) + u32::from(self.has(TcpFlags::FIN));
         self.seq.wrapping_add(self.payload_bytes).wrapping_add(controls)
     }
 
-    /// Whether no TCP sends these flags together.
+    /// Whether its combination of flags is invalid.
     #[inline(always)]
     pub(super) fn has_odd_flags(&self) -> bool {
         ODD_FLAGS >> (self.flags.0 % u64::BITS as u16) & 1 != 0
     }
 
-    /// Whether a connection may begin with it: with a SYN, or from the midst of one that began
-    /// unseen, but not with the second step of the handshake.
+    /// Whether a connection may begin with it: any but the handshake's SYN with ACK, since a
+    /// connection may be picked up after its handshake.
     pub fn begins(&self) -> Result<(), Event> {
         if self.has_odd_flags() {
             Err(Event::TcpFlags)
@@ -83,14 +83,14 @@ impl Segment {
     }
 }
 
-/// What a SYN says of scaling.
+/// The window scale option of a SYN.
 #[inline(never)]
 fn scale_of(l4: &[u8]) -> Scale {
     let shift = Tcp::new_checked(l4).ok().and_then(|tcp| tcp.window_scale());
     shift.map_or(Scale::NONE, Scale::known)
 }
 
-/// A bit for each combination of the lower six flags, set where no TCP sends it.
+/// A bit for each combination of the lower six flags, set if it is invalid.
 const ODD_FLAGS: u64 = {
     let (mut odd, mut bits) = (0, 0);
     while bits < u64::BITS {

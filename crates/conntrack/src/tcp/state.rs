@@ -1,20 +1,20 @@
-//! The states of TCP connections, as dumps name them.
+//! TCP states, with their names in dumps.
 
 use std::fmt;
 
-/// Where one side of a connection is, in the order of a connection's life.
+/// The state of one side, in the order of a connection's life.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum TcpState {
-    /// Nothing was seen of this side.
+    /// No packet of this side was seen.
     Closed,
-    /// It sent something that is not acknowledged.
+    /// This side sent something that is not acknowledged.
     SynSent,
     /// The other side acknowledged something.
     Established,
-    /// It sent its FIN.
+    /// This side sent its FIN.
     Closing,
-    /// Its FIN is acknowledged.
+    /// This side's FIN is acknowledged.
     FinWait2,
     /// A RST ended the connection.
     TimeWait,
@@ -31,8 +31,8 @@ impl TcpState {
         TcpState::TimeWait,
     ];
 
-    /// The one state that a connection is shown in: its further side's, where a FIN acknowledged
-    /// shows as `TIME_WAIT` (ovs: `lib/ct-dpif.c`, `coalesce_tcp_state`).
+    /// The connection's state: that of the side further on, with an acknowledged FIN as `TIME_WAIT`
+    /// (ovs: `lib/ct-dpif.c`, `coalesce_tcp_state`).
     #[must_use]
     pub fn of_connection(original: TcpState, reply: TcpState) -> TcpState {
         match original.max(reply) {

@@ -1,9 +1,9 @@
-//! Both sides of a connection as words, which records keep.
+//! Both sides of a TCP connection as words of a record.
 
 use super::{Ends, Peer, Scale, TcpPeers, TcpState};
 
 impl TcpState {
-    /// The state of a number; beyond the last, the last.
+    /// The state of this number; the last state for larger numbers.
     #[inline(always)]
     fn from_bits(bits: u8) -> TcpState {
         match bits {
@@ -19,7 +19,7 @@ impl TcpState {
 
 impl TcpPeers {
     /// Both sides in three words: windows, scales and states; then for each direction what its
-    /// packets move, the sender's sent end and the receiver's allowed end.
+    /// packets change, the sender's `sent_end` and the receiver's `allowed_end`.
     #[inline(always)]
     pub fn words(&self) -> [u64; 3] {
         let side = |peer: &Peer| {
@@ -34,7 +34,7 @@ impl TcpPeers {
         ]
     }
 
-    /// The other way of [`TcpPeers::words`].
+    /// The reverse of [`TcpPeers::words`].
     #[inline(always)]
     pub fn from_words([sides, forward, backward]: [u64; 3]) -> TcpPeers {
         let side = |small: u32, sent_end, allowed_end| Peer {
@@ -52,7 +52,7 @@ impl TcpPeers {
 }
 
 impl Ends {
-    /// Both sides in words like [`TcpPeers::words`], as a segment of one direction finds them.
+    /// Reads the words of [`TcpPeers::words`] as sender and receiver of a segment.
     #[inline(always)]
     pub fn from_words(words: [u64; 3], is_reply: bool) -> Ends {
         let TcpPeers { original: sender, reply: receiver } =
@@ -60,7 +60,7 @@ impl Ends {
         Ends { sender, receiver }
     }
 
-    /// The other way of [`Ends::from_words`].
+    /// The reverse of [`Ends::from_words`].
     #[inline(always)]
     pub fn words(&self, is_reply: bool) -> [u64; 3] {
         let Ends { sender: original, receiver: reply } = *self;
@@ -68,7 +68,7 @@ impl Ends {
     }
 }
 
-/// The words of the same two sides with the other one first, for a reply.
+/// Swaps the two sides for a reply.
 #[inline(always)]
 fn turned([sides, forward, backward]: [u64; 3], is_reply: bool) -> [u64; 3] {
     match is_reply {
