@@ -11,25 +11,25 @@ use flow::{Field, FlowKey, Mask};
 pub struct Clause {
     /// The conjunctive match.
     pub id: u32,
-    /// Which of its clauses, from 0 to 63.
+    /// The number of this clause, from 0 to 63.
     pub clause: u8,
-    /// How many it has, 2 to 64.
+    /// The number of clauses, from 2 to 64.
     pub clauses: u8,
 }
 
-/// A rule that the packet matches and that is part of conjunctive matches: a match of the packet only
-/// if one of these has all its clauses.
+/// A rule with clauses that the packet matches. It counts only if one of its conjunctive matches
+/// has all clauses.
 struct Soft<'a, 'c, R> {
     priority: u16,
     clauses: &'c [Clause],
-    /// The rules of its match, and which of them it is.
+    /// The rules of its match, and its place among them.
     head: &'a Head<R>,
     at: usize,
 }
 
 impl<R> Classifier<R> {
-    /// [`Self::lookup`] in a table that has rules with clauses, which `clauses_of` gives; it gives none
-    /// of all others.
+    /// [`Self::lookup`] for a table that has rules with clauses. `clauses_of` returns a rule's
+    /// clauses, none for other rules.
     pub fn lookup_conjunctive<'a, 'c>(
         &'a self,
         key: &FlowKey,
@@ -46,13 +46,13 @@ impl<R> Classifier<R> {
             for id in complete(&soft, priority) {
                 let mut key = key.clone();
                 key.set(Field::ConjId, id.into());
-                // Rules with clauses are no match here.
+                // Rules with clauses do not match in this pass.
                 let (found, _) = self.matches(&key, wildcards, &clauses_of);
                 if let Some((_, rule)) = found {
                     return Some(rule);
                 }
             }
-            // Rules of the same match and a lower priority get their turn.
+            // The rules of the same match with a lower priority are next.
             for it in soft.iter_mut().filter(|it| it.priority == priority) {
                 it.at += 1;
                 match it.head.rules().nth(it.at) {
@@ -69,7 +69,8 @@ impl<R> Classifier<R> {
         }
     }
 
-    /// The best rule without clauses that the packet matches, and the rules with clauses that are better.
+    /// Returns the best rule without clauses that the packet matches, and the better rules with
+    /// clauses.
     fn matches<'a, 'c>(
         &'a self,
         key: &FlowKey,
@@ -96,12 +97,12 @@ impl<R> Classifier<R> {
     }
 }
 
-/// The conjunctive matches of which rules of this priority have all clauses, in the order in which
-/// they become complete.
+/// The conjunctive matches whose clauses are all present among rules of this priority, in the order
+/// in which they become complete.
 fn complete<R>(soft: &[Soft<'_, '_, R>], priority: u16) -> Vec<u32> {
     let rules = soft.iter().filter(|it| it.priority == priority);
     let count = rules.clone().count();
-    // Of each the clauses that are there; those that it does not have count as there.
+    // The clauses present of each; bits of clauses that it does not have are set.
     let mut seen: Vec<(u32, u64)> = Vec::new();
     let mut ids = Vec::new();
     for clause in rules.flat_map(|it| it.clauses) {

@@ -1,20 +1,20 @@
-//! A hash index that grows part by part, so that no insertion pauses for the whole of it.
+//! A hash index that grows part by part, so that no insertion moves all entries.
 
 use hashbrown::HashTable;
 
-/// From so many entries on, the index is split.
+/// The number of entries from which the index is split.
 const SPLIT_AT: usize = 16 * 1024;
-/// Into so many parts; with ten million entries each has 40,000, which move in less than a
-/// millisecond when it grows.
+/// The number of parts after the split. With ten million entries each has 40,000, which move in
+/// less than a millisecond when it grows.
 const PARTS: usize = 256;
 
-/// From hashes to the numbers of places that the caller keeps. Half of each hash is kept beside the
-/// number, so that growing touches nothing else.
+/// Maps hashes to numbers of places that the caller keeps. Half of each hash is stored with the
+/// number, so that growing reads nothing else.
 #[derive(Clone, Debug)]
 pub struct Index {
     /// One part, or [`PARTS`].
     parts: Vec<HashTable<Entry>>,
-    /// Bits of a hash's half below those that choose the part.
+    /// The number of bits of a stored hash below those that choose the part.
     shift: u32,
     len: usize,
 }
@@ -32,17 +32,17 @@ impl Default for Index {
 }
 
 impl Index {
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether the index has no entries.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The place of this hash for which `is_it` holds.
+    /// Returns the place with this hash for which `is_it` returns true.
     #[inline]
     pub fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let hash = kept(hash);
@@ -51,7 +51,7 @@ impl Index {
         found.map(|entry| entry.place)
     }
 
-    /// The value at a hash was moved to another place.
+    /// Changes the place of an entry after the caller moved its value.
     pub fn replace(&mut self, hash: u64, old: u32, new: u32) {
         let hash = kept(hash);
         let part = self.part_of(hash);
@@ -60,7 +60,7 @@ impl Index {
         }
     }
 
-    /// Adds a place, which must not be there.
+    /// Adds a place that the index does not have.
     pub fn insert(&mut self, hash: u64, place: u32) {
         if self.parts.len() == 1 && self.len >= SPLIT_AT {
             self.split();
@@ -71,7 +71,7 @@ impl Index {
         self.len += 1;
     }
 
-    /// Takes a place out; says whether it was there.
+    /// Removes a place. Returns whether the index had it.
     pub fn remove(&mut self, hash: u64, place: u32) -> bool {
         let hash = kept(hash);
         let part = self.part_of(hash);
@@ -79,7 +79,7 @@ impl Index {
         let Ok(entry) = part.find_entry(spread(hash), |it| it.place == place) else { return false };
         entry.remove();
         self.len -= 1;
-        // What a storm of flows needed is given back.
+        // A burst of flows leaves a large part, whose memory is returned.
         if part.capacity() > 64 && part.len() < part.capacity() / 8 {
             part.shrink_to(part.len() * 2, |it| spread(it.hash));
         }
@@ -100,20 +100,20 @@ impl Index {
         }
     }
 
-    /// The part of a hash's half.
+    /// The number of the part for a stored hash.
     #[inline]
     fn part_of(&self, hash: u32) -> usize {
         (u64::from(hash) >> self.shift) as usize
     }
 }
 
-/// The half of a hash that is kept.
+/// The half of a hash that is stored.
 #[inline]
 fn kept(hash: u64) -> u32 {
     (hash >> 32) as u32 ^ hash as u32
 }
 
-/// What a part hashes by: it looks at the highest and the lowest bits.
+/// The hash for the table of a part, which uses the highest and the lowest bits.
 #[inline]
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)

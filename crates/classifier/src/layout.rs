@@ -1,14 +1,14 @@
-//! The words that a mask looks at, packed, so that hashing and comparing touch nothing else.
+//! The words of a mask, packed, so that hashing and comparing read nothing else.
 
 use flow::{FlowKey, Mask, Match};
 use std::hash::Hasher as _;
 use std::ops::Range;
 
-/// Hashes word by word; what was hashed so far can be read off at any point.
+/// A hash word by word, which can be finished after each.
 pub(crate) type WordHasher = rapidhash::fast::RapidHasher<'static>;
 
-/// Which words of a key count, in the order in which they are hashed and stored, and which of their
-/// bits. A word may come more than once with different bits.
+/// The words of a key that a mask selects, in the order in which they are hashed and stored, with
+/// the bits of each. A word may appear more than once with different bits.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     words: Box<[LayoutWord]>,
@@ -32,18 +32,18 @@ impl Layout {
         Layout::new(words_of(mask).collect())
     }
 
-    /// How many words are stored for a flow.
+    /// The number of words stored per flow.
     pub fn len(&self) -> usize {
         self.words.len()
     }
 
-    /// The words of `key` that are stored for a flow.
+    /// The words of `key` to store for a flow.
     pub fn pack(&self, key: &FlowKey) -> impl Iterator<Item = u64> {
         let words = key.words();
         self.words.iter().map(move |word| words[word.index] & word.bits)
     }
 
-    /// The match whose words were packed.
+    /// The match of these packed words.
     pub fn unpack(&self, packed: &[u64]) -> Match {
         let (mut key, mut mask) = (FlowKey::new(), Mask::new());
         for (word, value) in self.words.iter().zip(packed) {
@@ -70,7 +70,7 @@ impl Layout {
         hasher.finish()
     }
 
-    /// Whether the masked `key` is what was packed.
+    /// Whether the masked `key` equals the packed words.
     #[inline]
     pub fn matches(&self, packed: &[u64], key: &FlowKey) -> bool {
         let words = key.words();
@@ -78,7 +78,7 @@ impl Layout {
         each.fold(0, |diff, (word, want)| diff | ((words[word.index] & word.bits) ^ want)) == 0
     }
 
-    /// The same, for where most are expected to differ in the first word.
+    /// [`Self::matches`], where most keys are expected to differ in the first word.
     #[inline]
     pub fn matches_soon(&self, packed: &[u64], key: &FlowKey) -> bool {
         let words = key.words();
@@ -86,14 +86,14 @@ impl Layout {
         each.all(|(word, want)| words[word.index] & word.bits == *want)
     }
 
-    /// Makes the bits in the words of `range` matter.
+    /// Un-wildcards the bits in the words of `range`.
     pub fn unwildcard(&self, range: Range<usize>, wildcards: &mut Mask) {
         for word in &self.words[range] {
             wildcards.words_mut()[word.index] |= word.bits;
         }
     }
 
-    /// Whether a packet could match both what was packed and `other`.
+    /// Whether a packet could match both the packed words and `other`.
     pub fn overlaps(&self, packed: &[u64], other: &Match) -> bool {
         let (key, mask) = (other.key().words(), other.mask().words());
         self.words
@@ -103,7 +103,7 @@ impl Layout {
     }
 }
 
-/// The hash of packed words: the one that [`Layout::hash`] gives for a key that matches them.
+/// The hash of packed words, equal to [`Layout::hash`] of a key that matches them.
 pub(crate) fn hash_packed(packed: &[u64], seed: u64) -> u64 {
     let mut hasher = WordHasher::new(seed);
     for &word in packed {

@@ -1,4 +1,4 @@
-//! Finding the flow that a packet belongs to.
+//! Flow lookup.
 //!
 //! | type | for | finds |
 //! |---|---|---|

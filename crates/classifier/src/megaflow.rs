@@ -1,4 +1,4 @@
-//! The datapath's flows: a packet matches at most one, so that the first hit is the answer.
+//! The datapath's flows: a packet matches at most one, so a lookup ends with the first hit.
 
 mod rows;
 
@@ -10,39 +10,39 @@ use base::limits::BATCH_SIZE;
 use flow::{FlowKey, Mask, Match};
 use hashbrown::HashTable;
 
-/// Places for where packets hit last, by [`hint_of`]: a few ports and passes at a time.
+/// The number of hints, which [`hint_of`] chooses from: enough for a few ports and passes at a
+/// time.
 const HINTS: usize = 32;
 
 /// Masked flows that do not overlap, each with a value `V`, owned by one worker.
 ///
-/// A flow is named by a [`Handle`], which finds nothing once the flow is gone; an
-/// [`ExactCache`](crate::ExactCache) keeps handles. The caller sees to it that flows do not overlap
-/// (they come from the masks of one set of tables); where they do, a lookup finds any of those that
-/// match.
+/// A flow is named by a [`Handle`], which finds nothing once the flow is removed; an
+/// [`ExactCache`](crate::ExactCache) stores handles. The caller ensures that flows do not overlap
+/// (they come from the masks of one set of tables); of flows that overlap, a lookup returns any.
 ///
-/// Subtables are visited in the order of their hits up to the last [`Self::resort`], which the
-/// worker calls about once a second (ovs: `lib/dpif-netdev.c`, `dpcls_sort_subtable_vector`).
+/// Lookups visit subtables in the order of their hits up to the last [`Self::resort`], which the
+/// worker calls about once per second (ovs: `lib/dpif-netdev.c`, `dpcls_sort_subtable_vector`).
 #[derive(Clone, Debug)]
 pub struct MegaflowTable<V> {
     subtables: Slab<Subtable>,
     by_mask: HashTable<Handle>,
     order: Vec<Handle>,
     flows: Slab<Flow<V>>,
-    /// The subtable and row of the last hit of packets that came in by the same port, are in the same
-    /// pass and were tracked alike: most of them match one flow.
+    /// The subtable and row of the last hit for packets of the same port, pass and connection
+    /// state, most of which match one flow.
     hints: [Option<(Handle, u32)>; HINTS],
     seed: u64,
     counts: LookupCounts,
 }
 
-/// What lookups cost so far.
+/// The accumulated cost of lookups.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct LookupCounts {
-    /// Packets that matched a flow.
+    /// The number of packets that matched a flow.
     pub hits: u64,
-    /// Packets that matched none.
+    /// The number of packets that matched no flow.
     pub misses: u64,
-    /// Subtables visited for all these packets.
+    /// The number of subtables visited for all these packets.
     pub subtables_visited: u64,
 }
 
@@ -54,8 +54,8 @@ struct Flow<V> {
 }
 
 impl<V> MegaflowTable<V> {
-    /// No flows. Packets bring flows about, so that `seed` should be random: it keeps their sender
-    /// from choosing flows whose hashes collide.
+    /// A table without flows. `seed` must be random: packets cause flows, and a sender must not be
+    /// able to choose flows whose hashes collide.
     pub fn new(seed: u64) -> Self {
         MegaflowTable {
             subtables: Slab::default(),
@@ -68,18 +68,18 @@ impl<V> MegaflowTable<V> {
         }
     }
 
-    /// How many flows there are.
+    /// The number of flows.
     pub fn len(&self) -> usize {
         self.flows.len()
     }
 
-    /// Whether there are none.
+    /// Whether the table has no flows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Adds a flow. If there is one with the same match, its value is replaced and given back, and
-    /// its handle stays.
+    /// Adds a flow. If there is one with the same match, its value is replaced and returned, and
+    /// its handle stays valid.
     pub fn insert(&mut self, matching: &Match, value: V) -> (Handle, Option<V>) {
         let place = self.subtable_for(matching.mask());
         let subtable = self.subtables.get(place);
@@ -163,8 +163,8 @@ impl<V> MegaflowTable<V> {
         self.subtables.get(subtable)?.flow(row)
     }
 
-    /// The flow that the first of some packets matches, and how many of them in a row do, that one
-    /// included. Each counts as looked up by itself.
+    /// Returns the flow that the first packet matches, and the number of packets in a row that
+    /// match it, the first included. Each counts as one lookup.
     pub fn lookup_run<'k>(
         &mut self,
         mut keys: impl Iterator<Item = &'k FlowKey>,
@@ -179,7 +179,7 @@ impl<V> MegaflowTable<V> {
         Some((subtable.flow(row)?, more + 1))
     }
 
-    /// The subtable and row of the flow that the packet matches, which is counted.
+    /// Returns the subtable and row of the flow that the packet matches, and counts the lookup.
     fn place_of(&mut self, key: &FlowKey) -> Option<(Handle, u32)> {
         let hint = hint_of(key);
         if let Some((handle, row)) = self.hints[hint]
@@ -211,9 +211,9 @@ impl<V> MegaflowTable<V> {
         subtables.find_map(|it| it.flow(it.find_row(key, self.seed)?))
     }
 
-    /// Looks all `keys` up and writes what [`Self::lookup`] finds for each into `found`, which
-    /// should be as long. In each subtable all keys of a batch are hashed before the first is
-    /// looked for, so that their cache misses can overlap.
+    /// Looks up all `keys` and writes the result of [`Self::lookup`] for each into `found`, which
+    /// must be as long. In each subtable all keys of a batch are hashed before the first is
+    /// compared, so that their cache misses overlap.
     pub fn lookup_batch(&mut self, keys: &[&FlowKey], found: &mut [Option<Handle>]) {
         for (keys, found) in keys.chunks(BATCH_SIZE).zip(found.chunks_mut(BATCH_SIZE)) {
             self.lookup_one_batch(keys, found);
@@ -247,7 +247,7 @@ impl<V> MegaflowTable<V> {
         self.counts.misses += open.len() as u64;
     }
 
-    /// Orders the subtables by their hits since the last time, the most first.
+    /// Sorts the subtables by their hits since the last call, the most first.
     pub fn resort(&mut self) {
         let subtables = &self.subtables;
         let hits = |handle: &Handle| subtables.get(*handle).map_or(0, |subtable| subtable.hits);
@@ -257,7 +257,7 @@ impl<V> MegaflowTable<V> {
         }
     }
 
-    /// What lookups cost so far.
+    /// The accumulated cost of lookups.
     pub fn counts(&self) -> LookupCounts {
         self.counts
     }
@@ -272,7 +272,7 @@ impl<V> MegaflowTable<V> {
         self.flows.iter_mut().map(|(handle, flow)| (handle, &mut flow.value))
     }
 
-    /// The masks in the order in which lookups visit them, each with how many flows have it.
+    /// The masks in the order in which lookups visit them, each with its number of flows.
     pub fn masks(&self) -> impl Iterator<Item = (&Mask, usize)> {
         let subtables = self.order.iter().filter_map(|&handle| self.subtables.get(handle));
         subtables.map(|subtable| (&subtable.mask, subtable.len()))
@@ -307,8 +307,7 @@ impl<V> MegaflowTable<V> {
     }
 }
 
-/// Which hint is for a packet: by its port, its pass, and what connection tracking said, but for the
-/// mark.
+/// The hint of a packet, by its port, its pass and its connection state without the mark.
 fn hint_of(key: &FlowKey) -> usize {
     let mixed = key.place_hint().wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> (u64::BITS - HINTS.ilog2())) as usize

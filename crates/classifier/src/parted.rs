@@ -1,12 +1,12 @@
-//! A hash map that grows part by part, so that no insertion pauses for the whole of it.
+//! A hash map that grows part by part, so that no insertion moves all entries.
 
 use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::{BuildHasher, Hash};
 
-/// From so many entries on, the map is split.
+/// The number of entries from which the map is split.
 const SPLIT_AT: usize = 4 * 1024;
-/// Into so many parts.
+/// The number of parts after the split.
 const PARTS: usize = 256;
 
 /// Values by key.
@@ -25,17 +25,17 @@ impl<K, V> Default for PartedMap<K, V> {
 }
 
 impl<K: Hash + Eq, V> PartedMap<K, V> {
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether the map is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether there is an entry.
+    /// Whether the map has this key.
     pub fn contains_key(&self, key: &K) -> bool {
         self.get(key).is_some()
     }
@@ -55,7 +55,7 @@ impl<K: Hash + Eq, V> PartedMap<K, V> {
         part.find_mut(hash, |entry| entry.0 == *key).map(|entry| &mut entry.1)
     }
 
-    /// Sets the value of a key; gives the one that it had.
+    /// Sets the value of a key. Returns the previous one.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         match self.entry(&key) {
             Entry::Occupied(mut it) => Some(std::mem::replace(&mut it.get_mut().1, value)),
@@ -67,7 +67,7 @@ impl<K: Hash + Eq, V> PartedMap<K, V> {
         }
     }
 
-    /// The value of a key, which is the default one if there was none.
+    /// Returns the value of a key, inserting the default if there is none.
     pub fn or_default(&mut self, key: K) -> &mut V
     where
         V: Default,
@@ -83,7 +83,7 @@ impl<K: Hash + Eq, V> PartedMap<K, V> {
         let part = self.parts.get_mut(at)?;
         let ((_, value), _) = part.find_entry(hash, |entry| entry.0 == *key).ok()?.remove();
         self.len -= 1;
-        // What a storm needed is given back.
+        // A burst of entries leaves a large part, whose memory is returned.
         if part.capacity() > 64 && part.len() < part.capacity() / 8 {
             let state = &self.state;
             part.shrink_to(part.len() * 2, |entry| state.hash_one(&entry.0));
@@ -99,7 +99,7 @@ impl<K: Hash + Eq, V> PartedMap<K, V> {
         self.parts.iter().flatten().map(|(key, value)| (key, value))
     }
 
-    /// Where a key is, or would be put.
+    /// The entry of a key, or its insertion place.
     fn entry(&mut self, key: &K) -> Entry<'_, (K, V)> {
         if self.parts.is_empty() {
             self.parts.push(HashTable::new());
@@ -122,7 +122,7 @@ impl<K: Hash + Eq, V> PartedMap<K, V> {
         }
     }
 
-    /// The part of a hash. A part itself looks at the lowest and the highest bits.
+    /// The part of a hash. The table of a part uses the lowest and the highest bits.
     fn part_of(&self, hash: u64) -> usize {
         if self.parts.len() <= 1 { 0 } else { (hash >> 48) as usize % PARTS }
     }

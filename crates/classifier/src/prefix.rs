@@ -1,21 +1,21 @@
 //! Prefix tries over the addresses of a whole table.
 //!
-//! Before a lookup looks at the addresses in a subtable, it asks the trie whether any flow has a
-//! prefix of this subtable's length that the packet can match. If none has, the packet is known not
-//! to match by only as many bits of the address as the trie needed.
+//! Before a lookup compares the addresses of a subtable, it walks the trie to learn whether any
+//! flow has a prefix of this subtable's length that the packet can match. If none has, the lookup
+//! skips the subtable and un-wildcards only as many address bits as the trie needed.
 
 use crate::trie::{PrefixTrie, TrieMatch};
 use flow::{Field, FlowKey, Mask};
 
-/// How many fields of a table may have a trie.
+/// The maximum number of fields of a table with a trie.
 pub const MAX_PREFIX_FIELDS: usize = 3;
 
 /// A field that can have a prefix trie (column `prefixes` of the database's `Flow_Table`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PrefixField {
-    /// `ip_src`, also for ARP's sender in the rules, but asked for IPv4 packets only.
+    /// `ip_src`. Rules for ARP have their sender in it too, but only IPv4 packets use the trie.
     Ipv4Src,
-    /// `ip_dst`, likewise.
+    /// `ip_dst`. Rules for ARP have their target in it too, but only IPv4 packets use the trie.
     Ipv4Dst,
     /// `ipv6_src`.
     Ipv6Src,
@@ -24,7 +24,7 @@ pub enum PrefixField {
 }
 
 impl PrefixField {
-    /// What tables have unless told otherwise (ovs: `ofproto/ofproto.c`, `default_prefix_fields`).
+    /// The default of a table (ovs: `ofproto/ofproto.c`, `default_prefix_fields`).
     pub const DEFAULT: &[PrefixField] = &[PrefixField::Ipv4Dst, PrefixField::Ipv4Src];
 
     /// The field whose prefixes these are.
@@ -37,15 +37,15 @@ impl PrefixField {
         }
     }
 
-    /// The length of the prefix that `mask` is on this field, 0 where it is none or where the trie
+    /// The length of the prefix that `mask` has on this field; 0 without a prefix, or if the trie
     /// may not be used.
     pub(crate) fn prefix_len(self, mask: &Mask) -> u32 {
-        // Whether the trie is asked depends on the packet's Ethernet type, which an earlier stage
-        // must therefore have looked at.
+        // The packet's Ethernet type decides whether the trie is used, so an earlier stage must
+        // have un-wildcarded it.
         if !mask.is_exact(Field::EthType) {
             return 0;
         }
-        // IPv4 addresses lie in the low bits of IPv6 ones, which are no business of IPv4's trie.
+        // IPv4 addresses occupy the low bits of IPv6 ones; IPv4's trie ignores the other bits.
         let whole = match self {
             PrefixField::Ipv4Src => mask.get(Field::Ipv6Src),
             PrefixField::Ipv4Dst => mask.get(Field::Ipv6Dst),
@@ -59,7 +59,7 @@ impl PrefixField {
         if len + bits.trailing_zeros() == 128 { len } else { 0 }
     }
 
-    /// Whether the field is what it says in this packet, and not another field in the same place.
+    /// Whether the packet has this field, and not another one in the same place.
     fn is_in(self, key: &FlowKey) -> bool {
         match self {
             PrefixField::Ipv4Src | PrefixField::Ipv4Dst => key.eth_type() == 0x0800,
@@ -67,7 +67,7 @@ impl PrefixField {
         }
     }
 
-    /// The field's value or mask, moved to where the trie wants it.
+    /// The field's value or mask, moved to the upper end, where the trie begins.
     fn at_upper_end(self, value: u128) -> u128 {
         value << (128 - self.field().bits())
     }
@@ -85,14 +85,14 @@ impl FieldTrie {
         FieldTrie { field, trie: PrefixTrie::default() }
     }
 
-    /// Adds a match of a subtable whose prefix has `len` bits; of 0 bits there is nothing to add.
+    /// Adds a match of a subtable whose prefix has `len` bits; does nothing for 0 bits.
     pub fn insert(&mut self, key: &FlowKey, len: u32) {
         if len > 0 {
             self.trie.insert(self.value(key), len);
         }
     }
 
-    /// Takes away what was added for an equal match.
+    /// Removes the entry that was added for an equal match.
     pub fn remove(&mut self, key: &FlowKey, len: u32) {
         if len > 0 {
             self.trie.remove(self.value(key), len);
@@ -103,14 +103,14 @@ impl FieldTrie {
         self.field.at_upper_end(key.get(self.field.field()))
     }
 
-    /// `None` where the trie has nothing to say about the packet.
+    /// Returns `None` if the packet does not have the field.
     fn lookup(&self, key: &FlowKey) -> Option<TrieMatch> {
         let width = self.field.field().bits();
         self.field.is_in(key).then(|| self.trie.lookup(self.value(key), width))
     }
 }
 
-/// What the tries of a table say of one packet. Each is asked when first needed.
+/// The tries' results for one packet, each computed when first needed.
 pub(crate) struct TrieLookups<'a> {
     tries: &'a [FieldTrie],
     found: [Option<Option<TrieMatch>>; MAX_PREFIX_FIELDS],
@@ -121,10 +121,10 @@ impl<'a> TrieLookups<'a> {
         TrieLookups { tries, found: [None; MAX_PREFIX_FIELDS] }
     }
 
-    /// Whether no flow with prefixes of these lengths can match the packet; the bits of the address
-    /// that show it then matter. A trie knows all the flows of the table, so that it may need more
-    /// bits than the subtable itself has; it is then believed only where the bits matter already
-    /// (ovs: `lib/classifier.c`, `check_tries`).
+    /// Returns whether no flow with prefixes of these lengths can match the packet, and then
+    /// un-wildcards the address bits that show it. A trie has the prefixes of all flows of the
+    /// table, so it may need more bits than the subtable has; its result is then used only if those
+    /// bits are un-wildcarded already (ovs: `lib/classifier.c`, `check_tries`).
     pub fn rule_out(
         &mut self,
         lens: &[u32; MAX_PREFIX_FIELDS],

@@ -1,10 +1,10 @@
-//! How many rules of a subtable have each priority.
+//! The number of rules of a subtable per priority.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Counts by priority, in two steps of a byte, so that a change copies at most two short lists where a
-/// clone shares them.
+/// Counts by priority, as a tree of two levels with one byte each, so that a change copies at most
+/// two short lists that a clone shares.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Priorities {
     by_upper: Arc<BTreeMap<u8, Arc<BTreeMap<u8, usize>>>>,
@@ -18,14 +18,14 @@ impl Priorities {
         last.map_or(0, |(upper, lower)| u16::from_be_bytes([*upper, *lower]))
     }
 
-    /// One more rule of this priority.
+    /// Adds a rule of this priority.
     pub fn add(&mut self, priority: u16) {
         let [upper, lower] = priority.to_be_bytes();
         let by_lower = Arc::make_mut(&mut self.by_upper).entry(upper).or_default();
         *Arc::make_mut(by_lower).entry(lower).or_default() += 1;
     }
 
-    /// One rule less.
+    /// Removes a rule of this priority.
     pub fn remove(&mut self, priority: u16) {
         let [upper, lower] = priority.to_be_bytes();
         let by_upper = Arc::make_mut(&mut self.by_upper);

@@ -1,14 +1,14 @@
-//! A queue in pieces, so that growing moves nothing and what was taken out is given back.
+//! A queue in pieces: growing moves nothing, and the memory of removed values is returned.
 
 use std::collections::VecDeque;
 
-/// Values of a piece.
+/// The number of values in a piece.
 const PIECE: usize = 1024;
 
 /// First in, first out.
 #[derive(Clone, Debug)]
 pub struct Queue<T> {
-    /// None of them empty.
+    /// The pieces, none of them empty.
     pieces: VecDeque<VecDeque<T>>,
     len: usize,
 }
@@ -20,12 +20,12 @@ impl<T> Default for Queue<T> {
 }
 
 impl<T> Queue<T> {
-    /// How many values there are.
+    /// The number of values.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -36,7 +36,7 @@ impl<T> Queue<T> {
         if let Some(piece) = self.pieces.back_mut().filter(|piece| piece.len() < PIECE) {
             piece.push_back(value);
         } else {
-            // The first piece of few values takes what it needs.
+            // The first piece grows as needed, since a queue may stay short.
             let capacity = if self.pieces.is_empty() { 1 } else { PIECE };
             let mut piece = VecDeque::with_capacity(capacity);
             piece.push_back(value);
@@ -44,12 +44,12 @@ impl<T> Queue<T> {
         }
     }
 
-    /// The value that was there first.
+    /// The oldest value.
     pub fn front(&self) -> Option<&T> {
         self.pieces.front()?.front()
     }
 
-    /// Takes the value out that was there first.
+    /// Removes the oldest value.
     pub fn pop(&mut self) -> Option<T> {
         let piece = self.pieces.front_mut()?;
         let value = piece.pop_front()?;

@@ -1,13 +1,13 @@
-//! Values in numbered places, with a generation that tells a place's tenants apart.
+//! Values in numbered places. A generation distinguishes successive values of one place.
 //!
-//! Places lie in pieces, so that a new value never moves the others, and a piece whose last value goes
-//! is given back: no step costs more for there being many values.
+//! Places are allocated in pieces, so that a new value never moves others, and the memory of a
+//! piece is returned with its last value: no operation costs more for a larger number of values.
 
 use std::collections::BTreeSet;
 
-/// Names one value for as long as it lives. A place that is emptied and filled again gets another
-/// generation, so that a kept handle finds nothing rather than the wrong value. (A generation has
-/// 32 bits: a handle would have to be kept while its one place changed hands four billion times.)
+/// Names a value during its life. A place that is reused gets another generation, so that an old
+/// handle finds nothing rather than the wrong value. (The generation has 32 bits: an old handle
+/// would fit again only after its place was reused four billion times.)
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Handle {
     slot: u32,
@@ -31,9 +31,9 @@ impl Handle {
     }
 }
 
-/// Places of a piece.
+/// The number of places in a piece.
 const PIECE: usize = 1024;
-/// No place of a piece.
+/// Stands for no place.
 const NONE: u32 = u32::MAX;
 
 /// The places.
@@ -43,26 +43,26 @@ pub struct Slab<T> {
     /// Pieces that have a free place.
     open: BTreeSet<u32>,
     len: usize,
-    /// The generation of places that are made from now on.
+    /// The generation of places that are created from now on.
     generation: u32,
 }
 
 /// Places one after the other.
 #[derive(Clone, Debug)]
 struct Piece<T> {
-    /// Those that were used since the piece was empty.
+    /// The slots that were used since the piece was empty.
     slots: Vec<Slot<T>>,
     live: u32,
-    /// The first free one of `slots`.
+    /// The first free slot.
     free: u32,
-    /// What places get when they are made anew: higher than any had.
+    /// The generation of slots that are created again, higher than any before.
     generation: u32,
 }
 
 #[derive(Clone, Debug)]
 struct Slot<T> {
     generation: u32,
-    /// The next free one, of a free one.
+    /// The next free slot, if this one is free.
     next: u32,
     value: Option<T>,
 }
@@ -109,7 +109,7 @@ impl<T> Slab<T> {
         Some(value)
     }
 
-    /// Forgets pieces at the end without a value, which have no memory.
+    /// Removes empty pieces at the end, which have no memory.
     fn drop_empty_end(&mut self) {
         while let Some(piece) = self.pieces.pop_if(|piece| piece.live == 0) {
             self.generation = self.generation.max(piece.generation);
@@ -149,17 +149,17 @@ impl<T> Slab<T> {
         Some(Handle { slot: index as u32, generation: slot.generation })
     }
 
-    /// How many values there are.
+    /// The number of values.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether the slab has no values.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// All values are in places below this one.
+    /// A bound above the numbers of all places in use.
     pub fn end(&self) -> usize {
         let full = self.pieces.len().saturating_sub(1) * PIECE;
         full + self.pieces.last().map_or(0, |piece| piece.slots.len())
@@ -199,7 +199,7 @@ impl<T> Slab<T> {
 }
 
 impl<T> Piece<T> {
-    /// Stores a value in a free place; gives its number in the piece and its generation.
+    /// Stores a value in a free slot. Returns its number in the piece and its generation.
     fn insert(&mut self, value: T, number: u32) -> (u32, u32) {
         self.live += 1;
         if let Some(slot) = self.slots.get_mut(self.free as usize) {
@@ -207,7 +207,7 @@ impl<T> Piece<T> {
             slot.value = Some(value);
             return (at, slot.generation);
         }
-        // The first piece of a small slab takes what it needs.
+        // The first piece grows as needed, since a slab may stay small.
         if number > 0 && self.slots.capacity() == 0 {
             self.slots.reserve_exact(PIECE);
         }

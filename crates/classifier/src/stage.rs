@@ -1,13 +1,13 @@
-//! The stages of a lookup: outer headers first, so that a packet that already differs there does not
-//! make the inner ones matter.
+//! The stages of a lookup, outer headers first: a packet that differs in an outer stage leaves the
+//! inner ones wildcarded.
 
 use flow::{Field, Mask};
 
-/// A part of the key, in the order in which lookups look at it (ovs:
-/// `include/openvswitch/flow.h`, `FLOW_SEGMENT_1_ENDS_AT` and following).
+/// A part of the key. Lookups compare the stages in this order (ovs: `include/openvswitch/flow.h`,
+/// `FLOW_SEGMENT_1_ENDS_AT` and following).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
-    /// Ports, registers, connection state: what is no part of the packet.
+    /// Ports, registers and connection state, which are not in the packet.
     Metadata,
     /// Ethernet and VLAN.
     L2,
@@ -32,7 +32,7 @@ impl Stage {
             | NwProto | NwTos | NwTtl | NwFrag | Ipv6Label => Stage::L3,
             TpSrc | TpDst | TcpFlags | CtTpSrc | CtTpDst | ArpSha | ArpTha | NdTarget
             | NdReserved | NdOptionsType => Stage::L4,
-            // Any stage is correct for any field; the right one only gives wider megaflows.
+            // Any stage is correct for any field; the right one only makes megaflows wider.
             _ => Stage::Metadata,
         }
     }

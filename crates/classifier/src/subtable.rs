@@ -1,4 +1,4 @@
-//! All rules of a table that have the same mask.
+//! A subtable: all rules of a table with the same mask.
 
 use crate::layout::{Layout, LayoutWord, WordHasher, words_of};
 use crate::prefix::{FieldTrie, MAX_PREFIX_FIELDS, TrieLookups};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use table::HashTrie;
 
 /// Rules are hashed with a fixed seed, so that iteration is the same in every run. They come from
-/// the controller and not from packets, which therefore cannot choose what collides.
+/// the controller, so senders of packets cannot choose what collides.
 const SEED: u64 = 0;
 
 /// A rule in the classifier.
@@ -34,16 +34,16 @@ impl<R> RuleRef<'_, R> {
     }
 }
 
-/// The rules of one mask. Clones share what neither of them changes.
+/// The rules of one mask. Clones share all parts that neither of them changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Subtable<R> {
     mask: Mask,
     /// The words of the mask, outer stages first.
     layout: Layout,
-    /// The stages that the mask has words in, but for the last.
+    /// The stages that the mask has words in, except the last.
     early: ArrayVec<EarlyStage, 3>,
     last: StageWords,
-    /// For each trie of the table the length of the prefix in the mask.
+    /// The length of the mask's prefix for each trie of the table.
     pub prefix_lens: [u32; MAX_PREFIX_FIELDS],
     /// The mask's source port, then its destination port.
     ports_mask: u32,
@@ -52,35 +52,36 @@ pub(crate) struct Subtable<R> {
     priorities: Priorities,
 }
 
-/// Which words of the layout a stage has.
+/// The words of a stage in the layout.
 #[derive(Clone, Debug)]
 struct StageWords {
     words: Range<usize>,
     has_addresses: bool,
 }
 
-/// A stage that can show that no rule matches before the inner ones are looked at.
+/// A stage after which a lookup may already know that no rule matches.
 #[derive(Clone, Debug)]
 struct EarlyStage {
     stage: StageWords,
-    /// The hashes of the heads' words up to the end of this stage, each with how many have it.
+    /// The hashes of the heads' words up to the end of this stage, with the number of heads that
+    /// have each.
     hashes: HashTrie<usize>,
 }
 
-/// The rules of one match, which differ in priority only.
+/// The rules of one match, which differ only in priority.
 #[derive(Clone, Debug)]
 pub(crate) struct Head<R> {
     words: Arc<[u64]>,
-    /// The one that a lookup finds.
+    /// The rule of highest priority, which lookups return.
     top: (u16, R),
     /// The others, highest priority first.
     lower: Vec<(u16, R)>,
 }
 
-/// What a removal took out.
+/// The result of a removal.
 pub(crate) struct Removed<R> {
     pub rule: R,
-    /// Whether it was the last one with its match.
+    /// Whether no other rule has this match.
     pub last_of_match: bool,
 }
 
@@ -115,7 +116,7 @@ impl<R> Subtable<R> {
         subtable
     }
 
-    /// Follows a change of the table's tries.
+    /// Adapts to a change of the table's tries.
     pub fn set_tries(&mut self, tries: &[FieldTrie]) {
         self.prefix_lens = [0; MAX_PREFIX_FIELDS];
         for (len, trie) in self.prefix_lens.iter_mut().zip(tries) {
@@ -142,7 +143,7 @@ impl<R> Subtable<R> {
         Some(&self.head(self.layout.hash(key, SEED), key)?.top)
     }
 
-    /// Like [`Self::find`], and makes the bits matter that decided it.
+    /// [`Self::find`], which also un-wildcards the bits that decided the result.
     pub fn find_staged(
         &self,
         key: &FlowKey,
@@ -152,8 +153,8 @@ impl<R> Subtable<R> {
         Some(&self.find_head(key, tries, wildcards)?.top)
     }
 
-    /// The rules that match `key`; the bits that decided it are made to matter
-    /// (ovs: `lib/classifier.c`, `find_match_wc`).
+    /// Returns the rules that match `key`, and un-wildcards the bits that decided the result (ovs:
+    /// `lib/classifier.c`, `find_match_wc`).
     pub fn find_head(
         &self,
         key: &FlowKey,
@@ -185,9 +186,9 @@ impl<R> Subtable<R> {
         head
     }
 
-    /// Whether no rule has the packet's ports; the bits of them that show it then matter. Open
-    /// vSwitch does not ask whether the ports were to blame, and leaves out the other fields of the
-    /// last stage when they were not.
+    /// Returns whether no rule has the packet's ports, and then un-wildcards the port bits that
+    /// show it. Open vSwitch does not check whether the ports caused the miss, and leaves out the
+    /// other fields of the last stage even if they did.
     fn ports_rule_out(&self, key: &FlowKey, wildcards: &mut Mask) -> bool {
         if self.ports_mask == 0 {
             return false;
@@ -203,7 +204,7 @@ impl<R> Subtable<R> {
         true
     }
 
-    /// Says that the words looked at so far decided that nothing matches.
+    /// Un-wildcards the words compared so far, which decided that nothing matches.
     fn miss(&self, looked_at: usize, wildcards: &mut Mask) -> Option<&Head<R>> {
         self.layout.unwildcard(0..looked_at, wildcards);
         None
@@ -238,8 +239,8 @@ impl<R> Subtable<R> {
         self.heads.find(hash, |head| self.layout.matches(&head.words, key))
     }
 
-    /// The length of the prefixes in the ports trie: up to the last bit that matters. Bits between
-    /// that do not matter are zero in rules and packets alike.
+    /// The length of the prefixes in the ports trie: up to the last bit of the mask. Bits between
+    /// that the mask lacks are zero in rules and packets alike.
     fn ports_len(&self) -> u32 {
         32 - self.ports_mask.trailing_zeros()
     }
@@ -249,10 +250,10 @@ impl<R> Subtable<R> {
     }
 }
 
-/// Changes copy what another table shares.
+/// Changes copy parts that another table shares.
 impl<R: Clone> Subtable<R> {
-    /// Adds a rule. An equal one of the same priority is given back; otherwise says whether its
-    /// match is new.
+    /// Adds a rule. Returns an equal one of the same priority as the error; otherwise returns
+    /// whether its match is new.
     pub fn insert(&mut self, key: &FlowKey, priority: u16, rule: R) -> Result<bool, R> {
         let hash = self.layout.hash(key, SEED);
         let layout = &self.layout;
@@ -306,7 +307,7 @@ impl<R: Clone> Subtable<R> {
         Some(&mut found.1)
     }
 
-    /// Adds a new match to the early stages and to the ports.
+    /// Adds a new match to the early stages and the ports trie.
     fn index(&mut self, key: &FlowKey) {
         let mut hasher = WordHasher::new(SEED);
         for EarlyStage { stage, hashes } in &mut self.early {
@@ -322,7 +323,7 @@ impl<R: Clone> Subtable<R> {
         }
     }
 
-    /// Takes back what [`Self::index`] added.
+    /// Removes what [`Self::index`] added.
     fn unindex(&mut self, key: &FlowKey) {
         let mut hasher = WordHasher::new(SEED);
         for EarlyStage { stage, hashes } in &mut self.early {
@@ -354,7 +355,7 @@ impl<R> Head<R> {
         std::iter::once(&self.top).chain(&self.lower)
     }
 
-    /// Adds a rule, or replaces and gives back the one of the same priority.
+    /// Adds a rule, or replaces and returns the one of the same priority.
     fn insert(&mut self, priority: u16, rule: R) -> Option<R> {
         if priority == self.top.0 {
             return Some(std::mem::replace(&mut self.top.1, rule));

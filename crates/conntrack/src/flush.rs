@@ -1,4 +1,4 @@
-//! Forgetting connections: those of whole zones, of one tuple, or all that fit.
+//! Flushes: removes the connections of whole zones, of one tuple, or all that match.
 
 mod text;
 
@@ -135,10 +135,10 @@ fn label(record: &Record<'_>) -> u128 {
 }
 
 impl Conntrack {
-    /// Forgets the connections that fit, and says how many. A whole zone, or all, costs the same
-    /// whatever they hold, and a tuple that is whole in one direction a look into each zone asked
-    /// for ([`is_quick`]). Anything else goes part by part through the zones that may hold what
-    /// is asked for: packets never wait, and others that ask or tidy wait for a part at most.
+    /// Removes the selected connections and returns their number. Whole zones take the same time
+    /// whatever they hold; a complete tuple of one direction takes a lookup in each zone
+    /// ([`is_quick`]). Other flushes visit the zones that may match part by part: packets never
+    /// wait for them, and other commands wait for at most one part.
     ///
     /// # Errors
     /// [`Error::NoSuchConnection`]: no connection has the one complete original tuple.
@@ -306,7 +306,7 @@ mod tests {
         flush
     }
 
-    /// So many UDP connections in each zone, from port 1 of 10.0.0.1 on to port 80 of 10.0.1.ZONE.
+    /// A tracker with UDP connections in each zone (zone and number), from port 1 of 10.0.0.1 on to port 80 of 10.0.1.ZONE.
     fn filled(zones: &[(u16, u16)]) -> Arc<Conntrack> {
         let conntrack = Arc::new(Conntrack::new(1, Config::default()));
         let mut tracker = conntrack.tracker().unwrap();

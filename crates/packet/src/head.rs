@@ -5,15 +5,15 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::mem::offset_of;
 use std::ptr::NonNull;
 
-/// A driver that lends its buffers to packets, so that what it received need not be copied. There
-/// is one of each driver, known by its address.
+/// A driver that lends its buffers to packets, so that received frames need not be copied. Each
+/// driver has one, identified by its address.
 #[derive(Debug)]
 pub struct Lender {
     take_back: unsafe fn(NonNull<Head>),
 }
 
 impl Lender {
-    /// A lender whose buffers are given back by `take_back`, on any thread.
+    /// A lender whose buffers `take_back` returns, on any thread.
     ///
     /// # Safety
     /// `take_back` must be sound for every buffer that was lent in this lender's name, once.
@@ -22,32 +22,32 @@ impl Lender {
     }
 }
 
-/// What stands in front of a packet's bytes, so that a packet is one pointer however often it is
-/// moved. Drivers written in C fill in where the frame begins, in bytes from the head's own address,
-/// and its length, whence their places.
+/// The structure in front of a packet's bytes, which makes a packet a single pointer. Drivers
+/// written in C set the frame's start, in bytes from the head's own address, and its length, so
+/// their positions are fixed.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Head {
     pub(crate) start: u32,
     pub(crate) len: u32,
     pub(crate) end: u32,
-    /// Bytes of an own allocation that lie before the head.
+    /// Bytes of the switch's own allocation before the head.
     before: u32,
     /// None where the memory is the switch's own.
     pub(crate) lender: Option<&'static Lender>,
-    /// What is still to be done to the packet.
+    /// The packet's offload state.
     pub offload: Offload,
 }
 
-/// Bytes of a head.
+/// The size of a head in bytes.
 pub(crate) const HEAD_BYTES: usize = 64;
-/// What the system's allocator gives without asking for more.
+/// The alignment that the system's allocator always has.
 const ALIGNMENT: usize = 16;
 
 const _: () = assert!(size_of::<Head>() == HEAD_BYTES);
 const _: () = assert!(offset_of!(Head, start) == 0 && offset_of!(Head, len) == 4);
 
-/// Stands for the head of a packet that was taken away.
+/// The head of [`Packet::none`](crate::Packet::none).
 pub(crate) static NO_HEAD: Head = Head::new(HEAD_BYTES as u32, 0, None);
 
 impl Head {
@@ -56,7 +56,7 @@ impl Head {
         Head { start: HEAD_BYTES as u32, len: 0, end, before, lender, offload }
     }
 
-    /// The head of a buffer that `lender` lends: the driver writes it in front of `room` bytes.
+    /// The head of a buffer that `lender` lends; the driver writes it in front of `room` bytes.
     pub const fn lent(room: u32, lender: &'static Lender) -> Head {
         Head::new(room.saturating_add(HEAD_BYTES as u32), 0, Some(lender))
     }
@@ -78,7 +78,7 @@ impl Head {
         head
     }
 
-    /// Gives the memory back to where it came from.
+    /// Returns the memory to its lender or the allocator.
     ///
     /// # Safety
     /// `head` is of a packet that is not used any more.

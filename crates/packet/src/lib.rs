@@ -1,9 +1,9 @@
-//! Packet buffers: the bytes of one frame with headroom in front, what the kernel or a device
-//! left undone on it ([`Offload`]), batches of 32 and per-worker pools.
+//! Packet buffers: the bytes of one frame with headroom in front, its offload state ([`Offload`]),
+//! batches of 32 and per-worker pools.
 //!
-//! A [`Packet`] has exactly one owner. It is moved from the receive queue through the datapath to
-//! a transmit queue, which hands its buffer back to a [`Pool`]; copies are made only where a
-//! packet truly leaves by two ways.
+//! A [`Packet`] has exactly one owner. It moves from the receive queue through the datapath to a
+//! transmit queue, which returns its buffer to a [`Pool`]. It is copied only when it leaves by more
+//! than one port.
 
 mod head;
 mod offload;

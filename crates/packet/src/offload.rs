@@ -1,26 +1,25 @@
 //! What is still to be done to a packet, in the kernel's vnet-header terms
 //! (Linux: `include/uapi/linux/virtio_net.h`).
 
-/// The state of a packet's transport checksum and segmentation.
+/// The offload state of a packet: its transport checksum and segmentation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Offload {
-    /// What is known of the transport checksum.
+    /// The state of the transport checksum.
     pub checksum: Checksum,
-    /// Present where the frame is larger than the network's segments and must be cut before a
-    /// wire sees it.
+    /// Present if the frame is larger than a network segment and must be segmented before a wire.
     pub gso: Option<Gso>,
 }
 
-/// What is known of the transport checksum.
+/// The state of the transport checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Checksum {
-    /// Nothing: a reader that relies on it verifies it.
+    /// Unknown: a reader that needs a right checksum verifies it.
     #[default]
     Unverified,
-    /// Verified by a device or by us, or never on a wire at all.
+    /// Verified by a device or by the switch, or never sent on a wire.
     Good,
     /// Not computed yet: the field at `start + offset` holds the pseudo header's sum, and the
-    /// last one to send the packet sums from `start` to the end (CHECKSUM_PARTIAL).
+    /// sender to a wire sums from `start` to the end (CHECKSUM_PARTIAL).
     Partial {
         /// Where summing starts, in bytes from the start of the frame.
         start: u16,
@@ -29,7 +28,7 @@ pub enum Checksum {
     },
 }
 
-/// How a large frame is to be cut.
+/// The parameters of segmentation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gso {
     /// Which protocol's rules apply.
@@ -42,7 +41,7 @@ pub struct Gso {
     pub ecn: bool,
 }
 
-/// Protocols the kernel segments.
+/// Protocols that the kernel segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GsoKind {
     /// TCP over IPv4.

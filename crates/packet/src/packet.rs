@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 /// Bytes kept free in front of a received frame, for a VLAN tag or a tunnel header.
 pub const HEADROOM: usize = 128;
 
-/// Where the frame begins in a buffer that was just filled, from its head.
+/// The offset of the first byte of a received frame from its head.
 const FIRST_BYTE: usize = HEAD_BYTES + HEADROOM;
 
 /// An Ethernet frame in a buffer of its own: a pointer to its [`Head`], or none.
@@ -39,7 +39,7 @@ impl Packet {
         Packet { head: None }
     }
 
-    /// Takes the packet away and leaves [`Packet::none`].
+    /// Takes the packet and leaves [`Packet::none`].
     #[inline]
     #[must_use]
     pub fn take(&mut self) -> Packet {
@@ -70,8 +70,8 @@ impl Packet {
         self.lender.is_some_and(|has| std::ptr::eq(has, lender))
     }
 
-    /// Gives a lent buffer back into the driver's own hands; any other packet is handed back as it
-    /// was. What is not given to the lender then is lost.
+    /// Returns the head of a buffer that `lender` lent, or any other packet as the error. The
+    /// caller must return the buffer to the lender.
     #[inline]
     pub fn into_head(self, lender: &'static Lender) -> Result<NonNull<Head>, Packet> {
         match self.head.filter(|_| self.is_lent_by(lender)) {
@@ -102,7 +102,7 @@ impl Packet {
         unsafe { std::slice::from_raw_parts_mut(head.cast::<u8>().byte_add(start).as_ptr(), len) }
     }
 
-    /// Bytes in the frame.
+    /// The frame's length in bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.head().len as usize
@@ -121,8 +121,8 @@ impl Packet {
         self.range_mut(FIRST_BYTE, room)
     }
 
-    /// Says that a receive call wrote `len` bytes at the start of [`Packet::receive_area`];
-    /// more than there is room for counts as the room.
+    /// Sets the frame to the `len` bytes that a receive call wrote at the start of
+    /// [`Packet::receive_area`], limited to the room.
     #[inline]
     pub fn set_received(&mut self, len: usize, offload: Offload) {
         let room = self.room();
@@ -132,7 +132,7 @@ impl Packet {
         }
     }
 
-    /// Receives a frame that lies elsewhere by copying it; says how many of its bytes found room.
+    /// Receives a copy of a frame. Returns the number of bytes copied, which the room limits.
     #[inline]
     pub fn receive_copy(&mut self, frame: &[u8]) -> usize {
         let Some(head) = self.head_mut() else { return 0 };
@@ -143,7 +143,7 @@ impl Packet {
         len
     }
 
-    /// Nothing is known of the packet, and nothing is left to be done to it.
+    /// Clears the offload state: checksum unverified, no segmentation.
     #[inline]
     pub fn forget_offload(&mut self) {
         if let Some(head) = self.head_mut() {
@@ -157,7 +157,7 @@ impl Packet {
         (self.head().end as usize).saturating_sub(FIRST_BYTE)
     }
 
-    /// Replaces the contents; returns false, with the packet emptied, where it is too long.
+    /// Replaces the contents. Returns false, with the packet empty, if they do not fit.
     pub fn copy_from(&mut self, other: &Packet) -> bool {
         let fits = other.len() <= self.room();
         let copied = self.receive_copy(if fits { other.data() } else { &[] });
@@ -174,8 +174,8 @@ impl Packet {
         copy
     }
 
-    /// Opens a gap of `bytes` zero bytes at `at` by moving what stands before it forward into the
-    /// headroom. Returns false, changing nothing, where there is no room or `at` is outside.
+    /// Inserts `bytes` zero bytes at `at` by moving the bytes before it into the headroom. Returns
+    /// false, with nothing changed, if the headroom is too small or `at` is outside the frame.
     #[must_use]
     pub fn insert(&mut self, at: usize, bytes: usize) -> bool {
         let (start, len) = (self.start as usize, self.len());
@@ -190,7 +190,8 @@ impl Packet {
         true
     }
 
-    /// Puts bytes in front of the frame. Returns false, changing nothing, where there is no room.
+    /// Puts bytes in front of the frame. Returns false, with nothing changed, if the headroom is
+    /// too small.
     #[must_use]
     #[inline]
     pub fn prepend(&mut self, bytes: &[u8]) -> bool {
@@ -205,15 +206,15 @@ impl Packet {
         true
     }
 
-    /// Takes back that `front` bytes were cut off at the start and some at the end, so that the frame has
-    /// `len` bytes and the offload state that it had before. The bytes must not have been used meanwhile.
+    /// Restores a frame of `len` bytes, with its offload state, after `front` bytes were removed at
+    /// the start and some at the end. The removed bytes must not have been overwritten.
     pub fn uncut(&mut self, front: usize, len: usize, offload: Offload) {
         self.set_place((self.start as usize).saturating_sub(front), len);
         self.offload = offload;
     }
 
-    /// Removes `bytes` bytes at `at` by moving what stands before them back. Returns false,
-    /// changing nothing, where they are not all there.
+    /// Removes `bytes` bytes at `at` by moving the bytes before them back. Returns false, with
+    /// nothing changed, if the frame ends before.
     #[must_use]
     pub fn remove(&mut self, at: usize, bytes: usize) -> bool {
         let (start, len) = (self.start as usize, self.len());
@@ -228,14 +229,15 @@ impl Packet {
         true
     }
 
-    /// Cuts the frame to `len` bytes; a shorter one stays.
+    /// Cuts the frame to at most `len` bytes.
     pub fn truncate(&mut self, len: usize) {
         if len < self.len() {
             self.set_place(self.start as usize, len);
         }
     }
 
-    /// The headers' end moved by `by`, so the checksum's start and the repeated headers do too.
+    /// Adjusts the checksum's start and the repeated headers after the headers' length changed by
+    /// `by`.
     fn move_checksum(&mut self, at: usize, by: i32) {
         if let Checksum::Partial { start, .. } = &mut self.offload.checksum
             && usize::from(*start) >= at
@@ -260,7 +262,7 @@ impl Packet {
         self.head.map(|mut head| unsafe { head.as_mut() })
     }
 
-    /// Says where the frame lies; what is outside the room is cut off.
+    /// Sets the frame's position, limited to the room.
     fn set_place(&mut self, start: usize, len: usize) {
         if let Some(head) = self.head_mut() {
             let start = start.clamp(HEAD_BYTES, head.end as usize);
@@ -268,7 +270,7 @@ impl Packet {
         }
     }
 
-    /// Bytes of the room, as far as they are there.
+    /// Bytes of the room, limited to what exists.
     #[inline]
     fn range_mut(&mut self, start: usize, len: usize) -> &mut [u8] {
         let Some(head) = self.head else { return &mut [] };
@@ -283,7 +285,7 @@ impl Packet {
     }
 }
 
-/// What is still to be done to the packet stands in its head, [`Head::offload`].
+/// The packet's offload state is in its head, [`Head::offload`].
 impl Deref for Packet {
     type Target = Head;
 

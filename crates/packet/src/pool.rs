@@ -1,17 +1,16 @@
-//! A worker's own store of free packet buffers.
+//! A worker's pool of free packet buffers.
 
 use crate::packet::Packet;
 use base::limits::FRAME_BYTES;
 
-/// Bytes of a frame that a buffer on the small shelf takes: Ethernet's longest with two VLAN tags,
-/// without FCS.
+/// The largest frame of a small buffer in bytes: Ethernet with two VLAN tags, without FCS.
 pub const SMALL_FRAME_BYTES: usize = 1522;
 
-/// Free packets, each with room for the largest frame. Belongs to one worker; when the switch is
-/// in its stride every packet taken comes back, and nothing is allocated.
+/// Free packets, each with room for the largest frame. A pool belongs to one worker. In steady
+/// state every packet returns to it, and nothing is allocated.
 ///
-/// It may also keep some smaller ones on a shelf of their own: a port that answers what a driver's own
-/// buffers brought answers in the same ones, which are in the processor's cache and need no copy.
+/// It may also keep small buffers. A port whose driver lends small buffers then replies in the same
+/// ones, which are in the processor's cache and need no copy.
 #[derive(Debug)]
 pub struct Pool {
     free: Vec<Packet>,
@@ -21,12 +20,12 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool that keeps at most `keep` free packets; it starts empty.
+    /// An empty pool that keeps at most `keep` free packets.
     pub fn new(keep: usize) -> Self {
         Pool { free: Vec::with_capacity(keep), keep, small: Vec::new(), keep_small: 0 }
     }
 
-    /// The same with a shelf of at most `keep` that take [`SMALL_FRAME_BYTES`] and no largest frame.
+    /// Adds at most `keep` buffers of [`SMALL_FRAME_BYTES`].
     #[must_use]
     pub fn with_small(mut self, keep: usize) -> Self {
         self.small = Vec::with_capacity(keep);
@@ -40,8 +39,8 @@ impl Pool {
         self.free.pop().unwrap_or_else(|| Packet::with_capacity(FRAME_BYTES))
     }
 
-    /// A packet that takes a frame of so many bytes, [`FRAME_BYTES`] at most; from the shelf where
-    /// one there will do. What stood in it is there until it is written to.
+    /// Returns a packet with room for this many bytes, at most [`FRAME_BYTES`], from the small
+    /// buffers if one fits. Its old contents remain until they are overwritten.
     #[inline]
     pub fn take_for(&mut self, bytes: usize) -> Packet {
         let small = if bytes <= SMALL_FRAME_BYTES { self.small.pop() } else { None };
@@ -54,8 +53,8 @@ impl Pool {
         if copy.copy_from(packet) { copy } else { packet.compact_copy() }
     }
 
-    /// Hands a packet back. Small buffers, which came from elsewhere, and more than the pool
-    /// keeps are freed.
+    /// Returns a packet to the pool. Frees small buffers of another origin, and packets beyond the
+    /// number that the pool keeps.
     #[inline]
     pub fn give(&mut self, packet: Packet) {
         let room = packet.room();

@@ -1,16 +1,16 @@
 //! Plain values of one owner, in pages as large as the system gives.
 //!
-//! For tables that are looked at all over and belong to one thread, such as a worker's cache. Why
-//! large pages, [`crate::pages`] says.
+//! For tables of one thread that are accessed at random, such as a worker's cache. [`crate::pages`]
+//! explains the use of large pages.
 
 use crate::prefetch::prefetch;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Arrays from this size lie in large pages.
+/// The size in bytes from which arrays use large pages.
 const LARGE_FROM: usize = 2 << 20;
 
-/// What is filled without a pause.
+/// The number of bytes that are filled without a pause.
 const PIECE_BYTES: usize = 512 << 10;
 
 /// A fixed number of values, as a `Box<[T]>` has them.
@@ -27,11 +27,11 @@ unsafe impl<T: Copy + Send> Send for Array<T> {}
 unsafe impl<T: Copy + Sync> Sync for Array<T> {}
 
 impl<T: Copy> Array<T> {
-    /// So many times this value. Where the system has no memory of its own for a large array, it
-    /// lies where all other memory does.
+    /// An array of `len` copies of this value. If the system refuses memory for a large array, the
+    /// ordinary allocator provides it.
     ///
-    /// `pause` is called before each piece of some 512 KiB of a large array: the system clears each page
-    /// when it is first written, and threads that share the processor are kept waiting meanwhile.
+    /// `pause` is called before each piece of about 512 KiB of a large array, since the system
+    /// clears each page on its first write, and threads that share the processor wait meanwhile.
     pub fn filled(value: T, len: usize, pause: &mut dyn FnMut()) -> Self {
         const { assert!(align_of::<T>() <= 4096, "mapped memory begins at a page") };
         let bytes = len.saturating_mul(size_of::<T>());
@@ -53,7 +53,7 @@ impl<T: Copy> Array<T> {
         Array { start, len, is_mapped: true }
     }
 
-    /// Begins to fetch the cache line that a value begins in, if there is such a value.
+    /// Prefetches the cache line in which a value begins, if the value exists.
     #[inline(always)]
     pub fn prefetch(&self, at: usize) {
         if let Some(value) = self.get(at) {

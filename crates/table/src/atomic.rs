@@ -1,5 +1,5 @@
-//! The atomics and locks of this crate: the standard library's, or those of the model checker
-//! when it is built to be checked (`--cfg loom`).
+//! The atomics and locks of this crate: the standard library's, or the model checker's (`--cfg
+//! loom`).
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::AtomicPtr;
@@ -15,11 +15,11 @@ pub use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence}
 #[cfg(loom)]
 pub(crate) use loom::sync::{Mutex, MutexGuard};
 
-/// Waits a little for another thread to finish a few instructions; `turn` counts the calls.
+/// Waits briefly for another thread to finish a few instructions; `turn` counts the calls.
 #[cfg(not(loom))]
 pub fn pause(turn: &mut u32) {
     *turn += 1;
-    // The other thread may have lost its processor in the middle: then spinning only delays it.
+    // The other thread may have lost its processor meanwhile, and spinning would only delay it.
     if turn.is_multiple_of(64) {
         std::thread::yield_now();
     } else {
@@ -33,7 +33,7 @@ pub fn pause(turn: &mut u32) {
     loom::thread::yield_now();
 }
 
-/// Takes a lock whose data is plain: what a panicking holder left is as good as anything else.
+/// Takes a lock whose data stays valid after a panic of its holder.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
@@ -42,7 +42,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[repr(align(64))]
 pub(crate) struct Line<T>(pub T);
 
-/// The standard library's `OnceLock`, of which the model checker would not know.
+/// The standard library's `OnceLock`, which the model checker lacks.
 #[cfg(loom)]
 pub(crate) struct OnceLock<T> {
     value: std::sync::OnceLock<T>,

@@ -1,36 +1,37 @@
-//! Two fences that belong together, of which the frequent one costs nothing.
+//! A pair of fences, of which the frequent one costs nothing.
 //!
-//! A thread that takes a guard says so in a word of its own, and looks at shared memory after that;
-//! a thread that wants to use memory again takes it out of reach, and looks at those words after that. Of
-//! the two, one must see what the other did, for which each needs a full fence between its store
-//! and its loads. A guard is taken with every call for packets, and a full fence there waits until all
-//! that was written before has reached the cache, so that one call's cache misses cannot overlap
-//! with the next one's. Memory is used again far less often.
+//! A thread that takes a guard stores this in a word of its own and then reads shared memory. A
+//! thread that wants to reuse memory removes it from the shared structure and then reads those
+//! words. At least one of the two must see the other's store, so each needs a full fence between
+//! its store and its loads. Every call for packets takes a guard, and a full fence there waits
+//! until all earlier writes have reached the cache, so that cache misses of successive calls cannot
+//! overlap. Memory is reused far less often.
 //!
-//! So the seldom side does the work for both. membarrier(2), with
-//! `MEMBARRIER_CMD_PRIVATE_EXPEDITED`, returns after every thread of the process has passed a full
-//! fence at some point of its program since the call began: those that run are interrupted for it,
-//! the others passed one when they lost the processor. On the frequent side it is then enough that
-//! the compiler keeps the order ([`Barrier::light`]). For every reader that point lies
+//! So the rare side does the work for both. membarrier(2), with `MEMBARRIER_CMD_PRIVATE_EXPEDITED`,
+//! returns after every thread of the process has passed a full fence at some point since the call
+//! began: running threads are interrupted for it, the others passed one when they lost the
+//! processor. On the frequent side it is then enough that the compiler keeps the order
+//! ([`Barrier::light`]). For every reader that point lies
 //!
-//! - before its light fence: its looks come after the point, and so after what was taken out of
-//!   reach before the heavy fence began. It does not find it.
-//! - behind its light fence: what it said before that is seen by a thread that looks after the heavy fence
-//!   has ended.
+//! - before its light fence: its loads come after the point, and so after the removal that preceded
+//!   the heavy fence. It does not find what was removed.
+//! - behind its light fence: a thread that reads after the heavy fence sees what the reader stored
+//!   before.
 //!
 //! There is no third case. Where the system has no such call (before Linux 4.14, or where it is
 //! forbidden), both sides have a sequentially consistent fence, as the memory model wants it.
 //!
-//! The model checker has no membarrier(2). It has what was used above and no more: for every reader
-//! a lock that its light fence takes and lets go, and that the heavy fence takes and lets go once
-//! after it began. Which of the two comes first says on which side of the light fence the point
-//! lies, and the lock orders what was said to be ordered.
+//! The model checker has no membarrier(2). The model provides only the property above: each reader
+//! has a lock that its light fence takes and releases, and that the heavy fence takes and releases
+//! after it began. The order of the two decides on which side of the light fence the point lies,
+//! and the lock orders the accesses accordingly.
 
 use crate::atomic::{Ordering, fence};
 
-/// How a process's threads are fenced against each other.
+/// The fences between the threads of a process.
 pub(crate) struct Barrier {
-    /// What the seldom side calls, where it does the work for both; whether that came about.
+    /// The heavy fence's system call, if it does the work for both; it returns whether it
+    /// succeeded.
     #[cfg(not(loom))]
     membarrier: Option<fn() -> bool>,
     #[cfg(loom)]
@@ -39,18 +40,18 @@ pub(crate) struct Barrier {
 
 #[cfg(not(loom))]
 impl Barrier {
-    /// The best that the system has.
+    /// The best pair that the system supports.
     pub fn new() -> Self {
         Barrier { membarrier: system::has_membarrier().then_some(system::membarrier) }
     }
 
-    /// A fence on both sides.
+    /// A full fence on both sides.
     #[cfg(test)]
     pub fn symmetric() -> Self {
         Barrier { membarrier: None }
     }
 
-    /// One on a system that promised the call, and then forbids it.
+    /// The pair on a system that registers the call and then refuses it.
     #[cfg(test)]
     pub fn refused() -> Self {
         Barrier { membarrier: Some(|| false) }
@@ -65,8 +66,7 @@ impl Barrier {
         }
     }
 
-    /// The seldom side's fence. False where there was none in the end: then nothing may be
-    /// concluded.
+    /// The rare side's fence. Returns false if it failed; then no memory may be reused.
     #[must_use]
     pub fn heavy(&self) -> bool {
         fence(Ordering::SeqCst);
@@ -110,7 +110,7 @@ mod system {
 
     static IS_REGISTERED: OnceLock<bool> = OnceLock::new();
 
-    /// Whether there is such a call; the process is registered for it then.
+    /// Whether the system call exists; if so, the process is registered for it.
     pub(super) fn has_membarrier() -> bool {
         *IS_REGISTERED.get_or_init(|| {
             let command = MembarrierCommand::PrivateExpedited;
@@ -118,10 +118,10 @@ mod system {
         })
     }
 
-    /// Has every thread of the process pass a full fence; whether that came about.
+    /// Makes every thread of the process pass a full fence. Returns whether it succeeded.
     pub(super) fn membarrier() -> bool {
         match call(MembarrierCommand::PrivateExpedited) {
-            // A child of a fork may have lost what its parent was registered for.
+            // A child after a fork may have lost its parent's registration.
             Err(Errno::PERM) => register() && call(MembarrierCommand::PrivateExpedited).is_ok(),
             result => result.is_ok(),
         }

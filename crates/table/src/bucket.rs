@@ -1,6 +1,6 @@
 //! Buckets of seven entries, one cache line each, and the chains that a full one grows.
 //!
-//! The first word of a bucket is its control word: who may write, what changed, where it goes on.
+//! The first word of a bucket is its control word: lock, version and overflow link.
 //!
 //! ```text
 //!  63                32 31            1   0
@@ -11,12 +11,12 @@
 //! +--------------------+-------------------+
 //! ```
 //!
-//! A reader takes no lock. What it finds is right, because it looks at the record itself. What it
-//! does not find may have been moved while it looked; so after a miss it reads the control word
-//! again, and looks again if that is not what it was. The version counts the times that entries
-//! moved.
+//! A reader takes no lock. An entry that it finds is right, since the reader checks the record
+//! itself. An entry that it misses may have been moved meanwhile, so after a miss it reads the
+//! control word again and repeats the search if the word changed. The version counts the moves of
+//! entries.
 //!
-//! Only the first bucket of a chain has a lock; the others belong to it.
+//! Only the first bucket of a chain has a lock, which covers the others.
 
 mod overflow;
 
@@ -35,7 +35,7 @@ const LOCKED: u64 = 1;
 const VERSION_STEP: u64 = 2;
 const VERSION: u64 = 0xffff_fffe;
 
-/// An entry: a hash and the id that stands under it. Never zero, since no id is.
+/// An entry: a hash and an id. It is never zero, since no id is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry(u64);
 
@@ -56,7 +56,7 @@ impl Entry {
         self.0 as u32
     }
 
-    /// Whether the entry in this place, or what there is instead, has this hash.
+    /// Whether the entry in this word has this hash; a free word may have it too.
     #[cfg(any(test, not(target_arch = "x86_64"), miri, loom))]
     pub fn is_at(word: &AtomicU64, hash: u32) -> bool {
         Entry(word.load(Ordering::Acquire)).hash() == hash
@@ -69,22 +69,23 @@ impl Entry {
     }
 }
 
-/// Whether a bucket with this control word is its whole chain, and no thread is writing to it.
+/// Whether a bucket with this control word has no overflow and no writer.
 #[inline]
 pub(crate) fn is_alone(control: u64) -> bool {
     control >> 32 == 0 && control & LOCKED == 0
 }
 
-/// What stands under a hash in a bucket, without its lock and without the rest of its chain.
+/// The result of searching one bucket for a hash, without lock and overflow.
 pub(crate) enum First {
     Found(Id),
-    /// In none of the bucket's places.
+    /// No entry has the hash.
     Nowhere,
-    /// There, but no more when it was read.
+    /// An entry had the hash but was removed meanwhile.
     Gone,
 }
 
-/// The first entry of a bucket with this hash, which is not zero, as that of a place without an entry is.
+/// Returns the first entry of a bucket with this hash, which must not be zero, since free words are
+/// zero.
 #[inline(always)]
 pub(crate) fn first_with(bucket: &Bucket, hash: u32) -> First {
     let places = scan::places(bucket, hash);
@@ -95,16 +96,16 @@ pub(crate) fn first_with(bucket: &Bucket, hash: u32) -> First {
     if entry.hash() == hash { First::Found(entry.id()) } else { First::Gone }
 }
 
-/// What a look at a chain without its lock came to.
+/// The result of searching a chain without its lock.
 pub(crate) enum Look {
     Found(Id),
-    /// It was not there, in all the time that the look took.
+    /// The chain did not have the entry at any time during the search.
     Missed,
-    /// Entries may have moved.
+    /// Entries may have moved during the search.
     Disturbed,
 }
 
-/// Looks for an entry with this hash that `is_it`, taking no lock.
+/// Searches for an entry with this hash for which `is_it` returns true, without a lock.
 #[inline]
 pub(crate) fn find(
     first: &Bucket,
@@ -132,8 +133,8 @@ pub(crate) fn find(
     if is_undisturbed { Look::Missed } else { Look::Disturbed }
 }
 
-/// Appends the ids of a chain to `ids`, taking no lock; `false`, and nothing, if entries may have
-/// moved meanwhile.
+/// Appends the ids of a chain to `ids`, without a lock. Returns false, with nothing appended, if
+/// entries may have moved meanwhile.
 pub(crate) fn append(first: &Bucket, overflow: &Overflow, ids: &mut Vec<Id>) -> bool {
     let before = ids.len();
     let control = first[0].load(Ordering::Acquire);
@@ -154,10 +155,10 @@ pub(crate) fn append(first: &Bucket, overflow: &Overflow, ids: &mut Vec<Id>) -> 
     is_undisturbed
 }
 
-/// The right to change a chain. Ends, and lets others in, when it is dropped.
+/// The lock of a chain, released when dropped.
 pub(crate) struct Chain<'a> {
     first: &'a Bucket,
-    /// What the control word will be afterwards.
+    /// The control word to store on release.
     control: u64,
     overflow: &'a Overflow,
     /// The reader number of the thread.
@@ -165,7 +166,7 @@ pub(crate) struct Chain<'a> {
 }
 
 impl<'a> Chain<'a> {
-    /// Waits for the right to change the chain that begins at `first`.
+    /// Waits for the lock of the chain that begins at `first`.
     #[inline]
     pub fn lock(first: &'a Bucket, overflow: &'a Overflow, thread: usize) -> Self {
         let mut turn = 0;
@@ -182,7 +183,7 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// Adds an entry, in a hole if there is one, unless one of its hash is there that `is_rival`.
+    /// Adds an entry in a free word, unless `is_rival` is true for an entry of the same hash.
     #[inline]
     pub fn put(&mut self, entry: Entry, mut is_rival: impl FnMut(Id) -> bool) -> Result<(), Id> {
         let mut hole = None;
@@ -210,7 +211,7 @@ impl<'a> Chain<'a> {
         Ok(())
     }
 
-    /// Copies the entries that `moves` says to `other`, an empty chain.
+    /// Copies the entries for which `moves` is true to `other`, an empty chain.
     pub fn copy_to(&self, other: &mut Chain<'_>, moves: impl Fn(u32) -> bool) {
         let mut holes = other.first[1..].iter();
         self.each_word(|word| {
@@ -226,7 +227,7 @@ impl<'a> Chain<'a> {
         });
     }
 
-    /// Shows the places of the chain, in order.
+    /// Visits the words of the chain in order.
     #[inline]
     fn each_word(&self, mut show: impl FnMut(&'a AtomicU64)) {
         let mut bucket = self.first;
@@ -241,7 +242,7 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// The first hole that does not lie in `but`.
+    /// The first free word outside the bucket `but`.
     fn hole_outside(&self, but: &Bucket) -> Option<&'a AtomicU64> {
         let but = but.as_ptr_range();
         let mut hole = None;
@@ -254,7 +255,7 @@ impl<'a> Chain<'a> {
         hole
     }
 
-    /// Adds an entry in a new bucket.
+    /// Adds an entry in a new overflow bucket.
     #[cold]
     fn put_beyond(&mut self, entry: Entry) {
         let link = self.overflow.take(self.thread);
@@ -264,13 +265,13 @@ impl<'a> Chain<'a> {
         self.control = link << 32 | self.control & VERSION;
     }
 
-    /// Takes out the entries that `moves` says, which stand in another chain already.
+    /// Removes the entries for which `moves` is true, which another chain has already.
     pub fn move_out(&mut self, moves: impl Fn(u32) -> bool) {
         self.next_version();
         self.take_out(|entry| moves(entry.hash()));
     }
 
-    /// Takes out the entries that `goes` says; how many.
+    /// Removes the entries for which `goes` is true. Returns their number.
     #[inline]
     pub fn take_out(&mut self, mut goes: impl FnMut(Entry) -> bool) -> usize {
         let mut taken = 0;
@@ -287,8 +288,8 @@ impl<'a> Chain<'a> {
         taken
     }
 
-    /// Moves entries out of the chain's second bucket into holes, and drops it if it is empty then;
-    /// and so on.
+    /// Moves entries of the second bucket into free words, and frees the bucket if it is empty;
+    /// then the next.
     #[cold]
     fn shorten(&mut self) {
         self.next_version();

@@ -1,15 +1,14 @@
-//! What stands in each index, counted by each thread for itself.
+//! Counts per index, one for each thread.
 //!
-//! One shared count would be the line that all threads that insert into one zone fight over. Here
-//! every reader has a row of its own with a pair of counts for every index, and a thread that wants to
-//! know adds the rows up.
+//! A shared count would be a cache line that all threads inserting into one zone contend for. Here
+//! every reader has a row of its own with a pair of counts per index, and reading sums the rows.
 
 use crate::atomic::{AtomicU64, OnceLock, Ordering};
 use crate::epochs::{Epochs, Guard, MAX_READERS};
 use crate::pages::Pages;
 use std::sync::Arc;
 
-/// Indexes in a piece of a row.
+/// The number of indexes in a piece of a row.
 #[cfg(not(loom))]
 const PIECE: usize = 256;
 #[cfg(loom)]
@@ -24,7 +23,7 @@ pub(crate) struct Counts {
     epochs: Arc<Epochs>,
 }
 
-/// What is counted.
+/// The kind of a count.
 #[derive(Clone, Copy)]
 pub(crate) enum What {
     Entries = 0,
@@ -37,13 +36,13 @@ impl Counts {
         Counts { rows: (0..MAX_READERS).map(|_| OnceLock::new()).collect(), indexes, epochs }
     }
 
-    /// Adds to (or, modulo 2^64, takes from) this thread's count for an index.
+    /// Adds to (or, modulo 2^64, subtracts from) this thread's count for an index.
     #[inline]
     pub fn add(&self, guard: &Guard<'_>, index: u32, what: What, number: u64) {
         let row = self.rows[guard.number()].get_or_init(|| self.row());
         let piece = row[index as usize / PIECE].get_or_init(piece);
         let count = &piece[index as usize % PIECE][what as usize];
-        // No other thread has the reader's number, so no other thread writes here.
+        // No other thread has this reader's number, so no other thread writes here.
         count.store(count.load(Ordering::Relaxed).wrapping_add(number), Ordering::Release);
     }
 

@@ -1,84 +1,85 @@
-//! When memory may be used again: after every reader that could still see it has gone.
+//! Epochs: memory may be reused when no reader can see it any more.
 //!
-//! A thread reads shared structures between [`Reader::enter`] and the end of the [`Guard`]. What
-//! is taken out of a structure meanwhile may still be looked at until then. So a thread that takes
-//! something out asks for a *stamp*, and uses the memory again once that stamp has *passed*: when
-//! every guard taken before the stamp is dropped.
+//! A thread reads shared structures between [`Reader::enter`] and the end of the [`Guard`]. Until
+//! then it may still read what another thread removes meanwhile. So the removing thread takes a
+//! *stamp*, and reuses the memory once that stamp has *passed*: when every guard taken before the
+//! stamp is dropped.
 //!
-//! Why this holds. A stamp is the epoch that it ends. A reader writes down the epoch it found,
-//! then a [light fence](Barrier::light) stands before its first look. Who asks whether a stamp
-//! has passed has a [heavy fence](Barrier::heavy) between the taking out and its look at what
-//! readers wrote. Of the two fences one comes first. If the reader's does, its epoch is seen: not
-//! later than the stamp, and the stamp has not passed; later, and it was read from the counter after
-//! the stamp was, and with it everything that had been taken out. If the other fence comes first,
-//! the reader's looks come after the taking out, and cannot find what is gone.
+//! Why this holds. A stamp is the epoch that it ends. A reader stores the epoch that it found, and
+//! a [light fence](Barrier::light) precedes its first load. A thread that checks a stamp has a
+//! [heavy fence](Barrier::heavy) between the removal and its load of the readers' epochs. One of
+//! the two fences comes first. If it is the reader's, the check sees its epoch: either not later
+//! than the stamp, and the stamp has not passed; or later, and then the reader loaded it from the
+//! counter after the stamp was taken, and with it every removal before. If it is the other fence,
+//! the reader's loads come after the removal, and cannot find what was removed.
 //!
-//! One heavy fence serves all stamps before it, those of other threads too: what they had taken out
-//! is known with the epoch that is read before the fence, and what the fence made visible is passed
-//! on with the number that is written behind it.
+//! One heavy fence serves all earlier stamps, also those of other threads: the epoch read before
+//! the fence makes their removals known, and the number written after it passes on what the fence
+//! made visible.
 
 use crate::atomic::{AtomicU64, AtomicUsize, Line, Ordering};
 use crate::barrier::Barrier;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Threads that can read at the same time.
+/// The number of threads that can read at the same time.
 #[cfg(not(loom))]
 pub const MAX_READERS: usize = 128;
-/// Threads that can read at the same time.
+/// The number of threads that can read at the same time.
 #[cfg(loom)]
 pub const MAX_READERS: usize = 3;
 
-/// No reader has this slot.
+/// A slot without a reader.
 const FREE: u64 = 0;
-/// Its reader holds no guard.
+/// A slot whose reader holds no guard.
 const AWAY: u64 = 1;
 const FIRST_EPOCH: u64 = 2;
 
-/// The clock of all readers.
+/// The epoch counter and the slots of all readers.
 pub struct Epochs {
     epoch: Line<AtomicU64>,
-    /// What each reader is doing: [`FREE`], [`AWAY`], or the epoch in which it took its guard.
+    /// Each reader's state: [`FREE`], [`AWAY`], or the epoch in which it took its guard.
     readers: Box<[Slot]>,
-    /// Slots from here on were never used.
+    /// Slots from this number on were never used.
     used: AtomicUsize,
     barrier: Barrier,
-    /// Stamps below this one have a heavy fence behind them.
+    /// Stamps below this one precede a heavy fence.
     fenced: AtomicU64,
-    /// How often the system had none. Only a number: nothing is ordered by it.
+    /// The number of refused fences, which orders nothing.
     refused: std::sync::atomic::AtomicU64,
 }
 
-/// A reader's word. Each call for packets writes it twice, so no two of them share a cache line, nor a
-/// pair of lines that a processor fetches together: once one thread had to fetch its own again, the
+/// A reader's word. Each call for packets writes it twice, so no two words share a cache line, nor
+/// a pair of lines that a processor fetches together: otherwise two threads would take the line
+/// from each other again and again.
 /// other would lose its, and so on in turns.
 #[repr(align(128))]
 struct Slot(AtomicU64);
 
-/// A moment that has passed once every guard taken before it is dropped.
+/// A point in time that has passed once every guard taken before it is dropped.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Stamp(u64);
 
 impl Epochs {
-    /// A clock without readers.
+    /// Epochs without readers.
     #[must_use]
     pub fn new() -> Arc<Epochs> {
         Epochs::with(Barrier::new())
     }
 
-    /// The same with a full fence on both sides, whatever the system has.
+    /// Epochs with a full fence on both sides, whatever the system supports.
     #[cfg(all(test, not(loom)))]
     fn symmetric() -> Arc<Epochs> {
         Epochs::with(Barrier::symmetric())
     }
 
-    /// The same on a system that promised a fence, and then has none.
+    /// Epochs on a system that registers the fence and then refuses it.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn refused() -> Arc<Epochs> {
         Epochs::with(Barrier::refused())
     }
 
-    /// The same with threads that are interrupted for a fence, as the system does it.
+    /// Epochs with membarrier(2), as the model checker provides it.
     #[cfg(loom)]
     #[must_use]
     pub fn asymmetric() -> Arc<Epochs> {
@@ -96,7 +97,7 @@ impl Epochs {
         })
     }
 
-    /// A place for one more thread; `None` when [`MAX_READERS`] have one.
+    /// Registers a reader; `None` if [`MAX_READERS`] are registered.
     #[must_use]
     pub fn reader(self: &Arc<Self>) -> Option<Reader> {
         let number = self.readers.iter().position(|slot| {
@@ -106,26 +107,26 @@ impl Epochs {
         Some(Reader { epochs: Arc::clone(self), number })
     }
 
-    /// Readers that ever were have numbers below this.
+    /// A bound above the numbers of all readers so far.
     #[must_use]
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Acquire)
     }
 
-    /// How often the system refused to fence the threads of this process, without which nothing that
-    /// was taken out since is used again.
+    /// The number of times that the system refused to fence the threads of this process; memory
+    /// removed since then cannot be reused.
     #[must_use]
     pub fn refusals(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Marks the end of what was visible up to now: call it after taking out.
+    /// Takes a stamp. Call it after the removal.
     pub(crate) fn stamp(&self) -> Stamp {
         Stamp(self.epoch.0.fetch_add(1, Ordering::AcqRel))
     }
 
-    /// Whether no guard can see any more what was taken out before `stamp`. May have to interrupt all
-    /// other threads to find out.
+    /// Whether every guard from before `stamp` is dropped. May interrupt all other threads to find
+    /// out.
     pub(crate) fn passed(&self, stamp: Stamp) -> bool {
         if !self.is_fenced(stamp) {
             let epoch = self.epoch.0.load(Ordering::Acquire);
@@ -138,7 +139,8 @@ impl Epochs {
         self.is_behind_all(stamp)
     }
 
-    /// The same without interrupting anybody: `false` also where only that would tell.
+    /// [`Self::passed`] without interrupting other threads: returns false if that would be
+    /// necessary.
     pub(crate) fn has_surely_passed(&self, stamp: Stamp) -> bool {
         self.is_fenced(stamp) && self.is_behind_all(stamp)
     }
@@ -149,32 +151,31 @@ impl Epochs {
 
     fn is_behind_all(&self, stamp: Stamp) -> bool {
         self.readers[..self.used()].iter().all(|reader| {
-            // Acquire: what the reader last looked at, it looked at before we go on.
+            // Acquire: the reader's last loads precede the reuse.
             let began = reader.0.load(Ordering::Acquire);
             began < FIRST_EPOCH || began > stamp.0
         })
     }
 }
 
-/// A thread's permission to read.
+/// A thread's registration as a reader.
 pub struct Reader {
     epochs: Arc<Epochs>,
     number: usize,
 }
 
 impl Reader {
-    /// Takes a guard: what is found from now on stays what it is until the guard is dropped.
+    /// Takes a guard: records found from now on stay the same until it is dropped.
     #[inline]
     pub fn enter(&mut self) -> Guard<'_> {
         let slot = &self.epochs.readers[self.number].0;
-        // Release: a thread that sees that this guard is too late to matter, must see that the one
-        // before it is over.
+        // Release: a thread that sees this epoch must see that the previous guard is dropped.
         slot.store(self.epochs.epoch.0.load(Ordering::Acquire), Ordering::Release);
         self.epochs.barrier.light(self.number);
         Guard { slot, number: self.number, stays_on_its_thread: PhantomData }
     }
 
-    /// A small number that no other reader has now.
+    /// A small number that no other present reader has.
     #[must_use]
     pub fn number(&self) -> usize {
         self.number
@@ -187,7 +188,7 @@ impl Drop for Reader {
     }
 }
 
-/// A stretch of time in which nothing that is found can become something else.
+/// A period in which no record that the thread finds is reused.
 pub struct Guard<'a> {
     slot: &'a AtomicU64,
     number: usize,

@@ -1,19 +1,19 @@
-//! A persistent hash trie: a clone costs one count and shares all that neither side changes after it.
+//! A persistent hash trie: a clone costs one reference count and shares all that neither side
+//! changes.
 //!
-//! A value lies in the leaf that the upper bits of its hash lead to. A change copies the leaf and the
-//! nodes above it where another trie has them too, and nothing else, so that its cost does not depend
-//! on how many values there are.
+//! The upper bits of a value's hash lead to its leaf. A change copies the leaf and the nodes above
+//! it if another trie shares them, so that its cost does not depend on the number of values.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Bits of the hash that choose a child, and how many children that are.
+/// The number of hash bits that choose a child, and the number of children.
 const BITS: u32 = 4;
 const CHILDREN: usize = 1 << BITS;
-/// A leaf with so many values is split by the next one.
+/// The number of values from which a leaf is split.
 const LEAF_MAX: usize = 16;
 
-/// Values by hash. The caller brings hash and comparison, as with `hashbrown::HashTable`.
+/// Values by hash. The caller supplies hash and comparison, as with `hashbrown::HashTable`.
 pub struct HashTrie<T> {
     root: Edge<T>,
     len: usize,
@@ -33,7 +33,7 @@ impl<T> Default for HashTrie<T> {
     }
 }
 
-/// Shares everything.
+/// A clone shares all nodes.
 impl<T> Clone for HashTrie<T> {
     fn clone(&self) -> Self {
         HashTrie { root: self.root.clone(), len: self.len }
@@ -47,17 +47,17 @@ impl<T: fmt::Debug> fmt::Debug for HashTrie<T> {
 }
 
 impl<T> HashTrie<T> {
-    /// How many values there are.
+    /// The number of values.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether the trie has no values.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The value of this hash that `is_it` knows.
+    /// Returns the value with this hash for which `is_it` returns true.
     #[inline]
     pub fn find(&self, hash: u64, mut is_it: impl FnMut(&T) -> bool) -> Option<&T> {
         let (mut edge, mut shift) = (&self.root, u64::BITS);
@@ -75,14 +75,14 @@ impl<T> HashTrie<T> {
         }
     }
 
-    /// All values, in the order of their hashes but for those in one leaf.
+    /// All values in the order of their hashes; values in one leaf are in any order.
     pub fn iter(&self) -> Iter<'_, T> {
         Iter { nodes: self.root.as_deref().into_iter().collect(), leaf: [].iter() }
     }
 }
 
 impl<T: Clone> HashTrie<T> {
-    /// Adds a value, whether there is an equal one or not.
+    /// Adds a value, even if there is an equal one.
     pub fn insert(&mut self, hash: u64, value: T) {
         self.len += 1;
         let (mut edge, mut shift) = (&mut self.root, u64::BITS);
@@ -105,9 +105,9 @@ impl<T: Clone> HashTrie<T> {
         }
     }
 
-    /// The value of this hash that `is_it` knows, to be changed.
+    /// [`Self::find`] for changing the value.
     pub fn find_mut(&mut self, hash: u64, is_it: impl Fn(&T) -> bool) -> Option<&mut T> {
-        // What is not there makes no copies.
+        // A missing value must not cause copies.
         self.find(hash, &is_it)?;
         let (mut edge, mut shift) = (&mut self.root, u64::BITS);
         loop {
@@ -125,7 +125,7 @@ impl<T: Clone> HashTrie<T> {
         }
     }
 
-    /// Takes the value of this hash out that `is_it` knows.
+    /// Removes the value with this hash for which `is_it` returns true.
     pub fn remove(&mut self, hash: u64, is_it: impl Fn(&T) -> bool) -> Option<T> {
         self.find(hash, &is_it)?;
         let removed = remove(&mut self.root, hash, u64::BITS, &is_it);
@@ -147,7 +147,7 @@ fn split<T: Clone>(values: Vec<(u64, T)>, shift: u32) -> Node<T> {
     Node::Inner(Box::new(leaves.map(edge)))
 }
 
-/// Nodes without values go with their last one.
+/// A node is removed with its last value.
 fn remove<T: Clone>(
     edge: &mut Edge<T>,
     hash: u64,
@@ -173,7 +173,7 @@ fn remove<T: Clone>(
 
 /// See [`HashTrie::iter`].
 pub struct Iter<'a, T> {
-    /// Nodes that are still to be visited, the next one last.
+    /// The nodes to visit, the next one last.
     nodes: Vec<&'a Node<T>>,
     leaf: std::slice::Iter<'a, (u64, T)>,
 }

@@ -1,11 +1,11 @@
 //! One zone's index: from the hash of a packet's addresses to the id of its connection.
 //!
-//! Linear hashing: the number of buckets grows one by one, each new bucket taking its share from
-//! exactly one old one, so that no insert ever waits for a whole table to be moved. Buckets lie in
-//! segments of doubling size that never move.
+//! Linear hashing: the number of buckets grows one by one. Each new bucket takes its share of
+//! entries from exactly one old bucket, so that no insert waits for a whole table to move. Buckets
+//! are in segments of doubling size that never move.
 //!
-//! Finds take no lock. Inserts and removals lock one bucket. Some inserts, chosen by their hashes, look
-//! after the growth; a thread that finds another one at that leaves it alone.
+//! Finds take no lock. Inserts and removals lock one bucket. Some inserts, chosen by their hashes,
+//! split buckets; if another thread is splitting, they skip it.
 
 mod lookup;
 mod notes;
@@ -24,7 +24,7 @@ pub use lookup::{Lookup, Spot};
 use notes::Notes;
 use std::sync::Arc;
 
-/// Buckets in the first segment; a power of two.
+/// The number of buckets in the first segment, a power of two.
 #[cfg(not(loom))]
 const FIRST: u32 = 8;
 #[cfg(loom)]
@@ -33,43 +33,43 @@ const FIRST_BITS: u32 = FIRST.ilog2();
 /// The first segment, and one for each doubling up to 2^31 buckets.
 const SEGMENTS: usize = (32 - FIRST_BITS) as usize;
 
-/// The part of the state that is the number of buckets.
+/// The bits of the state that hold the number of buckets.
 const BUCKETS: u64 = 0xffff_ffff;
-/// No zone has this index any more.
+/// The index belongs to no zone any more.
 const DETACHED: u64 = 1 << 32;
 
 /// The connections of one zone.
 pub struct Index {
-    /// How many buckets there are, and [`DETACHED`]. Every thread reads it several times for each packet,
-    /// so it is written as seldom as can be.
+    /// The number of buckets, and [`DETACHED`]. Every thread reads it several times per packet, so
+    /// it is written rarely.
     state: Line<AtomicU64>,
-    /// 1 while some thread is at splitting buckets.
+    /// 1 while a thread splits buckets.
     splitting: AtomicU32,
     segments: [OnceLock<Pages<WORDS>>; SEGMENTS],
     number: u32,
     zone: AtomicU32,
-    /// What the counts were when this index was last empty: late comers may have counted since
-    /// it was given to a zone before.
+    /// The counts when this index was last empty, since threads of a former zone may have counted
+    /// afterwards.
     bases: [AtomicU64; 2],
     notes: Notes,
     shared: Arc<Shared>,
 }
 
-/// What all indexes have in common.
+/// The parts that all indexes share.
 pub(crate) struct Shared {
     pub overflow: Overflow,
     pub counts: Counts,
 }
 
-/// What became of an insert.
+/// The result of an insert.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Insert {
-    /// It is in.
+    /// The entry was inserted.
     Done,
-    /// This one is there already; nothing was done.
+    /// A rival with this id exists; nothing was done.
     Rival(Id),
-    /// The zone was flushed: it has, or will get, another index. Nothing was done.
+    /// The zone was flushed and uses another index; nothing was done.
     Detached,
 }
 
@@ -98,27 +98,27 @@ impl Index {
         self.number
     }
 
-    /// The zone that it was made for.
+    /// The zone that the index belongs or belonged to.
     #[must_use]
     pub fn zone(&self) -> u16 {
         self.zone.load(Ordering::Relaxed) as u16
     }
 
-    /// Whether the zone was flushed: then nothing in here is alive.
+    /// Whether the zone was flushed, so that no entry is valid.
     #[inline]
     #[must_use]
     pub fn is_detached(&self) -> bool {
         self.state.0.load(Ordering::Acquire) & DETACHED != 0
     }
 
-    /// Begins to fetch the bucket of this hash.
+    /// Prefetches the bucket of this hash.
     #[inline]
     pub fn prefetch(&self, hash: u32) {
         let state = self.state.0.load(Ordering::Acquire);
         prefetch(&self.bucket(place(state, hash))[0]);
     }
 
-    /// The id under this hash that `is_it`.
+    /// Returns the id with this hash for which `is_it` returns true.
     #[inline]
     pub fn find(&self, hash: u32, mut is_it: impl FnMut(Id) -> bool) -> Option<Id> {
         let mut place_now = place(self.state.0.load(Ordering::Acquire), hash);
@@ -128,7 +128,7 @@ impl Index {
             match bucket::find(bucket, &self.shared.overflow, hash, &mut is_it) {
                 Look::Found(id) => return Some(id),
                 look => {
-                    // A split may have moved it to a bucket that was not there before.
+                    // A split may have moved the entry to a new bucket.
                     let place_then = place_now;
                     place_now = place(self.state.0.load(Ordering::Acquire), hash);
                     match look {
@@ -141,8 +141,8 @@ impl Index {
         }
     }
 
-    /// Puts `id` under `hash`, unless an id is there that `is_rival`. That is asked under the
-    /// bucket's lock and must not do more than compare.
+    /// Inserts `id` under `hash`, unless `is_rival` is true for an id of the same hash. `is_rival`
+    /// runs under the bucket's lock and must only compare.
     #[inline]
     pub fn insert(
         &self,
@@ -158,14 +158,14 @@ impl Index {
             }
         }
         self.count(guard, What::Entries, 1);
-        // The low bits say which bucket; the high ones are as good as a die.
+        // The low bits choose the bucket; the high bits serve as a random number.
         if hash >> split::OFTEN == 0 || cfg!(loom) {
             self.grow(guard, hash);
         }
         Insert::Done
     }
 
-    /// Takes `id` out from under `hash`; whether it was there.
+    /// Removes `id` from under `hash`. Returns whether it was there.
     #[inline]
     pub fn remove(&self, guard: &Guard<'_>, hash: u32, id: Id) -> bool {
         let entry = Entry::new(hash, id);
@@ -176,7 +176,7 @@ impl Index {
         taken > 0
     }
 
-    /// Entries in it. While other threads insert and remove, what it was at about this time.
+    /// The number of entries, approximate while other threads insert and remove.
     #[must_use]
     pub fn len(&self) -> u32 {
         self.counted(What::Entries)
@@ -188,35 +188,35 @@ impl Index {
         self.len() == 0
     }
 
-    /// Counts one more connection.
+    /// Counts a new connection.
     #[inline]
     pub fn joined(&self, guard: &Guard<'_>) {
         self.count(guard, What::Connections, 1);
     }
 
-    /// Counts one connection less.
+    /// Counts the end of a connection.
     #[inline]
     pub fn left(&self, guard: &Guard<'_>) {
         self.count(guard, What::Connections, u64::MAX);
     }
 
-    /// Connections that [joined](Self::joined) less those that [left](Self::left).
+    /// The number of connections: calls of [`Self::joined`] less those of [`Self::left`].
     #[must_use]
     pub fn connections(&self) -> u32 {
         self.counted(What::Connections)
     }
 
-    /// Bytes of memory that it uses, chained buckets not included.
+    /// The memory in bytes, without chained buckets.
     ///
-    /// Up to twice that may be mapped, since the last segment is as large as all before it; but
-    /// what no bucket has reached is not backed by memory.
+    /// Up to twice that may be mapped, since the last segment is as large as all before it; but the
+    /// system backs no memory that no bucket has used.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let buckets = self.state.0.load(Ordering::Relaxed) & BUCKETS;
         size_of::<Self>() + buckets as usize * size_of::<Bucket>()
     }
 
-    /// Gives the empty index to a zone. No other thread may know it.
+    /// Assigns the empty index to a zone. No other thread may know the index.
     pub(crate) fn attach(&self, zone: u16) {
         self.zone.store(u32::from(zone), Ordering::Relaxed);
         self.forget_notes();
@@ -227,7 +227,7 @@ impl Index {
         self.state.0.store(u64::from(FIRST), Ordering::Release);
     }
 
-    /// Marks that no zone has it any more.
+    /// Marks the index as belonging to no zone.
     pub(crate) fn detach(&self) {
         self.state.0.fetch_or(DETACHED, Ordering::AcqRel);
     }
@@ -239,28 +239,28 @@ impl Index {
     fn counted(&self, what: What) -> u32 {
         let base = self.bases[what as usize].load(Ordering::Relaxed);
         let sum = self.shared.counts.sum(self.number, what).wrapping_sub(base);
-        // Threads go on while we add: a removal seen without its insert is nothing there.
+        // Other threads count meanwhile: a removal may be seen without its insert.
         u32::try_from(sum).unwrap_or(0)
     }
 
-    /// The chain that `hash` belongs to, locked; `None` if no zone has the index any more.
+    /// Locks the chain of `hash`; returns `None` if the index belongs to no zone.
     ///
-    /// A thread that drains a detached index locks every bucket too. So either the drain finds what is
-    /// put in here, or the lock shows the mark that was set before the drain.
+    /// A thread that drains a detached index locks every bucket too. So either the drain finds the
+    /// new entry, or this lock makes the mark visible that was set before the drain.
     #[inline]
     fn lock_attached(&self, guard: &Guard<'_>, hash: u32) -> Option<Chain<'_>> {
         let chain = self.lock(guard, hash);
         (self.state.0.load(Ordering::Acquire) & DETACHED == 0).then_some(chain)
     }
 
-    /// The chain that `hash` belongs to, locked.
+    /// Locks the chain of `hash`.
     #[inline]
     fn lock(&self, guard: &Guard<'_>, hash: u32) -> Chain<'_> {
         let mut place_now = place(self.state.0.load(Ordering::Acquire), hash);
         loop {
             let first = self.bucket(place_now);
             let chain = Chain::lock(first, &self.shared.overflow, guard.number());
-            // Splitting a bucket takes its lock, so from here on it stays as it is.
+            // A split takes the bucket's lock, so the place is stable from here on.
             let place_then = place_now;
             place_now = place(self.state.0.load(Ordering::Acquire), hash);
             if place_now == place_then {
@@ -274,15 +274,15 @@ impl Index {
         // 0 for numbers below FIRST, 1 for those below twice that, 2 below four times, ...
         let segment = 32 - FIRST_BITS - (number | (FIRST - 1)).leading_zeros();
         match self.segments[segment as usize].get() {
-            // A segment begins with a multiple of its size, a power of two.
+            // A segment begins at a multiple of its size, a power of two.
             Some(buckets) => &buckets[number as usize & (buckets.len() - 1)],
-            // A segment is made before the count of buckets says that it is there.
+            // A segment is allocated before the number of buckets includes it.
             None => unreachable!("bucket {number} was never made"),
         }
     }
 }
 
-/// The bucket that a hash belongs to, in a given state.
+/// The bucket of a hash in a given state.
 #[inline]
 fn place(state: u64, hash: u32) -> u32 {
     Places::of(state).place(hash)

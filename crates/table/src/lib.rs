@@ -1,15 +1,15 @@
-//! A table that many threads share without waiting for each other: records by id, an index from
-//! hash to id for each of 65,536 zones, and a wheel that says whose time ran out.
+//! A table that many threads share without waiting: records by id, an index from hash to id for
+//! each of 65,536 zones, and a timing wheel for expiry.
 //!
-//! What the records mean is the caller's business; here they are rows of atomic words.
+//! Records are rows of atomic words; the caller defines their meaning.
 //!
-//! - [`Epochs`]: when memory may be used again.
-//! - [`Slab`]: the records; [`Quota`]: how many there may be.
-//! - [`Zones`] and [`Index`]: finding them.
+//! - [`Epochs`]: when memory may be reused.
+//! - [`Slab`]: the records; [`Quota`]: their maximum number.
+//! - [`Zones`] and [`Index`]: finding records.
 //! - [`Wheel`]: their deadlines.
-//! - [`HashTrie`] and [`Published`]: what one thread changes and others read as snapshots.
-//! - [`Array`]: large memory of one thread, for what is not shared.
-//! - [`prefetch`] and [`prefetch_whole`]: asking for memory before it is needed.
+//! - [`HashTrie`] and [`Published`]: snapshots of data that one thread changes.
+//! - [`Array`]: large memory of one thread.
+//! - [`prefetch`] and [`prefetch_whole`]: loading memory before it is needed.
 
 mod array;
 mod barrier;
@@ -41,13 +41,13 @@ pub use slab::{Slab, Spare};
 pub use wheel::{Links, TICK, Wheel};
 pub use zones::Zones;
 
-/// The number of a record. Zero is none's.
+/// The number of a record; zero stands for none.
 pub type Id = u32;
 
-/// Bytes of index that an entry takes at most on the average, in a zone of ten thousand or more.
-/// A test holds the index to it. The wheel takes none but the word in the record.
+/// The average index memory in bytes per entry, at most, in a zone of ten thousand entries or more.
+/// A test checks it. The wheel needs only its word in the record.
 pub const INDEX_BYTES: usize = 16;
 
-// A connection of IPv4 has 16 words, one of IPv6 has 24; a translated one stands in the index twice.
+// An IPv4 connection has 16 words, an IPv6 connection 24; with NAT it has two index entries.
 const _: () = assert!(16 * 8 + 2 * INDEX_BYTES <= 160);
 const _: () = assert!(24 * 8 + 2 * INDEX_BYTES <= 224);

@@ -1,8 +1,8 @@
-//! Asking the processor to fetch a cache line that will be needed soon.
+//! Prefetches cache lines that are needed soon.
 //!
 //! This is one of five places in the crate with `unsafe`: the instruction has no safe form.
 
-/// Begins to fetch the cache line that `value` begins in.
+/// Prefetches the cache line in which `value` begins.
 #[inline(always)]
 pub fn prefetch<T>(value: &T) {
     #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
@@ -16,7 +16,7 @@ pub fn prefetch<T>(value: &T) {
     let _ = value;
 }
 
-/// The same for all cache lines that `value` lies in.
+/// Prefetches all cache lines of `value`.
 #[inline(always)]
 pub fn prefetch_whole<T>(value: &T) {
     #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
@@ -30,8 +30,8 @@ pub fn prefetch_whole<T>(value: &T) {
     let _ = value;
 }
 
-/// The same as [`prefetch`], so that it can be written soon: other processors give it up now, and not only when it is
-/// written, for which a locked instruction would have to wait.
+/// Prefetches a line for writing: other processors give it up now, not at the write, for which a
+/// locked instruction would have to wait.
 #[inline(always)]
 pub(crate) fn prefetch_to_write<T>(value: &T) {
     #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]

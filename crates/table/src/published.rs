@@ -1,16 +1,16 @@
-//! A value that one thread publishes and others read as a snapshot, beside a ledger of what was made of
-//! it.
+//! A value that one thread publishes and others read as a snapshot, with a ledger of results
+//! computed from it.
 //!
-//! What a thread makes of a snapshot it enters into the ledger, under the ledger's lock, and is told
-//! there whether a newer snapshot was published meanwhile. The publishing thread replaces the snapshot
-//! and takes up the change under the same lock. So an entry is either there when the change is taken up,
-//! or knows itself that it is stale: none is missed. `tests/models.rs` shows it in all orders.
+//! A thread enters a result into the ledger under the ledger's lock, and learns there whether a
+//! newer snapshot has been published. The publishing thread replaces the snapshot and updates the
+//! ledger under the same lock. So an entry is either present for that update or known to be stale,
+//! and none is missed. `tests/models.rs` checks this in all orders.
 
 use crate::atomic::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// See the module's description.
+/// A published value with a ledger, as the module describes.
 #[derive(Debug)]
 pub struct Published<S, L> {
     version: AtomicU64,
@@ -18,7 +18,7 @@ pub struct Published<S, L> {
     ledger: Mutex<L>,
 }
 
-/// A snapshot as it was read.
+/// A snapshot with its version.
 #[derive(Debug)]
 pub struct Snapshot<S> {
     version: u64,
@@ -47,7 +47,7 @@ pub struct Locked<'a, S, L> {
 }
 
 impl<S, L> Published<S, L> {
-    /// The first snapshot, and the ledger.
+    /// Publishes the first snapshot, with this ledger.
     pub fn new(value: S, ledger: L) -> Self {
         Published {
             version: AtomicU64::new(0),
@@ -56,7 +56,7 @@ impl<S, L> Published<S, L> {
         }
     }
 
-    /// The newest snapshot.
+    /// Returns the newest snapshot.
     pub fn read(&self) -> Snapshot<S> {
         lock(&self.snapshot).clone()
     }
@@ -68,7 +68,7 @@ impl<S, L> Published<S, L> {
         }
     }
 
-    /// Publishes a snapshot, and takes up in the ledger what changed.
+    /// Publishes a snapshot, and calls `take_up` to update the ledger.
     pub fn publish(&self, value: S, take_up: impl FnOnce(&mut L)) {
         let value = Arc::new(value);
         let before = {
@@ -80,26 +80,26 @@ impl<S, L> Published<S, L> {
             take_up(&mut locked);
             before
         };
-        // It may be the last one that holds what was removed: that is freed outside of the locks.
+        // This may be the last reference; its memory is freed outside the locks.
         drop(before);
     }
 
     /// Locks the ledger.
     pub fn lock(&self) -> Locked<'_, S, L> {
         let ledger = lock(&self.ledger);
-        // It changes under the lock only.
+        // It changes only under the lock.
         let version = self.version.load(Ordering::Relaxed);
         Locked { version, of: self, ledger }
     }
 }
 
 impl<S, L> Locked<'_, S, L> {
-    /// Whether a newer snapshot than this one was published; it stays so as long as the lock is held.
+    /// Whether a newer snapshot was published. The result holds while the lock is held.
     pub fn is_stale(&self, snapshot: &Snapshot<S>) -> bool {
         self.version != snapshot.version
     }
 
-    /// The newest snapshot; there is no newer one as long as the lock is held.
+    /// The newest snapshot while the lock is held.
     pub fn newest(&self) -> Snapshot<S> {
         self.of.read()
     }

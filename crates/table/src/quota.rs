@@ -1,25 +1,26 @@
-//! How many connections there are, and may be, without one count that all threads write.
+//! The number of connections and its maximum, without a counter that all threads write.
 //!
 //! Each thread has a [`Share`]: places that it may fill without asking, and its own sum of places
-//! filled and left. While the maximum is small, threads ask for each place, and it is exact.
+//! filled and left. With a small maximum, threads ask for each place, so that it is exact.
 
 use crate::atomic::{AtomicU32, Line, Mutex, Ordering, lock};
 use std::sync::Arc;
 
-/// Places that a thread asks for at once: so small a part of the maximum that even 128 threads leave
-/// little of it unfilled, within limits.
+/// The divisor of the maximum for places that a thread takes at once: small enough that 128 threads
+/// leave little of it unfilled.
 const PART: u32 = 1 << 14;
 const FEWEST: u32 = 64;
 const MOST: u32 = 1024;
 /// Below this maximum, threads ask for each place.
 const EXACT_BELOW: u32 = 8192;
 
-/// A number of places, and who has them.
+/// A number of places, divided among threads.
 pub struct Quota {
     /// Places in threads' shares, filled or not.
     granted: Line<AtomicU32>,
     max: Line<AtomicU32>,
-    /// What each thread filled less what it left (modulo 2^32: what one fills another may leave).
+    /// The places that each thread filled, less those that it left (modulo 2^32, since a thread may
+    /// leave a place that another filled).
     filled: Mutex<Vec<Arc<Line<AtomicU32>>>>,
 }
 
@@ -43,7 +44,7 @@ impl Quota {
         })
     }
 
-    /// A thread's share: nothing yet.
+    /// A new thread's share, without places.
     #[must_use]
     pub fn share(self: &Arc<Self>) -> Share {
         let filled = Arc::new(Line(AtomicU32::new(0)));
@@ -51,29 +52,28 @@ impl Quota {
         Share { unfilled: 0, max: self.max(), filled, quota: Arc::clone(self) }
     }
 
-    /// Places that are filled.
+    /// The number of filled places.
     #[must_use]
     pub fn used(&self) -> u32 {
         let filled = lock(&self.filled);
         let sum =
             filled.iter().fold(0u32, |sum, one| sum.wrapping_add(one.0.load(Ordering::Acquire)));
-        // Threads go on while we add: a place that we saw left but not filled is no place.
+        // Other threads count meanwhile: a place may be seen left but not filled.
         if sum > u32::MAX / 2 { 0 } else { sum }
     }
 
-    /// Places that there may be.
+    /// The maximum number of places.
     #[must_use]
     pub fn max(&self) -> u32 {
         self.max.0.load(Ordering::Relaxed)
     }
 
-    /// Changes how many places there may be. Places that are filled beyond it stay so until they
-    /// are left.
+    /// Sets the maximum number of places. Filled places beyond it stay until they are left.
     pub fn set_max(&self, max: u32) {
         self.max.0.store(max, Ordering::Relaxed);
     }
 
-    /// Up to `want` places of `max`.
+    /// Takes up to `want` places of `max`.
     fn grant(&self, want: u32, max: u32) -> u32 {
         let mut granted = self.granted.0.load(Ordering::Relaxed);
         loop {
@@ -100,7 +100,7 @@ impl Quota {
 }
 
 impl Share {
-    /// Fills a place; `false` when there is none.
+    /// Fills a place. Returns false if there is none.
     #[inline]
     #[must_use]
     pub fn take(&mut self) -> bool {
@@ -126,7 +126,7 @@ impl Share {
         }
     }
 
-    /// Gives back all places that are not filled: for a thread that will fill none soon.
+    /// Returns all unfilled places, for a thread that will not fill any soon.
     pub fn settle(&mut self) {
         if self.unfilled > 0 {
             self.quota.give_back(std::mem::take(&mut self.unfilled));
@@ -149,7 +149,7 @@ impl Share {
     }
 }
 
-/// Places that a thread asks for at once.
+/// The number of places that a thread takes at once.
 fn batch(max: u32) -> u32 {
     if max < EXACT_BELOW { 1 } else { (max / PART).clamp(FEWEST, MOST) }
 }
@@ -161,7 +161,7 @@ impl Drop for Share {
         let sum = self.filled.0.load(Ordering::Relaxed);
         filled.retain(|one| !Arc::ptr_eq(one, &self.filled));
         if sum != 0 {
-            // What it filled stays filled: the next sum holds it too.
+            // Its places stay filled, so the next thread continues its sum.
             match filled.iter().find(|one| Arc::strong_count(one) == 1) {
                 Some(of_the_gone) => {
                     of_the_gone.0.fetch_add(sum, Ordering::Release);
@@ -195,7 +195,7 @@ mod tests {
             assert!(one.take() && other.take());
         }
         assert!(!one.take() && !other.take());
-        // What one filled, another may leave; and then anybody fill.
+        // A place that one thread filled may be left by another and filled by any.
         other.give();
         assert_eq!(quota.used(), 9);
         assert!(one.take() && !one.take() && !other.take());

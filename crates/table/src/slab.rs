@@ -1,17 +1,16 @@
-//! Records by number, in memory that is never given back while the slab lives.
+//! Records by number, in memory that is not freed while the slab lives.
 //!
-//! A record is a row of atomic words, so that a thread that comes too late reads old or new words but
-//! never foreign memory. That it does not take a new record for an old one is the epochs' doing:
-//! an id that was [retired](Slab::retire) is handed out again only after every guard that could
-//! have met it is over.
+//! A record is a row of atomic words, so a late thread reads old or new words, but never foreign
+//! memory. The epochs prevent it from taking a new record for an old one: a [retired](Slab::retire)
+//! id is handed out again only after every guard that could have met it is dropped.
 //!
-//! Each thread has a [`Spare`]: ids that it may hand out, and ids that it retired and that wait.
-//! Threads meet only to exchange them by the batch. Ids that were never used before come by the piece,
-//! which grows with the slab to a whole large page: threads that fill new memory at the same time
-//! then neither touch a page first both at once, nor fetch ahead what the other is writing.
+//! Each thread has a [`Spare`]: ids that it may hand out, and retired ids that wait. Threads
+//! exchange these only in batches. Unused ids are taken in pieces, which grow with the slab up to a
+//! large page, so that threads that fill new memory at the same time neither touch the same page
+//! first nor prefetch lines that the other writes.
 //!
-//! A guard that is not dropped keeps all ids waiting that are retired after it began. So that the slab
-//! does not grow for as long, [no more than so many](Slab::set_waiting_max) wait before an id that was
+//! A guard that is never dropped keeps all ids waiting that are retired after it began. To bound
+//! the slab meanwhile, an unused id is refused while [too many](Slab::set_waiting_max) wait.
 //! never used is refused.
 
 use crate::Id;
@@ -23,45 +22,46 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Ids that are exchanged at once.
+/// The number of ids in an exchanged batch.
 #[cfg(not(loom))]
 const BATCH: usize = 64;
 #[cfg(loom)]
 const BATCH: usize = 1;
-/// Batches that may wait before a thread asks, at the others' cost, whether they waited long enough.
+/// The number of waiting batches from which a thread asks the epochs to advance, which costs other
+/// threads.
 #[cfg(not(loom))]
 const PATIENCE: usize = 4;
 #[cfg(loom)]
 const PATIENCE: usize = 1;
-/// Words of a cache line.
+/// The number of words in a cache line.
 const LINE_WORDS: usize = 8;
-/// The largest piece of ids that were never used before: with 16 words, a page of 2 MiB.
+/// The largest piece of unused ids: with 16 words per record, a page of 2 MiB.
 #[cfg(not(any(loom, miri)))]
 const PIECE_MAX: u32 = 1 << 14;
 #[cfg(miri)]
 const PIECE_MAX: u32 = 1 << 6;
 #[cfg(loom)]
 const PIECE_MAX: u32 = 1;
-/// A piece begins at a multiple of its size, so that it lies in the one chunk that is made for it.
+/// A piece begins at a multiple of its size, so that it is within one chunk.
 const _: () = assert!(PIECE_MAX as usize <= CHUNK && PIECE_MIN <= PIECE_MAX);
-/// The smallest: a processor that goes along one thread's records fetches some lines behind them, which
-/// another thread is writing where its piece begins there. With pieces of 64, two threads with a thousand
-/// connections each took up to 40% longer for a packet than one alone.
+/// The smallest piece. A processor prefetches some lines beyond the end of a piece, which another
+/// thread may be writing if its piece begins there. With pieces of 64, two threads with a thousand
+/// connections each took up to 40% longer per packet than one alone.
 #[cfg(not(any(loom, miri)))]
 const PIECE_MIN: u32 = 1 << 10;
 #[cfg(miri)]
 const PIECE_MIN: u32 = 1 << 6;
 #[cfg(loom)]
 const PIECE_MIN: u32 = 1;
-/// Above that, a piece is no more than this part of all ids that were handed out before: of ids taken at
-/// random most have then been used.
+/// Above the minimum, a piece is at most this fraction of all ids handed out before, so that most
+/// ids are in use when they are taken at random.
 const PIECE_PART: u32 = 16;
-/// How many ids before its turn a record is fetched.
+/// The prefetch distance in ids.
 const AHEAD: usize = 4;
-/// A thread that has this many gives some away.
+/// The number of free ids from which a thread returns a batch.
 const TOO_MANY: usize = 4 * BATCH;
 
-/// The largest id is below this: the top bit is the caller's, and the wheel has a few.
+/// A bound on ids: the top bit is the caller's, and the wheel reserves a few numbers.
 const LIMIT: u32 = (1 << 31) - (1 << 16);
 
 /// Records of `WORDS` atomic words each.
@@ -73,32 +73,33 @@ pub struct Slab<const WORDS: usize> {
     epochs: Arc<Epochs>,
 }
 
-/// How many ids wait, of all threads, and may; those that a thread retired since its last batch are not
-/// counted. Only numbers, by which nothing is ordered, and so none of the model checker's.
+/// The number of waiting ids of all threads, and its maximum. Ids that a thread retired since its
+/// last batch are not counted. These numbers order nothing, so the model checker does not track
+/// them.
 struct Waiting {
     ids: std::sync::atomic::AtomicU32,
     max: std::sync::atomic::AtomicU32,
 }
 
-/// What no thread has.
+/// The ids that no thread has.
 struct Stock {
-    /// Ids from here on were never handed out.
+    /// The first id that was never handed out.
     fresh: u32,
     free: Vec<Vec<Id>>,
-    /// What threads that have gone had left of their pieces.
+    /// The rests of pieces of ended threads.
     pieces: Vec<Range<Id>>,
-    /// What threads that have gone had waiting.
+    /// The waiting ids of ended threads.
     waiting: Vec<(Stamp, Vec<Id>)>,
 }
 
 /// One thread's ids.
 pub struct Spare {
     free: Vec<Id>,
-    /// What is left of its piece.
+    /// The rest of the thread's piece.
     piece: Range<Id>,
     retired: Vec<Id>,
     waiting: VecDeque<(Stamp, Vec<Id>)>,
-    /// Emptied batches, to be filled again.
+    /// Empty batches for reuse.
     empty: Vec<Vec<Id>>,
     stock: Arc<Mutex<Stock>>,
     all_waiting: Arc<Waiting>,
@@ -106,11 +107,11 @@ pub struct Spare {
 }
 
 impl<const WORDS: usize> Slab<WORDS> {
-    /// An empty slab that will never have more than `capacity` ids, those included that threads keep:
-    /// allow each some 600 that wait to be used again, and a piece, of a sixteenth of all, but 1,024 to 16,384.
+    /// An empty slab of at most `capacity` ids. That includes the ids that each thread keeps: about
+    /// 600 that wait for reuse, and a piece of a sixteenth of all, between 1,024 and 16,384.
     #[must_use]
     pub fn new(epochs: Arc<Epochs>, capacity: u32) -> Self {
-        // Zero is no id, so that a word of zeros can mean "none".
+        // Zero is not an id, so that a zero word can mean "none".
         let capacity = capacity.min(LIMIT - 1) + 1;
         let stock = Stock { fresh: 1, free: Vec::new(), pieces: Vec::new(), waiting: Vec::new() };
         Slab {
@@ -122,19 +123,19 @@ impl<const WORDS: usize> Slab<WORDS> {
         }
     }
 
-    /// Sets how many ids may wait, about, before none is handed out that was never used before; at first
-    /// any number. Allow for those that are retired under one guard.
+    /// Sets the approximate number of waiting ids from which no unused id is handed out; unlimited
+    /// by default. It must allow for all ids that are retired under one guard.
     pub fn set_waiting_max(&self, ids: u32) {
         self.waiting.max.store(ids, Ordering::Relaxed);
     }
 
-    /// Whether more ids wait than may.
+    /// Whether more ids wait than the maximum.
     #[must_use]
     pub fn is_behind(&self) -> bool {
         self.waiting.ids.load(Ordering::Relaxed) > self.waiting.max.load(Ordering::Relaxed)
     }
 
-    /// A thread's ids: none yet.
+    /// A new thread's ids: none yet.
     #[must_use]
     pub fn spare(&self) -> Spare {
         Spare {
@@ -149,24 +150,23 @@ impl<const WORDS: usize> Slab<WORDS> {
         }
     }
 
-    /// An id that no other thread has. Its record holds what its last owner left, or zeros. `None` where all
-    /// are taken, or [too many wait](Self::is_behind).
+    /// Returns an id that no other thread has. Its record has the words of its last owner, or
+    /// zeros. `None` if all are taken, or [too many wait](Self::is_behind).
     #[inline]
     pub fn take(&self, spare: &mut Spare) -> Option<Id> {
         if spare.free.is_empty() {
             self.refill(spare);
         }
         let id = spare.free.pop();
-        // Where ids are used again, they lie all over: what will be written soon had better come
-        // now.
+        // Reused ids are scattered in memory, so the record of a later one is prefetched for its
+        // write.
         if let Some(ahead) = spare.free.len().checked_sub(AHEAD) {
             self.prefetch(spare.free[ahead]);
         }
         id
     }
 
-    /// Gives up an id that others may have seen. Nothing may lead to it any more, except what
-    /// readers already hold.
+    /// Retires an id that other threads may have seen. Only readers with a guard may still have it.
     #[inline]
     pub fn retire(&self, spare: &mut Spare, id: Id) {
         debug_assert!(id != 0 && id < self.capacity);
@@ -178,7 +178,7 @@ impl<const WORDS: usize> Slab<WORDS> {
         }
     }
 
-    /// Gives back an id that was taken and that no other thread has seen.
+    /// Returns an id that was taken and that no other thread has seen.
     #[inline]
     pub fn put_back(&self, spare: &mut Spare, id: Id) {
         debug_assert!(id != 0 && id < self.capacity);
@@ -190,14 +190,14 @@ impl<const WORDS: usize> Slab<WORDS> {
     ///
     /// # Panics
     ///
-    /// If no id of its neighbourhood was ever handed out.
+    /// If no id of its chunk was ever handed out.
     #[inline]
     #[must_use]
     pub fn words(&self, id: Id) -> &[AtomicU64; WORDS] {
         self.records.at(id as usize)
     }
 
-    /// Begins to fetch the record into the cache.
+    /// Prefetches a record.
     #[inline]
     pub fn prefetch(&self, id: Id) {
         for line in self.words(id).chunks(LINE_WORDS) {
@@ -205,8 +205,7 @@ impl<const WORDS: usize> Slab<WORDS> {
         }
     }
 
-    /// The record with this id, of which the first cache line and that with the number `other` begin
-    /// to be fetched.
+    /// Returns a record, and prefetches its first cache line and the line `other`.
     ///
     /// # Panics
     ///
@@ -216,12 +215,12 @@ impl<const WORDS: usize> Slab<WORDS> {
     pub fn fetch(&self, id: Id, other: usize) -> &[AtomicU64; WORDS] {
         let words = self.words(id);
         prefetch(&words[0]);
-        // Where that is the same line, a second request is cheaper than a wrong guess.
+        // If that is the same line, a second prefetch is cheaper than a wrong branch.
         words.get(other * LINE_WORDS).into_iter().for_each(prefetch);
         words
     }
 
-    /// Bytes of memory for records. What was never used of it may not be backed by real memory.
+    /// The size of all records in bytes. The system may back only the used part.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.records.bytes()
@@ -258,11 +257,11 @@ impl<const WORDS: usize> Slab<WORDS> {
         spare.break_piece();
     }
 
-    /// A piece of ids that were never used before; an empty one where there are none.
+    /// Takes a piece of unused ids; empty if there are none.
     fn cut_piece(&self, stock: &mut Stock) -> Range<Id> {
         let start = stock.fresh;
         let part = (start / PIECE_PART).clamp(PIECE_MIN, PIECE_MAX);
-        // So that pieces of the largest size begin where pages do.
+        // A power of two, so that the largest pieces begin at page boundaries.
         let size = 1 << part.ilog2();
         let end = ((start / size + 1) * size).min(self.capacity);
         if start < end && self.records.make(start as usize) {
@@ -273,8 +272,8 @@ impl<const WORDS: usize> Slab<WORDS> {
 }
 
 impl Spare {
-    /// Breaks a batch off its piece; whether anything is left of that. The lowest is taken first:
-    /// records that are made one after the other lie beside each other.
+    /// Takes a batch from the piece. Returns whether there was one. The lowest ids are taken first,
+    /// so that successive records are adjacent.
     fn break_piece(&mut self) -> bool {
         let end = self.piece.end.min(self.piece.start.saturating_add(BATCH as u32));
         self.free.extend((self.piece.start..end).rev());
@@ -282,7 +281,7 @@ impl Spare {
         !self.free.is_empty()
     }
 
-    /// What was retired up to now begins to wait.
+    /// Makes the ids retired so far a waiting batch.
     fn seal(&mut self) {
         if self.retired.is_empty() {
             return;
@@ -293,8 +292,8 @@ impl Spare {
         self.waiting.push_back((self.epochs.stamp(), batch));
     }
 
-    /// What has waited long enough can be handed out; where that can't be told without the others,
-    /// they are asked or not.
+    /// Makes batches available that have waited long enough. `asks` allows asking the other
+    /// threads.
     fn reclaim(&mut self, asks: bool) {
         while let Some((_, batch)) = self.waiting.pop_front_if(|(stamp, _)| match asks {
             true => self.epochs.passed(*stamp),
@@ -307,7 +306,7 @@ impl Spare {
         }
     }
 
-    /// Gives away what is too much.
+    /// Returns excess ids to the stock.
     #[inline]
     fn shed(&mut self) {
         if self.free.len() >= TOO_MANY {
@@ -320,7 +319,7 @@ impl Spare {
         let mut stock = lock(&self.stock);
         while self.free.len() > TOO_MANY / 2 {
             let mut batch = self.empty.pop().unwrap_or_else(|| Vec::with_capacity(BATCH));
-            // The ones at the bottom were not used for the longest time.
+            // The ids at the bottom have been unused for the longest time.
             batch.extend(self.free.drain(..BATCH));
             stock.free.push(batch);
         }

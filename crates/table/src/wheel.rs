@@ -1,19 +1,19 @@
-//! A hierarchical timing wheel: who is due costs by who is due, not by who is there.
+//! A hierarchical timing wheel: its cost depends on the ids that are due, not on the ids it holds.
 //!
-//! Four rings of 64 slots, a tick of 250 ms: 16 s, 17 minutes, 18 hours, 48 days. Each id stands in
-//! at most one slot, in a doubly linked list whose links lie in the ids' own records, one word each,
-//! so that putting in and taking out cost the same whatever the wheel holds.
+//! Four rings of 64 slots, a tick of 250 ms: 16 s, 17 minutes, 18 hours, 48 days. Each id is in at
+//! most one slot, in a doubly linked list whose links are in the ids' own records, one word each,
+//! so that insertion and removal take constant time.
 //!
-//! A wheel is one thread's, so that threads that create connections do not meet; its lock is for
-//! others that remove one, and for the thread that turns it.
+//! Each thread has a wheel, so that threads that create connections do not contend; the lock is for
+//! other threads that remove an id, and for the one that advances the wheel.
 //!
-//! Re-arming is lazy: a deadline that moves later is only noted in the record. The wheel
-//! comes by at the old time, is told the new deadline, and moves on. Only a deadline that moves
-//! earlier must be told ([`Wheel::hasten`]). A record has no room for the time it is armed for, so
-//! the wheel also asks for the deadline when it moves an id to a smaller ring.
+//! Re-arming is lazy: a later deadline is only stored in the record. The wheel visits the id at the
+//! old time, gets the new deadline, and moves the id. Only an earlier deadline must be announced
+//! ([`Wheel::hasten`]). A record does not store the time it is armed for, so the wheel also asks
+//! for the deadline when it moves an id to a smaller ring.
 //!
-//! The laws: an id is done with only when it is said to be; and an id is asked about by the first
-//! complete [`Wheel::advance`] at least one tick after its deadline.
+//! The laws: an id leaves the wheel only if the caller says so; and the first complete
+//! [`Wheel::advance`] at least one tick after its deadline visits an id.
 
 use crate::Id;
 use crate::atomic::{AtomicU64, Mutex, Ordering, lock};
@@ -26,36 +26,36 @@ pub const TICK: Duration = Duration::from_millis(250);
 const SLOT_BITS: u32 = 6;
 const SLOTS: usize = 1 << SLOT_BITS;
 const RINGS: u32 = 4;
-/// Beyond this many ticks, an id is looked at early and armed again.
+/// Ids beyond this many ticks are visited early and armed again.
 const HORIZON: u32 = 1 << (SLOT_BITS * RINGS);
 /// No id.
 const NONE: u32 = 0;
-/// From here on, what stands in the place of the previous id is a slot: the id is its first.
+/// From here on, the "previous" field holds a slot: the id is the first of its list.
 const FIRST_OF: u32 = u32::MAX - (1 << 16) + 1;
-/// Ids that are looked at before others get the lock.
+/// The number of ids that are visited before other threads get the lock.
 const SLICE: usize = 32;
 
-/// Where the ids' links are.
+/// Access to the ids' links.
 pub trait Links {
-    /// The word of this id that belongs to the wheel. Zero: not armed.
+    /// The word of this id that belongs to the wheel; zero if the id is not armed.
     fn link(&self, id: Id) -> &AtomicU64;
 }
 
-/// Ids by the time at which to look at them.
+/// Ids by the time of their next visit.
 pub struct Wheel {
     rings: Mutex<Rings>,
 }
 
 struct Rings {
-    /// The first tick that is not done.
+    /// The first tick that is not complete.
     current: u32,
-    /// Whether what the larger rings hold for this tick was moved already.
+    /// Whether the ids of the larger rings for this tick have been moved.
     is_cascaded: bool,
     armed: usize,
     heads: [Id; SLOTS * RINGS as usize],
 }
 
-/// An id's link: who stands before it (or, for the first, which slot), and who after it.
+/// An id's link: the previous id (or, for the first, the slot), and the next.
 #[derive(Clone, Copy)]
 struct Link {
     previous: u32,
@@ -70,8 +70,8 @@ impl Wheel {
         Wheel { rings: Mutex::new(Rings { current: 0, is_cascaded: false, armed: 0, heads }) }
     }
 
-    /// Looks at `id` at `deadline`; an id that is armed here is moved there. `now` is where an
-    /// empty wheel begins, so that the first turn does not have to go there step by step.
+    /// Arms `id` for `deadline`, or moves it if it is armed here. An empty wheel begins at `now`,
+    /// so that the first advance has no past ticks to step through.
     #[inline]
     pub fn arm(&self, links: &impl Links, id: Id, now: Instant, deadline: Instant) {
         let mut rings = lock(&self.rings);
@@ -80,7 +80,7 @@ impl Wheel {
         rings.link(links, id, tick_at_or_after(deadline));
     }
 
-    /// Looks at `id`, if it is armed, at `deadline` and not later.
+    /// Visits `id`, if it is armed, no later than `deadline`.
     pub fn hasten(&self, links: &impl Links, id: Id, deadline: Instant) {
         let mut rings = lock(&self.rings);
         if rings.unlink(links, id) {
@@ -88,15 +88,15 @@ impl Wheel {
         }
     }
 
-    /// Forgets `id`, if it is armed.
+    /// Removes `id`, if it is armed.
     pub fn disarm(&self, links: &impl Links, id: Id) {
         lock(&self.rings).unlink(links, id);
     }
 
-    /// Goes on to `now`, looking at no more than `budget` ids. `look` is called with each id that
-    /// may be due: its answer says when to look again; `None`, that the id is done with. It is
-    /// called under the wheel's lock, and must not use this wheel. Returns what of the budget is
-    /// left; zero says that there may be more to do.
+    /// Advances to `now`, visiting at most `budget` ids. Calls `look` for each id that may be due.
+    /// `look` returns the time of the next visit, or `None` to remove the id; it runs under the
+    /// wheel's lock and must not use this wheel. Returns the rest of the budget; zero means that
+    /// more ids may be due.
     pub fn advance(
         &self,
         links: &impl Links,
@@ -116,7 +116,7 @@ impl Wheel {
         budget
     }
 
-    /// How many ids are armed.
+    /// The number of armed ids.
     #[must_use]
     pub fn armed(&self) -> usize {
         lock(&self.rings).armed
@@ -171,8 +171,8 @@ impl Rings {
         budget
     }
 
-    /// Looks at what a slot holds, and puts what is not done with where it belongs, not before
-    /// `earliest`. Returns what of `budget` is left.
+    /// Visits the ids of a slot, and moves those that stay to their slots, not before `earliest`.
+    /// Returns the rest of `budget`.
     fn empty(
         &mut self,
         links: &impl Links,
@@ -192,7 +192,7 @@ impl Rings {
         budget
     }
 
-    /// Puts an unarmed id in.
+    /// Inserts an id that is not armed.
     #[inline]
     fn link(&mut self, links: &impl Links, id: Id, tick: u32) {
         let tick = tick.clamp(self.current, self.current.saturating_add(HORIZON - 1));
@@ -207,7 +207,7 @@ impl Rings {
         self.armed += 1;
     }
 
-    /// Takes an id out; whether it was armed.
+    /// Removes an id. Returns whether it was armed.
     #[inline]
     fn unlink(&mut self, links: &impl Links, id: Id) -> bool {
         let word = links.link(id);
@@ -231,7 +231,7 @@ impl Rings {
     }
 }
 
-/// Links are read and written under the wheel's lock only.
+/// The wheel's lock guards all links.
 impl Link {
     #[inline]
     fn read(word: &AtomicU64) -> Self {
@@ -249,7 +249,7 @@ fn slot_of(ring: u32, tick: u32) -> usize {
     ring as usize * SLOTS + ((tick >> (SLOT_BITS * ring)) as usize & (SLOTS - 1))
 }
 
-/// The first tick that is not before `moment`: looking then is never early.
+/// The first tick that is not before `moment`, so that a visit is never early.
 fn tick_at_or_after(moment: Instant) -> u32 {
     u32::try_from(moment.as_nanos().div_ceil(TICK.as_nanos() as u64)).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! The flows of one mask, one after the other in rows of packed words.
+//! The flows of one mask, stored as rows of packed words.
 
 use crate::index::Index;
 use crate::layout::{Layout, hash_packed};
@@ -6,7 +6,7 @@ use crate::rows::Rows;
 use crate::slab::Handle;
 use flow::{FlowKey, Mask};
 
-/// So many rows are looked through faster than a hash is worked out.
+/// Up to this number of rows, comparing all of them is faster than hashing.
 const FEW_ROWS: usize = 4;
 
 /// The flows of one mask.
@@ -14,10 +14,10 @@ const FEW_ROWS: usize = 4;
 pub(super) struct Subtable {
     pub(super) mask: Mask,
     pub(super) layout: Layout,
-    /// Each the flow's handle, then its packed words.
+    /// Each row has the flow's handle and its packed words.
     rows: Rows,
     index: Index,
-    /// Since the last sorting.
+    /// Hits since the last [`resort`](super::MegaflowTable::resort).
     pub(super) hits: u64,
 }
 
@@ -45,7 +45,7 @@ impl Subtable {
         Some(Handle::from_word(*self.rows.get(row)?.first()?))
     }
 
-    /// Whether there is a flow in a row, and a packet matches it.
+    /// Whether the row has a flow that the packet matches.
     #[inline]
     pub(super) fn is_for(&self, row: u32, key: &FlowKey) -> bool {
         self.words(row).is_some_and(|words| self.layout.matches_soon(words, key))
@@ -72,7 +72,8 @@ impl Subtable {
         self.index.find(hash, is_it)
     }
 
-    /// Adds a flow that is not there yet, whose words have this hash, and says in which row.
+    /// Adds a flow that the subtable does not have, with the hash of its words, and returns its
+    /// row.
     pub(super) fn insert(&mut self, key: &FlowKey, handle: Handle, hash: u64) -> u32 {
         let words = std::iter::once(handle.to_word()).chain(self.layout.pack(key));
         let row = self.rows.push(words);
@@ -80,7 +81,7 @@ impl Subtable {
         row
     }
 
-    /// Takes the flow in a row out. Another may get its row: gives that flow.
+    /// Removes the flow in a row. If another flow moves to that row, returns that flow.
     pub(super) fn remove(&mut self, row: u32, seed: u64) -> Option<Handle> {
         let hash = hash_packed(self.words(row)?, seed);
         self.index.remove(hash, row);

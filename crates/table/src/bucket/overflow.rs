@@ -1,27 +1,26 @@
-//! Buckets for chains, which threads take and give without meeting each other.
+//! Overflow buckets, which threads take and return without contention.
 
 use super::{Bucket, WORDS};
 use crate::atomic::{AtomicU64, AtomicUsize, Line, Mutex, Ordering, lock};
 use crate::chunks::Chunks;
 use crate::epochs::MAX_READERS;
 
-/// The buckets that full ones go on in, for all indexes.
+/// The overflow buckets of all indexes.
 ///
-/// One that is given back may be in another chain at once: a reader that still looks at it finds
-/// entries of foreign hashes and records that are not the ones it is after, and the control word of
-/// its own chain has changed.
+/// A returned bucket may be in another chain at once. A reader that still reads it finds entries of
+/// foreign hashes and records that do not match, and the control word of its own chain has changed.
 pub(crate) struct Overflow {
     buckets: Chunks<WORDS>,
     capacity: u64,
-    /// By reader number: what each thread may take without meeting others.
+    /// By reader number: the free buckets of each thread.
     free: Box<[Line<Mutex<Vec<u64>>>]>,
-    /// Threads with numbers from here on never had any.
+    /// Threads from this number on never had any.
     threads: AtomicUsize,
-    /// Links from here on were never taken.
+    /// Buckets from this link on were never taken.
     fresh: Line<AtomicU64>,
 }
 
-/// Links that a thread takes at once.
+/// The number of new buckets that a thread takes at once.
 #[cfg(not(loom))]
 const FRESH: u64 = 32;
 #[cfg(loom)]
@@ -44,12 +43,12 @@ impl Overflow {
         self.buckets.at(link as usize)
     }
 
-    /// Bytes of memory for buckets that were ever taken.
+    /// The memory in bytes of all buckets ever taken.
     pub fn bytes(&self) -> usize {
         self.fresh.0.load(Ordering::Relaxed) as usize * size_of::<Bucket>()
     }
 
-    /// An empty bucket.
+    /// Returns an empty bucket.
     pub(super) fn take(&self, thread: usize) -> u64 {
         let mut own = lock(&self.free[thread].0);
         if own.is_empty() {
@@ -58,7 +57,7 @@ impl Overflow {
         own.pop().expect("links were added just now")
     }
 
-    /// Half of what another thread has too much of, or links that were never taken.
+    /// Takes half of another thread's excess, or new buckets.
     #[cold]
     fn refill(&self, thread: usize, own: &mut Vec<u64>) {
         self.note(thread);
@@ -76,7 +75,7 @@ impl Overflow {
         let has_memory = start + FRESH <= self.capacity
             && self.buckets.make(start as usize)
             && self.buckets.make((start + FRESH - 1) as usize);
-        // As for a vector: there is no going on without memory.
+        // As for a vector, lack of memory is fatal.
         assert!(has_memory, "no memory for {start} overflow buckets");
         own.extend(start..start + FRESH);
     }
@@ -87,7 +86,7 @@ impl Overflow {
         lock(&self.free[thread].0).push(link);
     }
 
-    /// Notes that others may look what this thread has.
+    /// Marks that this thread has buckets that others may take.
     fn note(&self, thread: usize) {
         if thread >= self.threads.load(Ordering::Relaxed) {
             self.threads.fetch_max(thread + 1, Ordering::Relaxed);

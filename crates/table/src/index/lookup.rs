@@ -1,4 +1,4 @@
-//! Many hashes looked up at once: their buckets are fetched before any is looked into.
+//! Looks up many hashes at once: all buckets are prefetched before the first is read.
 
 use super::{BUCKETS, Index};
 use crate::Id;
@@ -6,7 +6,7 @@ use crate::atomic::Ordering;
 use crate::bucket::{self, Bucket, First};
 use crate::prefetch::{prefetch, prefetch_to_write};
 
-/// An index as it was at one moment, in which many hashes are looked up.
+/// An index at one point in time, for looking up many hashes.
 #[derive(Clone, Copy)]
 pub struct Lookup<'a> {
     index: &'a Index,
@@ -14,12 +14,12 @@ pub struct Lookup<'a> {
     places: Places,
 }
 
-/// Where the entries of a hash were at a [`Lookup`].
+/// The bucket of a hash at the time of the [`Lookup`].
 #[derive(Clone, Copy)]
 pub struct Spot<'a>(&'a Bucket);
 
 impl Index {
-    /// The index as it is now.
+    /// A lookup in the present index.
     #[inline(always)]
     #[must_use]
     pub fn lookup(&self) -> Lookup<'_> {
@@ -29,7 +29,7 @@ impl Index {
 }
 
 impl<'a> Lookup<'a> {
-    /// Begins to fetch the bucket of this hash, and remembers where it is.
+    /// Prefetches the bucket of this hash, and returns it.
     #[inline(always)]
     #[must_use]
     pub fn spot(&self, hash: u32) -> Spot<'a> {
@@ -38,8 +38,8 @@ impl<'a> Lookup<'a> {
         Spot(bucket)
     }
 
-    /// An id under this hash, whichever of them if there are several: at the spot of the hash if
-    /// it is still there.
+    /// Returns an id under this hash, any of several. Reads the spot's bucket, unless entries have
+    /// moved.
     #[inline(always)]
     #[must_use]
     pub fn find_at(&self, Spot(bucket): Spot<'_>, hash: u32) -> Option<Id> {
@@ -53,12 +53,12 @@ impl<'a> Lookup<'a> {
             First::Gone => return index.find(hash, |_| true),
             First::Nowhere => {}
         }
-        // Nothing moved, it goes on nowhere, and no split made another bucket the hash's.
+        // Nothing moved, the bucket has no overflow, and no split gave the hash another bucket.
         let is_missed = bucket::is_alone(control)
             && bucket[0].load(Ordering::Relaxed) == control
             && index.state.0.load(Ordering::Acquire) == self.state;
         if is_missed {
-            // What is not there is mostly put there next.
+            // A miss is usually followed by an insert into this bucket.
             prefetch_to_write(&bucket[0]);
             return None;
         }
@@ -66,7 +66,7 @@ impl<'a> Lookup<'a> {
     }
 }
 
-/// Which buckets there are.
+/// The buckets that exist.
 #[derive(Clone, Copy)]
 pub(super) struct Places {
     buckets: u32,
@@ -81,8 +81,7 @@ impl Places {
         Places { buckets, mask: u32::MAX >> (buckets - 1).leading_zeros() }
     }
 
-    /// The bucket that a hash belongs to: the lowest bits of the hash that give a number of a bucket
-    /// that is there.
+    /// The bucket of a hash: as many of its lowest bits as give the number of an existing bucket.
     #[inline(always)]
     pub fn place(self, hash: u32) -> u32 {
         let (large, small) = (hash & self.mask, hash & (self.mask >> 1));

@@ -1,13 +1,13 @@
-//! What an index says of all that was ever put into it, without a look at any of it.
+//! Summary bits of all entries ever inserted into an index.
 //!
-//! Each insert notes bits of what is inserted, and a search for something need not go through
-//! an index where a bit is missing that this would have. What the bits mean is the caller's business.
-//! In a table that has settled nothing is written: bits that are there already are only read.
+//! Each insert sets bits that depend on the entry, and a search skips an index that lacks a bit
+//! which a match would have set. The caller defines the bits. In steady state nothing is written,
+//! since the bits are set already.
 
 use super::Index;
 use crate::atomic::{AtomicU64, Line, Ordering};
 
-/// Words of notes: a cache line.
+/// The number of words, one cache line.
 const WORDS: usize = 8;
 
 pub(super) struct Notes(Line<[AtomicU64; WORDS]>);
@@ -23,13 +23,14 @@ impl Notes {
 }
 
 impl Index {
-    /// Words of notes that there are.
+    /// The number of words.
     pub const NOTES: usize = WORDS;
 
-    /// Notes bits of what is inserted, or changed, next. They stay until the zone is flushed.
+    /// Sets bits for the entry that is inserted or changed next. They stay until the zone is
+    /// flushed.
     ///
-    /// Before that, and not after it: who finds the entry, or knows of it from the thread that inserted it,
-    /// then finds the bits.
+    /// Call it before the insert: a thread that finds the entry, or learns of it from the inserting
+    /// thread, then sees the bits.
     #[inline(always)]
     pub fn note(&self, word: usize, bits: u64) {
         let noted = &self.notes.0.0[word];
@@ -38,15 +39,14 @@ impl Index {
         }
     }
 
-    /// The bits of a word that were noted: at least those of every entry that was there before this
-    /// call.
+    /// The bits set in a word: at least those of every entry that was inserted before this call.
     #[inline]
     #[must_use]
     pub fn noted(&self, word: usize) -> u64 {
         self.notes.0.0[word].load(Ordering::Acquire)
     }
 
-    /// The index is empty, and no other thread knows it.
+    /// Clears all bits. The index must be empty and unknown to other threads.
     pub(super) fn forget_notes(&self) {
         self.notes.clear();
     }

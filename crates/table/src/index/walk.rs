@@ -1,4 +1,4 @@
-//! Going through an index from end to end, a part at a time, and emptying it.
+//! Visits an index from end to end in parts, and empties it.
 
 use super::{BUCKETS, Index};
 use crate::Id;
@@ -7,20 +7,20 @@ use crate::bucket::{self, Chain};
 use crate::counts::What;
 use crate::epochs::Guard;
 
-/// How far a walk has come.
+/// The position of a walk.
 struct Cursor {
-    /// When it began there were at least 2^`level` buckets.
+    /// The index had at least 2^`level` buckets at the beginning.
     level: u32,
-    /// The bucket among those from which the next ones were split off.
+    /// The next bucket of the original ones, from which later ones were split.
     family: u64,
 }
 
 impl Cursor {
-    /// Zero begins, in an index of so many buckets.
+    /// Reads a cursor for an index of `buckets` buckets; zero is the beginning.
     fn read(cursor: u64, buckets: u64) -> Cursor {
         match (cursor >> 32) as u32 {
             0 => Cursor { level: buckets.ilog2(), family: 0 },
-            // One of another index, with more buckets, has come to the end of this one.
+            // A cursor of another index with more buckets is the end of this one.
             number => Cursor { level: (number - 1).min(31), family: cursor & 0xffff_ffff },
         }
     }
@@ -31,13 +31,12 @@ impl Cursor {
 }
 
 impl Index {
-    /// Shows what is in some `buckets` buckets from `cursor` on, and gives the cursor to go on with, or
-    /// `None` at the end. Begin with zero.
+    /// Visits the entries of about `buckets` buckets from `cursor` on. Returns the next cursor, or
+    /// `None` at the end. Zero is the beginning.
     ///
-    /// Between the first call and the last, each entry that is there throughout is shown once, however
-    /// the index grows: a step goes through one bucket of those that there were at the beginning,
-    /// and through all that were split off from it since. Splits move entries among these only, and
-    /// to higher numbers.
+    /// Each entry that exists throughout the walk is visited once, even if the index grows: a step
+    /// visits one bucket of those that existed at the beginning, and all that were split from it
+    /// since. Splits move entries among these only, and to higher numbers.
     pub fn walk(&self, cursor: u64, buckets: usize, mut visit: impl FnMut(Id)) -> Option<u64> {
         let Cursor { level, mut family } = Cursor::read(cursor, self.buckets());
         let (mut seen, mut ids) = (0, Vec::new());
@@ -54,7 +53,7 @@ impl Index {
                 at += 1 << level;
                 seen += 1;
             }
-            // What moved in between is there twice.
+            // An entry that moved during the step appears twice.
             ids.sort_unstable();
             ids.dedup();
             ids.drain(..).for_each(&mut visit);
@@ -63,12 +62,12 @@ impl Index {
         (family >> level == 0).then(|| Cursor { level, family }.write())
     }
 
-    /// Appends the entries of some buckets to `ids`, until there are `enough` or so many `buckets` were
-    /// looked at: that to which `hash` belongs, those behind it, and then the first ones.
+    /// Appends entries of some buckets to `ids`, until there are `enough` or `buckets` were read:
+    /// first the bucket of `hash`, then those behind it, then the first ones.
     ///
-    /// This is for looking at entries by chance: one that moves meanwhile may show twice or not at all,
-    /// and buckets that are just changed are left out. A random hash leads to each entry about equally
-    /// often; a random bucket would not, as buckets that were split hold half of what others do.
+    /// This is for random samples: an entry that moves meanwhile may appear twice or not at all,
+    /// and locked buckets are skipped. A random hash leads to each entry about equally often; a
+    /// random bucket number would not, since split buckets have half as many entries as others.
     pub fn sample(&self, hash: u32, buckets: u32, enough: usize, ids: &mut Vec<Id>) {
         let state = self.state.0.load(Ordering::Acquire);
         let (all, first) = ((state & BUCKETS) as u32, super::place(state, hash));
@@ -84,16 +83,17 @@ impl Index {
         self.state.0.load(Ordering::Acquire) & BUCKETS
     }
 
-    /// Gives the memory of most buckets of a large index back to the system. The index is detached
-    /// and empty, and no other thread may know it.
+    /// Returns the memory of most buckets of a large index to the system. The index must be
+    /// detached, empty and unknown to other threads.
     pub(crate) fn give_back(&self) {
         for buckets in self.segments.iter().filter_map(|segment| segment.get()) {
-            // Where it stays, it holds empty buckets as it is.
+            // If that fails, the memory stays and holds empty buckets.
             let _ = buckets.give_back();
         }
     }
 
-    /// Takes out what is in bucket `at` of a detached index, into `ids`. `false` behind the last.
+    /// Moves the ids of bucket `at` of a detached index to `ids`. Returns false behind the last
+    /// bucket.
     pub(crate) fn empty_bucket(&self, guard: &Guard<'_>, at: u32, ids: &mut Vec<Id>) -> bool {
         if u64::from(at) >= self.state.0.load(Ordering::Acquire) & BUCKETS {
             return false;
