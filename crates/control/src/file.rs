@@ -20,7 +20,7 @@
 //! vlan_limit = 1                    # VLAN headers that are parsed; 0 for as many as are supported
 //! emc_insert_inv_prob = 100
 //! unified_cache_entries = 524288    # of each worker; 0 for none
-//! hw_offload = false                # whether XDP forwards established connections' packets
+//! hw_offload = false                # whether XDP and network cards forward established connections' packets
 //! pmd_perf_metrics = false          # histograms and a history of workers' turns
 //! max_revalidator_ms = 1000
 //! flow_stats_interval_ms = 1000     # how often flows' statistics are collected; 0 is never

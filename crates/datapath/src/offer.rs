@@ -66,7 +66,7 @@ fn make(
         FinalActions::Output(port) => Arc::new([Action::Output(port)]),
         FinalActions::Actions(actions) => actions,
         FinalActions::Push(to, port) => Arc::new([Action::TunnelPush(to), Action::Output(port)]),
-        FinalActions::Nothing => return None,
+        FinalActions::Nothing => Arc::new([]),
     };
     let translated = match entry.nat_rewrite {
         None => None,

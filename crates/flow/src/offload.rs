@@ -133,14 +133,14 @@ pub struct OffloadStatus {
 
 /// A device that forwards packets by itself.
 pub trait FlowOffload {
-    /// Its name, as dumps print it (`dp:NAME`).
-    fn name(&self) -> &'static str;
-
     /// Takes a rule over. It does nothing more with packets of a connection that had none for `idle`.
     ///
     /// # Errors
     /// Why it does not; the rule's packets are forwarded by the switch, as before.
     fn install(&mut self, rule: &OffloadRule, idle: Duration) -> Result<OffloadId, Refusal>;
+
+    /// What the device itself said of the offer that it refused last, where it said anything.
+    fn refusal_words(&self) -> Option<Arc<str>>;
 
     /// Forgets a rule: when this returns, it forwards no packet by it that comes later. Gives what it
     /// forwarded since it was asked last.
@@ -206,12 +206,14 @@ refusals! {
     Actions = "actions", "its flows do more than rewrite headers and send to one port";
     /// A tunnel that the device cannot put packets into or take them out of.
     Tunnel = "tunnel", "its tunnel is none that the device knows (VXLAN without extensions)";
+    /// Frames that may be too large for the way out.
+    Mtu = "mtu", "frames of the port that it comes in on can be too large for the port that it leaves by";
     /// The direction of the connection has a rule already.
     Twice = "twice", "the same direction of its connection is offloaded from another port";
     /// There is no room.
     Full = "full", "the device has no room";
     /// The device failed.
-    Device = "device", "the device refused it; the log says why";
+    Device = "device", "the device refused it";
 }
 
 #[cfg(test)]

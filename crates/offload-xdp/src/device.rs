@@ -9,6 +9,7 @@ use aya::programs::xdp::XdpLinkId;
 use base::PortNo;
 use flow::{FlowOffload, OffloadId, OffloadRule, OffloadStatus, OffloadTraffic, Refusal};
 use hashbrown::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// An Ethernet header and a VLAN tag, which the MTU does not count.
@@ -27,6 +28,8 @@ pub struct XdpOffload {
     free_slots: Vec<u32>,
     /// Of the connection that came last.
     generation: u64,
+    /// What the kernel said of the rule that it refused last.
+    refusal_words: Option<Arc<str>>,
 }
 
 /// A device that packets may be sent to, and may be offloaded from where it has the program.
@@ -72,6 +75,7 @@ impl XdpOffload {
             connections: HashMap::new(),
             free_slots,
             generation: 0,
+            refusal_words: None,
         })
     }
 
@@ -165,7 +169,7 @@ impl XdpOffload {
             Key::V6(key) => self.program.rules_v6.insert(key, rule, 0),
         };
         put.map_err(|error| {
-            log::warn!(target: "netdev_offload", "XDP: cannot install a rule: {error}");
+            self.refusal_words = Some(error.to_string().into());
             Refusal::Device
         })
     }
@@ -213,11 +217,8 @@ fn on_device(key: Key, ifindex: u32) -> Key {
 }
 
 impl FlowOffload for XdpOffload {
-    fn name(&self) -> &'static str {
-        "xdp"
-    }
-
     fn install(&mut self, from: &OffloadRule, idle: Duration) -> Result<OffloadId, Refusal> {
+        self.refusal_words = None;
         let translated = translate(from)?;
         let ports = [from.in_port(), translated.out];
         let in_port = self.ports.get(&ports[0]).filter(|port| port.link.is_some());
@@ -250,6 +251,10 @@ impl FlowOffload for XdpOffload {
         }
         self.rules[id as usize] = Some(installed);
         Ok(OffloadId(id))
+    }
+
+    fn refusal_words(&self) -> Option<Arc<str>> {
+        self.refusal_words.clone()
     }
 
     fn remove(&mut self, id: OffloadId) -> OffloadTraffic {

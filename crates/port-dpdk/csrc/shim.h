@@ -119,6 +119,92 @@ struct tidegate_named_counter {
 };
 _Static_assert(sizeof(struct tidegate_named_counter) == 72, "src/ffi.rs says otherwise");
 
+/* Items of a rule of rte_flow. Values and masks are headers as packets have them; behind Ethernet's stands
+ * whether a VLAN tag follows, behind IPv6's whether a fragment header does. */
+enum {
+    TIDEGATE_ITEM_REPRESENTED_PORT,
+    TIDEGATE_ITEM_ETH,
+    TIDEGATE_ITEM_VLAN,
+    TIDEGATE_ITEM_IPV4,
+    TIDEGATE_ITEM_IPV6,
+    TIDEGATE_ITEM_TCP,
+    TIDEGATE_ITEM_UDP,
+    TIDEGATE_ITEM_VXLAN,
+    TIDEGATE_ITEM_INTEGRITY,
+};
+
+struct tidegate_item {
+    uint32_t kind;
+    uint32_t number;        /* DPDK's port, or the level of integrity */
+    uint32_t mask_number;
+    uint8_t value[44];
+    uint8_t mask[44];
+};
+_Static_assert(sizeof(struct tidegate_item) == 100, "src/ffi.rs says otherwise");
+
+/* Actions of a rule. */
+enum {
+    TIDEGATE_ACTION_COUNT,
+    TIDEGATE_ACTION_AGE,
+    TIDEGATE_ACTION_VXLAN_DECAP,
+    TIDEGATE_ACTION_VXLAN_ENCAP,
+    TIDEGATE_ACTION_POP_VLAN,
+    TIDEGATE_ACTION_PUSH_VLAN,
+    TIDEGATE_ACTION_SET_VLAN_VID,
+    TIDEGATE_ACTION_SET_VLAN_PCP,
+    TIDEGATE_ACTION_SET_MAC_SRC,
+    TIDEGATE_ACTION_SET_MAC_DST,
+    TIDEGATE_ACTION_SET_IPV4_SRC,
+    TIDEGATE_ACTION_SET_IPV4_DST,
+    TIDEGATE_ACTION_SET_IPV6_SRC,
+    TIDEGATE_ACTION_SET_IPV6_DST,
+    TIDEGATE_ACTION_SET_TP_SRC,
+    TIDEGATE_ACTION_SET_TP_DST,
+    TIDEGATE_ACTION_SET_TTL,
+    TIDEGATE_ACTION_SET_IPV4_DSCP,
+    TIDEGATE_ACTION_SET_IPV6_DSCP,
+    TIDEGATE_ACTION_REPRESENTED_PORT,
+    TIDEGATE_ACTION_DROP,
+};
+
+struct tidegate_action {
+    const struct tidegate_item *items;  /* the headers of VXLAN_ENCAP */
+    uint32_t kind;
+    uint32_t number;
+    uint8_t bytes[16];      /* an address */
+    uint32_t item_count;
+    uint32_t spare;
+};
+_Static_assert(sizeof(struct tidegate_action) == 40, "src/ffi.rs says otherwise");
+
+struct tidegate_rule {
+    const struct tidegate_item *items;
+    const struct tidegate_action *actions;
+    uint32_t item_count;
+    uint32_t action_count;
+    uint32_t transfers;     /* it is the device's switch's, and not a port's */
+    uint32_t spare;
+};
+_Static_assert(sizeof(struct tidegate_rule) == 32, "src/ffi.rs says otherwise");
+
+/* A rule that a device has. */
+struct tidegate_made_rule {
+    void *rule;
+    uint16_t owner;         /* the port through which it was made */
+    uint8_t spare[6];
+};
+_Static_assert(sizeof(struct tidegate_made_rule) == 16, "src/ffi.rs says otherwise");
+
+struct tidegate_rule_state {
+    uint64_t packets;
+    uint64_t bytes;
+    uint64_t is_aged;
+};
+_Static_assert(sizeof(struct tidegate_rule_state) == 24, "src/ffi.rs says otherwise");
+
+/* Bytes of what a device says of an error, with the zero at the end. */
+#define TIDEGATE_WORDS 128
+
 /* A line of DPDK's log, with its level from 1 (emergency) to 8 (debug). */
 typedef void tidegate_log(int level, const char *text, size_t bytes);
 
@@ -134,6 +220,13 @@ void tidegate_dpdk_close(uint16_t port, int attached);
 int tidegate_dpdk_counters(uint16_t port, struct tidegate_counters *counters);
 /* Gives how many there are; writes at most `room`. */
 int tidegate_dpdk_named_counters(uint16_t port, struct tidegate_named_counter *out, uint32_t room);
+
+int tidegate_rule_validate(uint16_t port, const struct tidegate_rule *rule, char *words);
+int tidegate_rule_create(uint16_t port, const struct tidegate_rule *rule, char *words,
+                         struct tidegate_made_rule *made);
+int tidegate_rule_destroy(const struct tidegate_made_rule *made, char *words);
+int tidegate_rule_query(const struct tidegate_made_rule *made, int ages,
+                        struct tidegate_rule_state *state);
 
 /* All of the pool's buffers begin with a copy of this head. */
 void *tidegate_dpdk_pool(const char *name, uint32_t buffers, uint16_t data_bytes, int numa,

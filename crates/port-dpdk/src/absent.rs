@@ -1,6 +1,8 @@
 //! What stands for DPDK in a build without it: the same names, and nothing that can be opened.
 
+use crate::flow_rule::{DeviceRefusal, FlowDevice, FlowRule, RuleHandle, RuleState};
 use crate::{DpdkConfig, DpdkError, EalOptions, Facts, Statistics};
+use flow::Refusal;
 use packet::{Batch, Pool};
 use port::{PortError, RxQueue, TxCounters, TxQueue};
 use std::os::fd::RawFd;
@@ -110,6 +112,33 @@ impl DpdkPort {
     /// See the port of a build that has DPDK.
     pub fn set_up(&self, _up: bool) -> Result<(), PortError> {
         match *self {}
+    }
+}
+
+/// The devices of DPDK, as far as they take rules. There are none in this build, so that it is never asked.
+#[derive(Debug, Default)]
+pub struct DpdkRules(());
+
+impl DpdkRules {
+    /// Those of all ports.
+    pub fn new() -> DpdkRules {
+        DpdkRules(())
+    }
+}
+
+impl FlowDevice for DpdkRules {
+    fn create(&mut self, _port: u16, _rule: &FlowRule) -> Result<RuleHandle, DeviceRefusal> {
+        Err(DeviceRefusal { kind: Refusal::Device, words: DpdkError::Absent.to_string() })
+    }
+
+    fn destroy(&mut self, _rule: RuleHandle) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn flush(&mut self, _port: u16) {}
+
+    fn query(&mut self, _rule: RuleHandle) -> Option<RuleState> {
+        None
     }
 }
 

@@ -113,6 +113,55 @@ pub struct NamedCounter {
     pub value: u64,
 }
 
+/// Bytes of what a device says of an error.
+pub const WORDS: usize = 128;
+
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Item {
+    pub kind: u32,
+    pub number: u32,
+    pub mask_number: u32,
+    pub value: [u8; 44],
+    pub mask: [u8; 44],
+}
+
+#[repr(C)]
+pub struct Action {
+    pub items: *const Item,
+    pub kind: u32,
+    pub number: u32,
+    pub bytes: [u8; 16],
+    pub item_count: u32,
+    pub spare: u32,
+}
+
+#[repr(C)]
+pub struct Rule {
+    pub items: *const Item,
+    pub actions: *const Action,
+    pub item_count: u32,
+    pub action_count: u32,
+    pub transfers: u32,
+    pub spare: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct MadeRule {
+    pub rule: *mut c_void,
+    pub owner: u16,
+    pub spare: [u8; 6],
+}
+
+#[repr(C)]
+#[derive(Default)]
+pub struct RuleState {
+    pub packets: u64,
+    pub bytes: u64,
+    pub is_aged: u64,
+}
+
 // The C side asserts the same numbers, so a field that one side moves alone does not compile
 // unless it hides in padding, of which there is none.
 const _: () = assert!(size_of::<Head>() == 64);
@@ -122,6 +171,11 @@ const _: () = assert!(size_of::<Facts>() == 240);
 const _: () = assert!(size_of::<Setup>() == 48);
 const _: () = assert!(size_of::<Counters>() == 64);
 const _: () = assert!(size_of::<NamedCounter>() == 72);
+const _: () = assert!(size_of::<Item>() == 100);
+const _: () = assert!(size_of::<Action>() == 40);
+const _: () = assert!(size_of::<Rule>() == 32);
+const _: () = assert!(size_of::<MadeRule>() == 16);
+const _: () = assert!(size_of::<RuleState>() == 24);
 const _: () = assert!(BURST == 32);
 
 pub type Log = extern "C" fn(level: c_int, text: *const c_char, bytes: usize);
@@ -137,6 +191,15 @@ unsafe extern "C" {
     pub fn tidegate_dpdk_close(port: u16, attached: c_int);
     pub fn tidegate_dpdk_counters(port: u16, counters: *mut Counters) -> c_int;
     pub fn tidegate_dpdk_named_counters(port: u16, out: *mut NamedCounter, room: u32) -> c_int;
+    pub fn tidegate_rule_validate(port: u16, rule: *const Rule, words: *mut c_char) -> c_int;
+    pub fn tidegate_rule_create(
+        port: u16,
+        rule: *const Rule,
+        words: *mut c_char,
+        made: *mut MadeRule,
+    ) -> c_int;
+    pub fn tidegate_rule_destroy(made: *const MadeRule, words: *mut c_char) -> c_int;
+    pub fn tidegate_rule_query(made: *const MadeRule, ages: c_int, state: *mut RuleState) -> c_int;
     pub fn tidegate_dpdk_pool(
         name: *const c_char,
         buffers: u32,

@@ -14,6 +14,7 @@
 mod config;
 mod error;
 mod facts;
+pub mod flow_rule;
 mod options;
 
 #[cfg(any(feature = "dpdk", test))]
@@ -36,6 +37,8 @@ mod guest;
 #[cfg(feature = "dpdk")]
 mod receive;
 #[cfg(feature = "dpdk")]
+mod rules;
+#[cfg(feature = "dpdk")]
 mod send;
 #[cfg(feature = "dpdk")]
 mod setup;
@@ -51,13 +54,17 @@ pub use facts::{Facts, Statistics};
 pub use options::EalOptions;
 
 #[cfg(not(feature = "dpdk"))]
-pub use absent::{DpdkPort, DpdkRx, DpdkTx, is_running, look_at_awaited, start, version};
+pub use absent::{
+    DpdkPort, DpdkRules, DpdkRx, DpdkTx, is_running, look_at_awaited, start, version,
+};
 #[cfg(feature = "dpdk")]
 pub use awaited::look_at_awaited;
 #[cfg(feature = "dpdk")]
 pub use device::DpdkPort;
 #[cfg(feature = "dpdk")]
 pub use receive::DpdkRx;
+#[cfg(feature = "dpdk")]
+pub use rules::DpdkRules;
 #[cfg(feature = "dpdk")]
 pub use send::DpdkTx;
 #[cfg(feature = "dpdk")]

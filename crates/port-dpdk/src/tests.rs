@@ -10,7 +10,7 @@ use std::time::Duration;
 use wire::builder::PacketBuilder;
 
 /// Starts DPDK, or says why the test `name` cannot run here.
-fn dpdk(name: &str) -> bool {
+pub(crate) fn dpdk(name: &str) -> bool {
     let extra = Some("--no-huge -m 512 --no-pci".to_owned());
     match start(&EalOptions { extra, ..EalOptions::default() }, 0) {
         Ok(version) => {
@@ -24,7 +24,7 @@ fn dpdk(name: &str) -> bool {
     }
 }
 
-fn open(name: &str, devargs: &str) -> DpdkPort {
+pub(crate) fn open(name: &str, devargs: &str) -> DpdkPort {
     DpdkPort::open(name, &DpdkConfig::new(devargs), 1).unwrap()
 }
 

@@ -5,6 +5,7 @@
 //! changes (a flow, a port, the connection), its rule is removed.
 
 mod changes;
+mod devices;
 mod table;
 
 use super::Switch;
@@ -15,13 +16,13 @@ use super::worker_thread::WorkerCommand;
 use crate::Shared;
 use base::{Instant, PortNo, WorkerId};
 use changes::Changes;
+use devices::Devices;
 use flow::{FlowCommand, FlowOffload, OffloadOffer};
-use offload_xdp::XdpOffload;
 use port_linux::LinkInfo;
 use std::time::Duration;
 pub use table::{Credit, FlowOffloads, Table};
 
-/// Maximum number of offloaded connections.
+/// Maximum number of connections offloaded to XDP.
 const CONNECTIONS_MAX: u32 = 65_536;
 /// Interval of reading the device's counters, and rules read each time.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -32,9 +33,9 @@ const INSTALLED_AT_ONCE: usize = 1024;
 /// The offloaded connections and their device.
 #[derive(Default)]
 pub struct Offload {
-    /// The device, if offload is enabled and possible.
-    device: Option<XdpOffload>,
-    /// Why offload is not possible.
+    /// The devices, if offload is enabled and possible.
+    device: Option<Devices>,
+    /// Why XDP is not possible.
     failure: Option<String>,
     table: Table,
     changes: Changes,
@@ -46,7 +47,7 @@ impl Offload {
         self.device.is_some()
     }
 
-    /// Returns why they are not, although offload is enabled.
+    /// Returns why those of system devices are not, although offload is enabled.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
@@ -93,16 +94,21 @@ impl Switch {
         if self.offload.is_on() || self.offload.failure.is_some() {
             return;
         }
-        match XdpOffload::new(CONNECTIONS_MAX) {
-            Ok(device) => {
-                log::info!(target: "netdev_offload", "connections are offloaded to XDP, in generic mode");
-                self.offload.device = Some(device);
-                self.offload_ports();
+        let (devices, xdp) = Devices::new(CONNECTIONS_MAX);
+        let has_dpdk = port_dpdk::version().is_some();
+        match xdp {
+            Ok(()) => {
+                log::info!(target: "netdev_offload", "connections are offloaded to XDP, in generic mode")
             }
             Err(error) => {
-                log::warn!(target: "netdev_offload", "hw-offload has no effect: {error}");
+                let whose = if has_dpdk { " on devices of the system" } else { "" };
+                log::warn!(target: "netdev_offload", "hw-offload has no effect{whose}: {error}");
                 self.offload.failure = Some(error.to_string());
             }
+        }
+        if self.offload.failure.is_none() || has_dpdk {
+            self.offload.device = Some(devices);
+            self.offload_ports();
         }
     }
 
@@ -129,9 +135,20 @@ impl Switch {
 
     /// Registers a port that was opened or changed with the device.
     pub(super) fn offload_port(&mut self, running: &RunningInterface, link: Option<&LinkInfo>) {
-        let (Some(number), Some(link)) = (running.device, link) else { return };
-        let Some(device) = &mut self.offload.device else { return };
+        let (Some(number), Some(device)) = (running.device, &mut self.offload.device) else {
+            return;
+        };
         let handle = self.devices.get(number).map(|device| &device.handle);
+        let known = device.receives_from(number);
+        if let Some(Handle::Dpdk(port)) = handle
+            && let Ok(facts) = port.facts()
+        {
+            if device.add_dpdk_port(number, facts.port, facts.mtu.into()) {
+                self.offload_port_changed(number, !known);
+            }
+            return;
+        }
+        let Some(link) = link else { return };
         let asks = running.interface.options.get("xdp-offload").is_some_and(|it| it == "true");
         // A device of AF_XDP has another XDP program, and packets to a TAP device reach the switch anyhow.
         let receives = match handle {
@@ -147,18 +164,22 @@ impl Switch {
             }
             _ => return,
         };
-        let known = device.receives_from(number);
         let place = (link.name.as_str(), link.ifindex, link.mtu);
         match device.add_port(number, place, receives) {
             Ok(true) => {}
             Ok(false) => return,
             Err(error) => log::warn!(target: "netdev_offload", "{error}"),
         }
-        // The port has changed since its rules were installed.
+        self.offload_port_changed(number, receives && !known);
+    }
+
+    /// Removes the rules of a port that has changed since they were installed. With `offers_again`, workers offer its
+    /// connections again: those of a new port were offered before it was known.
+    fn offload_port_changed(&mut self, number: PortNo, offers_again: bool) {
+        let Some(device) = &mut self.offload.device else { return };
         self.offload.table.remove_port(device, number, &self.conntrack, clock::now());
         self.send_credits();
-        // Connections of a new port were offered before it was known.
-        if receives && !known {
+        if offers_again {
             self.workers.iter().for_each(|worker| worker.send(WorkerCommand::OfferAgain));
         }
     }

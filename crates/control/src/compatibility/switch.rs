@@ -3,7 +3,7 @@
 use super::State::{Done, Ignored, IgnoredUnless, NotWritten, Others, Written};
 use super::{Settings, settings};
 
-const NO_OFFLOAD: &str = "offload is to XDP, by the control thread";
+const NO_OFFLOAD: &str = "offload is to XDP and DPDK, by the control thread";
 const NO_NOTIFIER: &str = "neighbours are learned from the packets that pass";
 
 #[rustfmt::skip]
@@ -24,7 +24,7 @@ pub(super) static OPEN_VSWITCH: &[Settings] = &[
     settings(Done, "other_config:tidegate-stats-interval", "this switch's own: how often flows' statistics are collected, in milliseconds; 0 is never; `max-revalidator` where it is not set"),
     settings(Done, "other_config:tidegate-flow-expiry", "this switch's own: `false` keeps flows without packets in the datapath, whatever `max-idle` says"),
     settings(Done, "other_config:vlan-limit", "at most 2 tags"),
-    settings(Done, "other_config:hw-offload", "to XDP, of ports with `options:xdp-offload`; in force at once"),
+    settings(Done, "other_config:hw-offload", "to XDP, of ports with `options:xdp-offload`, and to the network cards of DPDK ports; in force at once; see docs/offload.md"),
     settings(Ignored, "other_config:n-offload-threads other_config:tc-policy other_config:offload-rebalance", NO_OFFLOAD),
     settings(Done, "other_config:pmd-cpu-mask other_config:pmd-perf-metrics other_config:pmd-rxq-assign other_config:pmd-rxq-isolate other_config:pmd-maxsleep", ""),
     settings(Done, "other_config:pmd-sleep-max", "newer name of `pmd-maxsleep`"),

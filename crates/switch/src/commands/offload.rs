@@ -108,7 +108,7 @@ fn reasons(
         let name = switch.devices().get(in_port).map_or("its port", |device| &device.name);
         let words = format!(
             "packets of {name} are not offloaded; it takes a system device with \
-             options:xdp-offload=true"
+             options:xdp-offload=true, or a port of DPDK"
         );
         reasons.push((Refusal::InPort.name(), words, 0));
     }
@@ -119,7 +119,10 @@ fn reasons(
         reasons.push((Refusal::Untracked.name(), Refusal::Untracked.to_string(), 0));
     }
     let refused = known.into_iter().flat_map(|known| &known.refused);
-    reasons.extend(refused.map(|(refusal, count)| (refusal.name(), refusal.to_string(), *count)));
+    reasons.extend(refused.map(|(refusal, refused)| {
+        let words = refused.words.as_ref().map(|words| format!(": {words}"));
+        (refusal.name(), format!("{refusal}{}", words.unwrap_or_default()), refused.count)
+    }));
     if reasons.is_empty() && known.is_none_or(|known| known.rules.is_empty()) {
         let words = "no established TCP or UDP connection of it had packets since it was installed, \
                      or its actions do more than rewrite headers and send to one port";

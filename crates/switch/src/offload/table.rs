@@ -9,6 +9,7 @@ use flow::{
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;
+use std::sync::Arc;
 use std::time::Duration;
 use wire::protocol::TCP;
 
@@ -62,7 +63,16 @@ pub struct FlowOffloads {
     /// Traffic that the device forwarded for it.
     pub traffic: OffloadTraffic,
     /// Offers that were refused.
-    pub refused: BTreeMap<Refusal, u64>,
+    pub refused: BTreeMap<Refusal, Refused>,
+}
+
+/// Offers of a flow's packets that were refused for the same reason.
+#[derive(Debug, Default)]
+pub struct Refused {
+    /// How many.
+    pub count: u64,
+    /// What the device said of the last one, where it said anything.
+    pub words: Option<Arc<str>>,
 }
 
 /// Counters of all offers.
@@ -126,7 +136,7 @@ impl Table {
             if self.waiting.len() < WAITING_MAX {
                 self.waiting.push_back(Waiting { since: now, seen, offer });
             } else {
-                self.refuse(&offer, Refusal::Full);
+                self.refuse(&offer, Refusal::Full, None);
             }
         }
     }
@@ -149,17 +159,20 @@ impl Table {
                 continue;
             }
             let current = changes.are_none_since(*seen, offer).then_some(());
-            let installed = current
+            let checked = current
                 .ok_or(Refusal::FlowChanged)
-                .and_then(|()| check(conntrack, now, &offer.rule))
-                .and_then(|idle| device.install(&offer.rule, idle));
-            match installed {
+                .and_then(|()| check(conntrack, now, &offer.rule));
+            let is_asked = checked.is_ok();
+            match checked.and_then(|idle| device.install(&offer.rule, idle)) {
                 Ok(id) => {
                     let begin = |it| conntrack.with_offloaded(now, |hand| hand.begin(it));
                     offer.rule.connections().for_each(begin);
                     self.hold(id, waiting.offer);
                 }
-                Err(refusal) => self.refuse(&waiting.offer, refusal),
+                Err(refusal) => {
+                    let words = is_asked.then(|| device.refusal_words()).flatten();
+                    self.refuse(&waiting.offer, refusal, words);
+                }
             }
         }
     }
@@ -190,12 +203,15 @@ impl Table {
         self.totals.installed += 1;
     }
 
-    fn refuse(&mut self, offer: &OffloadOffer, refusal: Refusal) {
+    fn refuse(&mut self, offer: &OffloadOffer, refusal: Refusal, words: Option<Arc<str>>) {
         *self.totals.refused.entry(refusal).or_default() += 1;
         // A flow that changed may have been deleted, and its entry would never be removed.
         if refusal != Refusal::FlowChanged {
             for flow in &offer.flows {
-                *self.flows.entry(*flow).or_default().refused.entry(refusal).or_default() += 1;
+                let refused = &mut self.flows.entry(*flow).or_default().refused;
+                let refused = refused.entry(refusal).or_default();
+                refused.count += 1;
+                refused.words.clone_from(&words);
             }
         }
     }

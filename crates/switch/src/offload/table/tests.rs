@@ -24,10 +24,6 @@ struct Recorder {
 }
 
 impl FlowOffload for Recorder {
-    fn name(&self) -> &'static str {
-        "recorder"
-    }
-
     fn install(&mut self, rule: &OffloadRule, idle: Duration) -> Result<OffloadId, Refusal> {
         if self.fails {
             return Err(Refusal::Device);
@@ -39,6 +35,10 @@ impl FlowOffload for Recorder {
         let id = OffloadId(self.next);
         self.rules.insert(id, (rule.connection, idle));
         Ok(id)
+    }
+
+    fn refusal_words(&self) -> Option<Arc<str>> {
+        self.fails.then(|| "out of order".into())
     }
 
     fn remove(&mut self, id: OffloadId) -> OffloadTraffic {
@@ -251,7 +251,8 @@ fn a_full_or_failing_device_is_counted_and_no_error() {
     bench.install(vec![more]);
     assert_eq!(bench.refused(), [(Refusal::Full, 1), (Refusal::Device, 1)]);
     let flow = bench.table.flow(FlowId(10)).unwrap();
-    assert_eq!((flow.rules.len(), flow.refused.values().sum::<u64>()), (1, 2));
+    let refused: Vec<_> = flow.refused.values().map(|it| (it.count, it.words.as_deref())).collect();
+    assert_eq!((flow.rules.len(), refused), (1, vec![(1, None), (1, Some("out of order"))]));
     // A connection that was refused is checked as before.
     let offers = (0..WAITING_MAX + 5).map(|_| offer(1, &[1])).collect();
     bench.table.wait(START, 0, offers);

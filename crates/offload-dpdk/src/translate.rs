@@ -1,0 +1,73 @@
+//! Translates the switch's rules into those of `rte_flow`.
+
+mod actions;
+mod pattern;
+
+use base::PortNo;
+use flow::{Action, OffloadRule, Refusal, TunnelPush};
+use port_dpdk::flow_rule::FlowRule;
+use port_dpdk::flow_rule::Item;
+use port_dpdk::flow_rule::RuleAction;
+
+/// A rule for a device, with what hangs on its ports.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Translation {
+    /// DPDK's number of the port that the packets come in on.
+    pub in_port: u16,
+    /// The rule.
+    pub rule: FlowRule,
+    /// The port that the packets leave by; `None` where they are dropped.
+    pub out: Option<PortNo>,
+    /// The longest frame, with its Ethernet header, that may be encapsulated.
+    pub encapsulated_max: Option<u32>,
+    /// Bytes in front of the inner frame that the rule takes away.
+    pub decapsulated_bytes: u32,
+}
+
+/// Translates a rule. `number` is DPDK's number of a port, if the port is DPDK's.
+///
+/// # Errors
+/// What of it `rte_flow` cannot say, or a port that is not DPDK's.
+pub fn translate(
+    from: &OffloadRule,
+    number: &dyn Fn(PortNo) -> Option<u16>,
+) -> Result<Translation, Refusal> {
+    let in_port = number(from.in_port()).ok_or(Refusal::InPort)?;
+    let out = match from.actions.last() {
+        Some(Action::Output(out)) => Some(*out),
+        Some(Action::Drop(_)) | None => None,
+        Some(_) => return Err(Refusal::Actions),
+    };
+    let mut rule = FlowRule { transfers: out.is_some(), ..FlowRule::default() };
+    if rule.transfers {
+        rule.items.push(Item::RepresentedPort(in_port));
+    }
+    rule.actions.push(RuleAction::Count);
+    let mut decapsulated_bytes = 0;
+    if let Some(tunnel) = &from.tunnel {
+        pattern::outer(tunnel, &mut rule.items)?;
+        decapsulated_bytes = tunnel.header_bytes as u32;
+        rule.actions.extend(out.map(|_| RuleAction::VxlanDecap));
+    }
+    pattern::connection(from, &mut rule.items)?;
+    let mut steps = Vec::new();
+    actions::translated(from, &mut steps);
+    actions::steps(from, &mut steps)?;
+    if out.is_some() {
+        rule.actions.append(&mut steps);
+    }
+    rule.actions.push(match out {
+        Some(out) => RuleAction::RepresentedPort(number(out).ok_or(Refusal::OutPort)?),
+        None => RuleAction::Drop,
+    });
+    let encapsulated_max = push(from).map(|to| to.frame_max);
+    Ok(Translation { in_port, rule, out, encapsulated_max, decapsulated_bytes })
+}
+
+/// The encapsulation among a rule's steps.
+fn push(from: &OffloadRule) -> Option<&TunnelPush> {
+    from.actions.iter().find_map(|action| match action {
+        Action::TunnelPush(to) => Some(&**to),
+        _ => None,
+    })
+}

@@ -1,0 +1,187 @@
+//! Steps of the datapath as actions.
+
+use super::pattern::{has_tag, knows_tag_type, tag_type};
+use base::MacAddr;
+use flow::{Action, Field, Headers, OffloadRule, Refusal, SetField, TunnelKind, TunnelPush};
+use port_dpdk::flow_rule::{EncapIp, RuleAction, VxlanEncap};
+use port_dpdk::flow_rule::{Ipv4, Ipv6};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use wire::{ethernet, ethertype};
+
+/// Bits of TOS that are the DSCP.
+const DSCP: u128 = 0xfc;
+/// The VLAN identifier's and the priority's part of a tag.
+const VID: u16 = 0xfff;
+const PCP_SHIFT: u16 = 13;
+/// The eight bytes of VXLAN's header with a VNI alone.
+const VXLAN_FLAGS: [u8; 4] = [0x08, 0, 0, 0];
+
+/// What connection tracking translates: the addresses and ports that are others behind it.
+pub fn translated(from: &OffloadRule, actions: &mut Vec<RuleAction>) {
+    let Some(to) = &from.translated else { return };
+    let (before, after) = (from.headers.key_addresses(), to.addresses);
+    let is_ipv6 = from.headers.is_ipv6();
+    let v4 = |low: u64| Ipv4Addr::from_bits(low as u32);
+    let v6 = |high: u64, low: u64| Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low));
+    if before[..2] != after[..2] {
+        actions.push(if is_ipv6 {
+            RuleAction::SetIpv6Source(v6(after[0], after[1]))
+        } else {
+            RuleAction::SetIpv4Source(v4(after[1]))
+        });
+    }
+    if before[2..] != after[2..] {
+        actions.push(if is_ipv6 {
+            RuleAction::SetIpv6Destination(v6(after[2], after[3]))
+        } else {
+            RuleAction::SetIpv4Destination(v4(after[3]))
+        });
+    }
+    let halves = |ports: u32| ((ports >> 16) as u16, ports as u16);
+    let ((source, destination), after) = (halves(from.headers.ports()), halves(to.ports));
+    if source != after.0 {
+        actions.push(RuleAction::SetPortSource(after.0));
+    }
+    if destination != after.1 {
+        actions.push(RuleAction::SetPortDestination(after.1));
+    }
+}
+
+/// The steps before the last, which sends or drops.
+///
+/// # Errors
+/// `rte_flow` cannot carry out one of them.
+pub fn steps(from: &OffloadRule, actions: &mut Vec<RuleAction>) -> Result<(), Refusal> {
+    let Some((_, before)) = from.actions.split_last() else { return Ok(()) };
+    let first = actions.len();
+    let mut tags = Tags { depth: usize::from(has_tag(&from.headers)), first };
+    for (at, action) in before.iter().enumerate() {
+        match action {
+            Action::PopVlan => tags.pop(actions)?,
+            Action::PushVlan { tpid, tci } => tags.push(from, actions, *tpid, *tci),
+            Action::Set(set) => set_field(set, &from.headers, actions)?,
+            // What follows would be done with the outer headers.
+            Action::TunnelPush(to) if at + 1 == before.len() => {
+                let encap = encapsulation(to, from).ok_or(Refusal::Tunnel)?;
+                actions.push(RuleAction::VxlanEncap(Box::new(encap)));
+            }
+            _ => return Err(Refusal::Actions),
+        }
+    }
+    Ok(())
+}
+
+/// The VLAN tags that packets have on their way.
+struct Tags {
+    depth: usize,
+    /// Where the steps begin among the actions.
+    first: usize,
+}
+
+impl Tags {
+    fn pop(&mut self, actions: &mut Vec<RuleAction>) -> Result<(), Refusal> {
+        self.depth = self.depth.checked_sub(1).ok_or(Refusal::Actions)?;
+        match actions[self.first..] {
+            // A tag that was pushed a moment ago.
+            [.., RuleAction::PushVlan(_), RuleAction::SetVlanVid(_), RuleAction::SetVlanPcp(_)] => {
+                actions.truncate(actions.len() - 3);
+            }
+            _ => actions.push(RuleAction::PopVlan),
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, from: &OffloadRule, actions: &mut Vec<RuleAction>, tpid: u16, tci: u16) {
+        let is_same_type = knows_tag_type(&from.mask) && tag_type(&from.headers) == tpid;
+        // The packet's own tag, which was popped a moment ago, becomes another one of the same type.
+        let replaces = is_same_type
+            && self.depth == 0
+            && has_tag(&from.headers)
+            && actions[self.first..].last() == Some(&RuleAction::PopVlan);
+        if replaces {
+            actions.pop();
+        } else {
+            actions.push(RuleAction::PushVlan(tpid));
+        }
+        self.depth += 1;
+        actions.push(RuleAction::SetVlanVid(tci & VID));
+        actions.push(RuleAction::SetVlanPcp((tci >> PCP_SHIFT) as u8));
+    }
+}
+
+fn set_field(
+    set: &SetField,
+    headers: &Headers,
+    actions: &mut Vec<RuleAction>,
+) -> Result<(), Refusal> {
+    const ADDRESS: u128 = 0xffff_ffff_ffff;
+    let mac = MacAddr::from_u64(set.value as u64);
+    actions.push(match (set.field, set.mask) {
+        (Field::EthSrc, ADDRESS) => RuleAction::SetMacSource(mac),
+        (Field::EthDst, ADDRESS) => RuleAction::SetMacDestination(mac),
+        (Field::NwTtl, 0xff) => RuleAction::SetTtl(set.value as u8),
+        (Field::NwTos, DSCP) if headers.is_ipv6() => RuleAction::SetIpv6Dscp(set.value as u8 >> 2),
+        (Field::NwTos, DSCP) => RuleAction::SetIpv4Dscp(set.value as u8 >> 2),
+        _ => return Err(Refusal::Actions),
+    });
+    Ok(())
+}
+
+/// What VXLAN encapsulation puts in front; `None` where a device would not do the same as the switch.
+fn encapsulation(to: &TunnelPush, from: &OffloadRule) -> Option<VxlanEncap> {
+    if to.kind != TunnelKind::Vxlan || to.strips_ethernet {
+        return None;
+    }
+    let (ethernet, rest) = to.header.split_first_chunk::<{ ethernet::HEADER_LEN }>()?;
+    let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, type_high, type_low] = *ethernet;
+    let (ip, rest) = match u16::from_be_bytes([type_high, type_low]) {
+        ethertype::IPV4 => encap_v4(rest)?,
+        ethertype::IPV6 => encap_v6(rest)?,
+        _ => return None,
+    };
+    let &[_, _, port_high, port_low, _, _, 0, 0, f0, f1, f2, f3, v0, v1, v2, _] = rest else {
+        return None;
+    };
+    if [f0, f1, f2, f3] != VXLAN_FLAGS {
+        return None;
+    }
+    let before = (from.headers.key_addresses(), from.headers.key_ports());
+    let (addresses, ports) = from.translated.map_or(before, |it| (it.addresses, it.ports));
+    Some(VxlanEncap {
+        mac_source: MacAddr([s0, s1, s2, s3, s4, s5]),
+        mac_destination: MacAddr([d0, d1, d2, d3, d4, d5]),
+        ip,
+        udp_source: to.source_port(addresses, ports, from.headers.protocol()),
+        udp_destination: u16::from_be_bytes([port_high, port_low]),
+        vni: u32::from_be_bytes([0, v0, v1, v2]),
+    })
+}
+
+fn encap_v4(bytes: &[u8]) -> Option<(EncapIp, &[u8])> {
+    let (&[0x45, tos, _, _, _, _, fragment, 0, ttl, protocol, _, _, a, b, c, d, e, f, g, h], rest) =
+        bytes.split_first_chunk::<20>()?
+    else {
+        return None;
+    };
+    let (source, destination) = (Ipv4Addr::new(a, b, c, d), Ipv4Addr::new(e, f, g, h));
+    let fragment = u16::from(fragment) << 8;
+    Some((EncapIp::V4(Ipv4 { tos, ttl, protocol, fragment, source, destination }), rest))
+}
+
+fn encap_v6(bytes: &[u8]) -> Option<(EncapIp, &[u8])> {
+    let (first, rest) = bytes.split_first_chunk::<8>()?;
+    let (source, rest) = rest.split_first_chunk::<16>()?;
+    let (destination, rest) = rest.split_first_chunk::<16>()?;
+    let [a, b, c, d, _, _, next_header, hop_limit] = *first;
+    let start = u32::from_be_bytes([a, b, c, d]);
+    let ip = Ipv6 {
+        class: (start >> 20) as u8,
+        label: start & 0xf_ffff,
+        hop_limit,
+        next_header,
+        has_fragment: false,
+        source: (*source).into(),
+        destination: (*destination).into(),
+    };
+    Some((EncapIp::V6(ip), rest))
+}

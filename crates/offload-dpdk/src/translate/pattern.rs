@@ -1,0 +1,153 @@
+//! Headers and their masks as pattern items.
+
+use base::MacAddr;
+use flow::{Headers, OffloadRule, OffloadTunnel, Refusal, TunnelKind, VLAN_PRESENT};
+use port_dpdk::flow_rule::{Eth, Ipv4, Ipv6, Item, Spec, Tcp, Udp, Vlan};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use wire::protocol::{TCP, UDP};
+
+/// TCP's FIN, SYN, RST and ACK. Only a segment with ACK alone of these leaves a connection as it is.
+const CONTROL: u8 = 0x17;
+const ACK: u8 = 0x10;
+/// The types of VLAN tags.
+const CUSTOMER_TAG: u16 = 0x8100;
+const SERVICE_TAG: u16 = 0x88a8;
+/// Where the type of a tag stands in the headers' fourth word.
+const TAG_TYPE: u64 = 1 << 39;
+/// "More fragments" and the offset.
+const FRAGMENT: u16 = 0x3fff;
+/// VXLAN's header but for the VNI, where the VNI alone is valid (RFC 7348, section 5).
+const VNI_ALONE: u64 = 0x08 << 56;
+/// VXLAN's header, but for the VNI.
+const VXLAN_FLAGS: u64 = !0xffff_ff00;
+
+/// The items of the packets of a connection.
+///
+/// # Errors
+/// The packets are neither TCP nor UDP, or differ in headers that decide what becomes of them.
+pub fn connection(from: &OffloadRule, items: &mut Vec<Item>) -> Result<(), Refusal> {
+    let (headers, mask) = (&from.headers, from.mask.words());
+    if !matches!(headers.protocol(), TCP | UDP) {
+        return Err(Refusal::Protocol);
+    }
+    let wide = if headers.is_ipv6() { u64::MAX } else { 0 };
+    let is_whole = mask[3] as u32 == u32::MAX && mask[4] == u64::MAX && mask[5] == wide;
+    if !is_whole || mask[6] != wide || mask[7] != wide {
+        return Err(Refusal::Match);
+    }
+    network(headers, &from.mask, items);
+    items.push(transport(headers, &from.mask)?);
+    Ok(())
+}
+
+/// The items of a tunnel's outer packets. Both ends, the UDP port and the VNI are compared whole: a packet with
+/// other ones belongs to other tunnels.
+///
+/// # Errors
+/// It is no tunnel that a device opens, or its UDP checksum would have to be verified.
+pub fn outer(from: &OffloadTunnel, items: &mut Vec<Item>) -> Result<(), Refusal> {
+    if from.kind != TunnelKind::Vxlan || from.headers.protocol() != UDP {
+        return Err(Refusal::Tunnel);
+    }
+    if from.has_checksum || from.word & VXLAN_FLAGS != VNI_ALONE {
+        return Err(Refusal::Tunnel);
+    }
+    let mask = from.mask.union(&from.headers.tuple_mask());
+    network(&from.headers, &mask, items);
+    let destination = from.headers.ports() as u16;
+    let value = Udp { source: 0, destination };
+    items.push(Item::Udp(Spec { value, mask: Udp { source: 0, destination: u16::MAX } }));
+    items.push(Item::Vxlan((from.word >> 8) as u32 & 0xff_ffff));
+    Ok(())
+}
+
+/// Whether a packet has a VLAN tag.
+pub fn has_tag(headers: &Headers) -> bool {
+    headers.words()[2] as u16 & VLAN_PRESENT != 0
+}
+
+/// The type of a packet's tag.
+pub fn tag_type(headers: &Headers) -> u16 {
+    if headers.words()[3] & TAG_TYPE != 0 { SERVICE_TAG } else { CUSTOMER_TAG }
+}
+
+/// Whether packets with the same bits have a tag of the same type.
+pub fn knows_tag_type(mask: &Headers) -> bool {
+    mask.words()[3] & TAG_TYPE != 0
+}
+
+/// Ethernet, a tag if there is one, and IP.
+fn network(headers: &Headers, mask: &Headers, items: &mut Vec<Item>) {
+    let (words, bits) = (headers.words(), mask.words());
+    let mac = |word: u64| MacAddr::from_u64(word >> 16);
+    let mut eth = Spec {
+        value: Eth {
+            destination: mac(words[1] & bits[1]),
+            source: mac(words[2] & bits[2]),
+            ..Eth::default()
+        },
+        mask: Eth { destination: mac(bits[1]), source: mac(bits[2]), ..Eth::default() },
+    };
+    let tag_bits = bits[2] as u16;
+    if has_tag(headers) {
+        if knows_tag_type(mask) {
+            (eth.value.ethertype, eth.mask.ethertype) = (tag_type(headers), u16::MAX);
+        }
+        items.push(Item::Eth(eth));
+        // The presence bit is not one of the tag's.
+        let mask = Vlan { tci: tag_bits & !VLAN_PRESENT };
+        let value = Vlan { tci: words[2] as u16 & mask.tci };
+        items.push(Item::Vlan(Spec { value, mask }));
+    } else {
+        eth.mask.has_vlan = tag_bits & VLAN_PRESENT != 0;
+        items.push(Item::Eth(eth));
+    }
+    items.push(if headers.is_ipv6() { ipv6(words, bits) } else { ipv4(words, bits) });
+}
+
+fn ipv4(words: &[u64; 8], bits: &[u64; 8]) -> Item {
+    let read = |words: &[u64; 8], fragment: u16| Ipv4 {
+        protocol: (words[3] >> 56) as u8,
+        tos: (words[3] >> 48) as u8,
+        ttl: (words[3] >> 40) as u8,
+        // A fragment does not show what it is of.
+        fragment,
+        source: Ipv4Addr::from_bits((words[4] >> 32) as u32),
+        destination: Ipv4Addr::from_bits(words[4] as u32),
+    };
+    let value = read(&std::array::from_fn(|i| words[i] & bits[i]), 0);
+    Item::Ipv4(Spec { value, mask: read(bits, FRAGMENT) })
+}
+
+fn ipv6(words: &[u64; 8], bits: &[u64; 8]) -> Item {
+    let address =
+        |high: u64, low: u64| Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low));
+    let read = |words: &[u64; 8], has_fragment: bool| Ipv6 {
+        class: (words[3] >> 48) as u8,
+        label: words[0] as u32 & 0xf_ffff,
+        hop_limit: (words[3] >> 40) as u8,
+        next_header: (words[3] >> 56) as u8,
+        has_fragment,
+        source: address(words[4], words[5]),
+        destination: address(words[6], words[7]),
+    };
+    let value = read(&std::array::from_fn(|i| words[i] & bits[i]), false);
+    Item::Ipv6(Spec { value, mask: read(bits, true) })
+}
+
+fn transport(headers: &Headers, mask: &Headers) -> Result<Item, Refusal> {
+    let ports = headers.ports();
+    let (source, destination) = ((ports >> 16) as u16, ports as u16);
+    if headers.protocol() == UDP {
+        let mask = Udp { source: u16::MAX, destination: u16::MAX };
+        return Ok(Item::Udp(Spec { value: Udp { source, destination }, mask }));
+    }
+    let looked_at = (mask.words()[0] >> 20) as u16 & 0xfff;
+    let seen = headers.tcp_flags() & looked_at;
+    // The item has eight flags, and the control flags are the rule's own.
+    if looked_at > 0xff || (seen as u8 ^ ACK) & CONTROL & looked_at as u8 != 0 {
+        return Err(Refusal::Match);
+    }
+    let mask = Tcp { source: u16::MAX, destination: u16::MAX, flags: looked_at as u8 | CONTROL };
+    Ok(Item::Tcp(Spec { value: Tcp { source, destination, flags: seen as u8 | ACK }, mask }))
+}

@@ -1,0 +1,95 @@
+//! A device that does with frames what the rules say that it has, read from DPDK's description of items and
+//! actions. It fills up, fails, forgets and ages on demand, and lacks what it is told to lack.
+
+#![allow(dead_code)]
+
+mod bytes;
+mod change;
+mod compare;
+
+use flow::Refusal;
+use port_dpdk::flow_rule::{
+    DeviceRefusal, FlowDevice, FlowRule, RuleAction, RuleHandle, RuleState,
+};
+use std::collections::BTreeMap;
+
+/// The device.
+#[derive(Default)]
+pub struct Recorder {
+    /// Its rules, with the ports whose packets they are for.
+    pub rules: BTreeMap<RuleHandle, (u16, FlowRule, RuleState)>,
+    /// Rules that it has room for.
+    pub room: Option<usize>,
+    /// Says why it does not take a rule.
+    pub lacks: Option<fn(&FlowRule) -> Option<&'static str>>,
+    /// It removes no single rule.
+    pub is_stuck: bool,
+    /// The number of the rule that was made last.
+    pub last: u64,
+}
+
+/// What a device did with a frame.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// It gave it to the switch.
+    Switch,
+    /// It sent it by a port.
+    Sent(u16, Vec<u8>),
+    /// It dropped it.
+    Dropped,
+}
+
+impl Recorder {
+    /// What becomes of a frame that a port receives.
+    pub fn receive(&mut self, port: u16, frame: &[u8]) -> Fate {
+        let mut rules = self.rules.values_mut();
+        let found = rules.find(|(of, rule, _)| {
+            (rule.transfers || *of == port) && compare::matches(&rule.items, port, frame)
+        });
+        let Some((_, rule, state)) = found else { return Fate::Switch };
+        assert!(rule.actions.contains(&RuleAction::Count), "rules are counted");
+        state.packets += 1;
+        state.bytes += frame.len() as u64;
+        state.is_aged = false;
+        change::carry_out(&rule.actions, frame)
+    }
+
+    /// Every rule had no packet for its time.
+    pub fn age(&mut self) {
+        for (_, rule, state) in self.rules.values_mut() {
+            state.is_aged = rule.actions.iter().any(|it| matches!(it, RuleAction::Age { .. }));
+        }
+    }
+}
+
+impl FlowDevice for Recorder {
+    fn create(&mut self, port: u16, rule: &FlowRule) -> Result<RuleHandle, DeviceRefusal> {
+        let refuse = |kind, words: &str| Err(DeviceRefusal { kind, words: words.to_owned() });
+        if let Some(words) = self.lacks.and_then(|lacks| lacks(rule)) {
+            return refuse(Refusal::Device, words);
+        }
+        if self.room.is_some_and(|room| self.rules.len() >= room) {
+            return refuse(Refusal::Full, "no room for rules");
+        }
+        self.last += 1;
+        let handle = RuleHandle(self.last);
+        self.rules.insert(handle, (port, rule.clone(), RuleState::default()));
+        Ok(handle)
+    }
+
+    fn destroy(&mut self, rule: RuleHandle) -> Result<(), String> {
+        if self.is_stuck {
+            return Err("the firmware does not answer".to_owned());
+        }
+        self.rules.remove(&rule);
+        Ok(())
+    }
+
+    fn flush(&mut self, port: u16) {
+        self.rules.retain(|_, (of, _, _)| *of != port);
+    }
+
+    fn query(&mut self, rule: RuleHandle) -> Option<RuleState> {
+        self.rules.get(&rule).map(|(_, _, state)| *state)
+    }
+}

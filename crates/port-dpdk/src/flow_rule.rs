@@ -1,0 +1,68 @@
+//! Rules of `rte_flow` as values, and what takes them: a network card, or a device of a test.
+
+mod action;
+mod item;
+mod text;
+
+use flow::Refusal;
+
+pub use action::{EncapIp, RuleAction, VxlanEncap};
+pub use item::{Eth, Ipv4, Ipv6, Item, L3_OK, L4_OK, Spec, Tcp, Udp, Vlan};
+pub use text::Commands;
+
+/// A rule in a device's first group.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct FlowRule {
+    /// It is a rule of the device's switch (the attribute `transfer`), which sends packets from port to port.
+    /// Otherwise it is one of the packets that its port receives (`ingress`).
+    pub transfers: bool,
+    /// What packets are.
+    pub items: Vec<Item>,
+    /// What is done with them.
+    pub actions: Vec<RuleAction>,
+}
+
+/// A rule that a device has, by a number that is not used again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RuleHandle(pub u64);
+
+/// What a device tells of a rule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RuleState {
+    /// Packets since the rule was made.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// There was no packet for the time of `AGE`.
+    pub is_aged: bool,
+}
+
+/// Why a device does not take a rule.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeviceRefusal {
+    /// The kind: no room, a rule for the same packets, or anything else.
+    pub kind: Refusal,
+    /// The device's own words.
+    pub words: String,
+}
+
+/// A device that takes rules.
+pub trait FlowDevice {
+    /// Makes a rule for packets of a port.
+    ///
+    /// # Errors
+    /// The device does not take it; nothing changed.
+    fn create(&mut self, port: u16, rule: &FlowRule) -> Result<RuleHandle, DeviceRefusal>;
+
+    /// Ends a rule. One that went with its port is no error.
+    ///
+    /// # Errors
+    /// The device did not, in its words.
+    fn destroy(&mut self, rule: RuleHandle) -> Result<(), String>;
+
+    /// Ends all rules that were made for packets of a port.
+    fn flush(&mut self, port: u16);
+
+    /// What became of a rule; `None` where it is there no more.
+    fn query(&mut self, rule: RuleHandle) -> Option<RuleState>;
+}

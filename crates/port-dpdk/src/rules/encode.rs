@@ -1,0 +1,211 @@
+//! Items and actions in the shim's structures, where headers are bytes as packets have them.
+
+use crate::ffi;
+use crate::flow_rule::{
+    EncapIp, Eth, FlowRule, Ipv4, Ipv6, Item, RuleAction, Spec, Tcp, Udp, VxlanEncap,
+};
+
+// The shim's numbers of items (csrc/shim.h).
+const REPRESENTED_PORT: u32 = 0;
+const ETH: u32 = 1;
+const VLAN: u32 = 2;
+const IPV4: u32 = 3;
+const IPV6: u32 = 4;
+const TCP: u32 = 5;
+const UDP: u32 = 6;
+const VXLAN: u32 = 7;
+const INTEGRITY: u32 = 8;
+
+/// VXLAN's flag of a valid VNI (RFC 7348, section 5).
+const VNI_VALID: u8 = 0x08;
+
+/// The lists that a [`ffi::Rule`] points to.
+pub(super) struct Encoded {
+    items: Vec<ffi::Item>,
+    actions: Vec<ffi::Action>,
+    /// The headers of encapsulation.
+    _encap: Vec<ffi::Item>,
+    transfers: bool,
+}
+
+impl Encoded {
+    /// Encodes a rule.
+    pub fn of(rule: &FlowRule) -> Encoded {
+        let encap = rule.actions.iter().find_map(|action| match action {
+            RuleAction::VxlanEncap(encap) => Some(encap_items(encap)),
+            _ => None,
+        });
+        let encap = encap.unwrap_or_default();
+        let actions = rule.actions.iter().map(|it| action(it, &encap)).collect();
+        let items = rule.items.iter().map(item).collect();
+        Encoded { items, actions, _encap: encap, transfers: rule.transfers }
+    }
+
+    /// The rule, which points into this.
+    pub fn rule(&self) -> ffi::Rule {
+        ffi::Rule {
+            items: self.items.as_ptr(),
+            actions: self.actions.as_ptr(),
+            item_count: self.items.len() as u32,
+            action_count: self.actions.len() as u32,
+            transfers: self.transfers.into(),
+            spare: 0,
+        }
+    }
+}
+
+/// Bytes with zeros behind them.
+fn padded(bytes: &[u8]) -> [u8; 44] {
+    let mut out = [0; 44];
+    out[..bytes.len()].copy_from_slice(bytes);
+    out
+}
+
+fn item(from: &Item) -> ffi::Item {
+    let plain = |kind, value: Vec<u8>, mask: Vec<u8>| {
+        let (value, mask) = (padded(&value), padded(&mask));
+        ffi::Item { kind, number: 0, mask_number: 0, value, mask }
+    };
+    match from {
+        Item::RepresentedPort(port) => ffi::Item {
+            number: (*port).into(),
+            mask_number: u16::MAX.into(),
+            ..plain(REPRESENTED_PORT, Vec::new(), Vec::new())
+        },
+        Item::Eth(Spec { value, mask }) => plain(ETH, eth(value), eth(mask)),
+        Item::Vlan(Spec { value, mask }) => {
+            plain(VLAN, value.tci.to_be_bytes().into(), mask.tci.to_be_bytes().into())
+        }
+        Item::Ipv4(Spec { value, mask }) => plain(IPV4, ipv4(value), ipv4(mask)),
+        Item::Ipv6(Spec { value, mask }) => plain(IPV6, ipv6(value), ipv6(mask)),
+        Item::Tcp(Spec { value, mask }) => plain(TCP, tcp(value), tcp(mask)),
+        Item::Udp(Spec { value, mask }) => plain(UDP, udp(value), udp(mask)),
+        Item::Vxlan(vni) => {
+            let vxlan =
+                |flags, vni: u32| [&[flags, 0, 0, 0], &(vni << 8).to_be_bytes()[..]].concat();
+            plain(VXLAN, vxlan(VNI_VALID, *vni), vxlan(0, 0xff_ffff))
+        }
+        Item::Integrity { level, bits } => ffi::Item {
+            number: *level,
+            mask_number: *level,
+            ..plain(INTEGRITY, bits.to_ne_bytes().into(), bits.to_ne_bytes().into())
+        },
+    }
+}
+
+fn eth(from: &Eth) -> Vec<u8> {
+    let mut bytes = [from.destination.0, from.source.0].concat();
+    bytes.extend(from.ethertype.to_be_bytes());
+    bytes.push(from.has_vlan.into());
+    bytes
+}
+
+fn ipv4(from: &Ipv4) -> Vec<u8> {
+    let [high, low] = from.fragment.to_be_bytes();
+    let mut bytes = vec![0, from.tos, 0, 0, 0, 0, high, low, from.ttl, from.protocol, 0, 0];
+    bytes.extend(from.source.octets());
+    bytes.extend(from.destination.octets());
+    bytes
+}
+
+fn ipv6(from: &Ipv6) -> Vec<u8> {
+    let start = u32::from(from.class) << 20 | from.label;
+    let mut bytes = start.to_be_bytes().to_vec();
+    bytes.extend([0, 0, from.next_header, from.hop_limit]);
+    bytes.extend(from.source.octets());
+    bytes.extend(from.destination.octets());
+    bytes.push(from.has_fragment.into());
+    bytes
+}
+
+fn tcp(from: &Tcp) -> Vec<u8> {
+    let ports = udp(&Udp { source: from.source, destination: from.destination });
+    [&ports[..], &[0; 9], &[from.flags]].concat()
+}
+
+fn udp(from: &Udp) -> Vec<u8> {
+    [from.source.to_be_bytes(), from.destination.to_be_bytes()].concat()
+}
+
+/// The headers that encapsulation puts in front. Their masks say which fields are given: all that are not
+/// zero in each packet's own way.
+fn encap_items(from: &VxlanEncap) -> Vec<ffi::Item> {
+    let ethertype = match from.ip {
+        EncapIp::V4(_) => wire::ethertype::IPV4,
+        EncapIp::V6(_) => wire::ethertype::IPV6,
+    };
+    let all = base::MacAddr::BROADCAST;
+    let (destination, source) = (from.mac_destination, from.mac_source);
+    let eth = Spec {
+        value: Eth { destination, source, ethertype, has_vlan: false },
+        mask: Eth { destination: all, source: all, ethertype: u16::MAX, has_vlan: false },
+    };
+    let ip = match from.ip {
+        EncapIp::V4(value) => {
+            let all = u32::MAX.into();
+            let (tos, ttl, protocol) = (u8::MAX, u8::MAX, u8::MAX);
+            let mask =
+                Ipv4 { tos, ttl, protocol, fragment: u16::MAX, source: all, destination: all };
+            let mut item = item(&Item::Ipv4(Spec { value, mask }));
+            // Version and length of the header.
+            (item.value[0], item.mask[0]) = (0x45, 0xff);
+            item
+        }
+        EncapIp::V6(value) => {
+            let all = u128::MAX.into();
+            let (class, label, next_header) = (u8::MAX, 0xf_ffff, u8::MAX);
+            let mask = Ipv6 {
+                class,
+                label,
+                hop_limit: u8::MAX,
+                next_header,
+                has_fragment: false,
+                source: all,
+                destination: all,
+            };
+            let mut item = item(&Item::Ipv6(Spec { value, mask }));
+            item.value[0] |= 0x60;
+            item.mask[0] |= 0xf0;
+            item
+        }
+    };
+    let udp = Udp { source: from.udp_source, destination: from.udp_destination };
+    let ports = Udp { source: u16::MAX, destination: u16::MAX };
+    let udp = item(&Item::Udp(Spec { value: udp, mask: ports }));
+    let mut vxlan = item(&Item::Vxlan(from.vni));
+    vxlan.mask[0] = 0xff;
+    vec![item(&Item::Eth(eth)), ip, udp, vxlan]
+}
+
+fn action(from: &RuleAction, encap: &[ffi::Item]) -> ffi::Action {
+    let with = |kind: u32, number: u32, address: &[u8]| {
+        let mut bytes = [0; 16];
+        bytes[..address.len()].copy_from_slice(address);
+        ffi::Action { items: std::ptr::null(), kind, number, bytes, item_count: 0, spare: 0 }
+    };
+    match from {
+        RuleAction::Count => with(0, 0, &[]),
+        RuleAction::Age { timeout_s } => with(1, *timeout_s, &[]),
+        RuleAction::VxlanDecap => with(2, 0, &[]),
+        RuleAction::VxlanEncap(_) => {
+            ffi::Action { items: encap.as_ptr(), item_count: encap.len() as u32, ..with(3, 0, &[]) }
+        }
+        RuleAction::PopVlan => with(4, 0, &[]),
+        RuleAction::PushVlan(tpid) => with(5, (*tpid).into(), &[]),
+        RuleAction::SetVlanVid(vid) => with(6, (*vid).into(), &[]),
+        RuleAction::SetVlanPcp(pcp) => with(7, (*pcp).into(), &[]),
+        RuleAction::SetMacSource(mac) => with(8, 0, &mac.0),
+        RuleAction::SetMacDestination(mac) => with(9, 0, &mac.0),
+        RuleAction::SetIpv4Source(ip) => with(10, 0, &ip.octets()),
+        RuleAction::SetIpv4Destination(ip) => with(11, 0, &ip.octets()),
+        RuleAction::SetIpv6Source(ip) => with(12, 0, &ip.octets()),
+        RuleAction::SetIpv6Destination(ip) => with(13, 0, &ip.octets()),
+        RuleAction::SetPortSource(port) => with(14, (*port).into(), &[]),
+        RuleAction::SetPortDestination(port) => with(15, (*port).into(), &[]),
+        RuleAction::SetTtl(ttl) => with(16, (*ttl).into(), &[]),
+        RuleAction::SetIpv4Dscp(dscp) => with(17, (*dscp).into(), &[]),
+        RuleAction::SetIpv6Dscp(dscp) => with(18, (*dscp).into(), &[]),
+        RuleAction::RepresentedPort(port) => with(19, (*port).into(), &[]),
+        RuleAction::Drop => with(20, 0, &[]),
+    }
+}

@@ -1,0 +1,144 @@
+//! Rules in the shim's structures, and the answers of real devices.
+
+use super::encode::Encoded;
+use super::*;
+use crate::flow_rule::{Eth, Ipv4, Item, Spec, Tcp, Udp, Vlan};
+use crate::tests::{dpdk, open};
+
+/// Packets that a port receives, with the actions that end them.
+fn rule(items: &[Item], actions: &[RuleAction]) -> FlowRule {
+    FlowRule { transfers: false, items: items.to_vec(), actions: actions.to_vec() }
+}
+
+fn eth() -> Item {
+    Item::Eth(Spec::default())
+}
+
+fn ipv4(source: [u8; 4]) -> Item {
+    let value = Ipv4 { source: source.into(), ..Ipv4::default() };
+    Item::Ipv4(Spec { value, mask: Ipv4 { source: [255; 4].into(), ..Ipv4::default() } })
+}
+
+fn udp(destination: u16) -> Item {
+    let mask = Udp { destination: u16::MAX, source: 0 };
+    Item::Udp(Spec { value: Udp { destination, source: 0 }, mask })
+}
+
+#[test]
+fn headers_are_bytes_as_packets_have_them() {
+    let tcp = Tcp { source: 1000, destination: 80, flags: 0x10 };
+    let mask = Tcp { source: u16::MAX, destination: u16::MAX, flags: 0x17 };
+    let eth = Eth { ethertype: 0x8100, ..Eth::default() };
+    let cases: [(Item, u32, &str, &str); 5] = [
+        (Item::RepresentedPort(3), 3, "", ""),
+        (
+            Item::Tcp(Spec { value: tcp, mask }),
+            0,
+            "03e80050 00000000 00000000 0010",
+            "ffffffff 00000000 00000000 0017",
+        ),
+        (
+            Item::Eth(Spec { value: eth, mask: Eth { has_vlan: true, ..eth } }),
+            0,
+            "00000000 00000000 00000000 8100",
+            "00000000 00000000 00000000 8100 01",
+        ),
+        (Item::Vxlan(0x010203), 0, "08000000 01020300", "00000000 ffffff00"),
+        (Item::Integrity { level: 2, bits: 12 }, 2, "0c", "0c"),
+    ];
+    for (item, number, value, mask) in cases {
+        let encoded = Encoded::of(&rule(&[item], &[]));
+        // SAFETY: the list lives in `encoded` and has one item.
+        let got = unsafe { *encoded.rule().items };
+        let hex = |bytes: &[u8]| {
+            let text: String = bytes.iter().map(|it| format!("{it:02x}")).collect();
+            text.trim_end_matches("00").to_owned()
+        };
+        let plain = |text: &str| text.replace(' ', "").trim_end_matches("00").to_owned();
+        assert_eq!(got.number, number, "{item:?}");
+        assert_eq!((hex(&got.value), hex(&got.mask)), (plain(value), plain(mask)), "{item:?}");
+    }
+}
+
+#[test]
+fn net_tap_takes_what_its_driver_can_and_says_what_it_cannot() {
+    let name = "net_tap_takes_what_its_driver_can_and_says_what_it_cannot";
+    if !std::path::Path::new("/dev/net/tun").exists() {
+        println!("\nSKIPPED: {name}: there is no /dev/net/tun");
+        return;
+    }
+    // The device appears in the namespace of the thread that makes it.
+    let run = move || {
+        // SAFETY: the namespace of this thread alone changes, which ends with the test.
+        if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+            println!("\nSKIPPED: {name}: network namespaces take more rights");
+            return;
+        }
+        if dpdk(name) {
+            net_tap();
+        }
+    };
+    std::thread::spawn(run).join().unwrap();
+}
+
+fn net_tap() {
+    let tap = open("tap", "net_tap_tidegate,iface=tg-rules");
+    let port = tap.facts().unwrap().port;
+    let vlan = Item::Vlan(Spec { value: Vlan { tci: 5 }, mask: Vlan { tci: 0xfff } });
+    let tcp_flags = Tcp { flags: 0x10, ..Tcp::default() };
+    let tcp = Item::Tcp(Spec { value: tcp_flags, mask: tcp_flags });
+    let source = [10, 0, 0, 1];
+    let cases: Vec<(FlowRule, Result<(), &str>)> = vec![
+        (rule(&[eth(), ipv4(source), udp(53)], &[RuleAction::Drop]), Ok(())),
+        (rule(&[eth(), vlan, ipv4(source)], &[RuleAction::Drop]), Ok(())),
+        (
+            rule(&[eth(), ipv4(source), udp(53)], &[RuleAction::Count, RuleAction::Drop]),
+            Err("action not supported"),
+        ),
+        (rule(&[eth(), ipv4(source), tcp], &[RuleAction::Drop]), Err("item not supported")),
+        (
+            rule(&[eth(), ipv4(source), udp(53)], &[RuleAction::RepresentedPort(port)]),
+            Err("action not supported"),
+        ),
+        (
+            FlowRule { transfers: true, ..rule(&[eth(), ipv4(source)], &[RuleAction::Drop]) },
+            Err("transfer is not supported"),
+        ),
+    ];
+    let rules = DpdkRules::new();
+    for (rule, expect) in cases {
+        let got = rules.validate(port, &rule).map_err(|it| (it.kind, it.words));
+        let expect = expect.map_err(|words| (Refusal::Device, words.to_owned()));
+        assert_eq!(got, expect, "{rule}");
+    }
+    create_on(port);
+}
+
+/// Makes a rule; the driver does that by the kernel's traffic control, which may lack what it takes.
+fn create_on(port: u16) {
+    let mut rules = DpdkRules::new();
+    let drops = rule(&[eth(), ipv4([10, 0, 0, 2]), udp(53)], &[RuleAction::Drop]);
+    match rules.create(port, &drops) {
+        Ok(handle) => {
+            // It does not count.
+            assert_eq!(rules.query(handle), None);
+            forget(port);
+            assert_eq!(rules.destroy(handle), Ok(()), "it went with its port");
+        }
+        Err(refused) => assert!(refused.words.contains("Kernel"), "{refused:?}"),
+    }
+}
+
+#[test]
+fn a_device_without_rules_says_so() {
+    let name = "a_device_without_rules_says_so";
+    if !dpdk(name) {
+        return;
+    }
+    let port = open("null", "net_null_rules");
+    let number = port.facts().unwrap().port;
+    let drops = rule(&[eth()], &[RuleAction::Drop]);
+    let refused = DpdkRules::new().create(number, &drops).unwrap_err();
+    assert_eq!(refused.kind, Refusal::Device);
+    assert_eq!(refused.words, "Function not implemented");
+}

@@ -1,0 +1,105 @@
+//! What connections are offloaded to: XDP for devices of the system, `rte_flow` for those of DPDK.
+
+use base::PortNo;
+use flow::{FlowOffload, OffloadId, OffloadRule, OffloadStatus, OffloadTraffic, Refusal};
+use offload_dpdk::DpdkOffload;
+use offload_xdp::{ProgramError, XdpOffload};
+use port_dpdk::DpdkRules;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Set in the number of a rule that a DPDK device has.
+const IS_DPDK: u32 = 1 << 31;
+
+/// The devices that forward by themselves, as one. The port that packets come in on says which it is.
+pub struct Devices {
+    /// Where the kernel takes the program.
+    xdp: Option<XdpOffload>,
+    dpdk: DpdkOffload<DpdkRules>,
+    refusal_words: Option<Arc<str>>,
+}
+
+impl Devices {
+    /// Makes what is possible here, with room for so many connections in the kernel; says too why there is no
+    /// XDP.
+    pub fn new(connections: u32) -> (Devices, Result<(), ProgramError>) {
+        let (xdp, possible) = match XdpOffload::new(connections) {
+            Ok(xdp) => (Some(xdp), Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        let dpdk = DpdkOffload::new(DpdkRules::new());
+        (Devices { xdp, dpdk, refusal_words: None }, possible)
+    }
+
+    /// Makes a device of the system one that packets may be sent to; see [`XdpOffload::add_port`].
+    ///
+    /// # Errors
+    /// The device does not take the program.
+    pub fn add_port(
+        &mut self,
+        port: PortNo,
+        place: (&str, u32, u32),
+        receives: bool,
+    ) -> Result<bool, ProgramError> {
+        self.xdp.as_mut().map_or(Ok(false), |xdp| xdp.add_port(port, place, receives))
+    }
+
+    /// Makes a port of DPDK's one whose packets may be offloaded and sent to; whether that is news.
+    pub fn add_dpdk_port(&mut self, port: PortNo, number: u16, mtu: u32) -> bool {
+        self.dpdk.add_port(port, number, mtu)
+    }
+
+    /// Forgets a port. The caller removes the port's rules.
+    pub fn remove_port(&mut self, port: PortNo) {
+        if let Some(xdp) = &mut self.xdp {
+            xdp.remove_port(port);
+        }
+        self.dpdk.remove_port(port);
+    }
+
+    /// Whether packets of a port may be offloaded.
+    pub fn receives_from(&self, port: PortNo) -> bool {
+        self.dpdk.receives_from(port) || self.xdp.as_ref().is_some_and(|it| it.receives_from(port))
+    }
+
+    /// The device that has a rule, and its own number of it.
+    fn of(&mut self, id: OffloadId) -> Option<(&mut dyn FlowOffload, OffloadId)> {
+        if id.0 & IS_DPDK != 0 {
+            return Some((&mut self.dpdk, OffloadId(id.0 & !IS_DPDK)));
+        }
+        self.xdp.as_mut().map(|xdp| (xdp as &mut dyn FlowOffload, id))
+    }
+}
+
+impl FlowOffload for Devices {
+    fn install(&mut self, rule: &OffloadRule, idle: Duration) -> Result<OffloadId, Refusal> {
+        let is_dpdk = self.dpdk.receives_from(rule.in_port());
+        let device: &mut dyn FlowOffload = match &mut self.xdp {
+            _ if is_dpdk => &mut self.dpdk,
+            Some(xdp) => xdp,
+            None => {
+                self.refusal_words = None;
+                return Err(Refusal::InPort);
+            }
+        };
+        let installed = device.install(rule, idle);
+        self.refusal_words = device.refusal_words();
+        installed.map(|id| OffloadId(id.0 | if is_dpdk { IS_DPDK } else { 0 }))
+    }
+
+    fn refusal_words(&self) -> Option<Arc<str>> {
+        self.refusal_words.clone()
+    }
+
+    fn remove(&mut self, id: OffloadId) -> OffloadTraffic {
+        self.of(id).map_or_else(OffloadTraffic::default, |(device, id)| device.remove(id))
+    }
+
+    fn status(&mut self, id: OffloadId) -> OffloadStatus {
+        self.of(id).map_or_else(OffloadStatus::default, |(device, id)| device.status(id))
+    }
+
+    fn passed(&self) -> Vec<(&'static str, u64)> {
+        self.xdp.as_ref().map_or_else(Vec::new, |xdp| xdp.passed())
+    }
+}
