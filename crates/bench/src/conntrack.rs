@@ -55,7 +55,7 @@ pub struct ConntrackArgs {
     #[arg(value_parser = whole::<u64>(1..=BATCH_SIZE as u64))]
     batch: u64,
     /// Not 0: send to port 3 instead of 2, which is another connection (with --mode one)
-    #[arg(default_value_t = 0)]
+    #[arg(default_value_t = 0, value_parser = whole::<u64>(..))]
     change: u64,
     /// Which connections a batch is of
     #[arg(long, value_enum, default_value_t = Mode::One, conflicts_with_all = ["random", "churn", "insert"])]
