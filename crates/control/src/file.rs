@@ -27,6 +27,7 @@
 //! handler_threads = 1               # that answer misses; 0: each worker answers its own
 //! revalidator_threads = 1           # that revalidate flows; 0: the control thread does
 //! flow_expiry = true                # whether flows without packets leave the datapath
+//! upcall_rates = "neighbor=1000,p1/ip=500"  # the most upcalls per second of each port, or of one
 //! stats_update_interval_ms = 5000
 //! bundle_idle_timeout_s = 10        # how long an OpenFlow bundle stays without messages
 //! run_dir = "/run/openvswitch"      # where br0.mgmt lies
@@ -237,9 +238,8 @@ impl File {
 
 fn options(section: &mut Section<'_>, errors: &mut Errors<'_>) -> SwitchOptions {
     let default = SwitchOptions::default();
-    let any = 0..=u32::MAX;
     let mut number =
-        |key, default: u32| section.integer(key, any.clone(), errors).unwrap_or(default);
+        |key, default: u32| section.integer(key, 0..=u32::MAX, errors).unwrap_or(default);
     let numbers = SwitchOptions {
         flow_limit: number("flow_limit", default.flow_limit),
         max_idle_ms: number("max_idle_ms", default.max_idle_ms),
@@ -259,6 +259,7 @@ fn options(section: &mut Section<'_>, errors: &mut Errors<'_>) -> SwitchOptions 
         handler_threads: section.integer("handler_threads", 0..=slow_threads, errors),
         revalidator_threads: section.integer("revalidator_threads", 0..=slow_threads, errors),
         flow_expiry: section.boolean("flow_expiry", errors).unwrap_or(true),
+        upcall_rates: queues::upcall_rates(section, errors),
         hw_offload: section.boolean("hw_offload", errors).unwrap_or_default(),
         perf_metrics: section.boolean("pmd_perf_metrics", errors).unwrap_or_default(),
         max_revalidator_ms: section

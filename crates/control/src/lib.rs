@@ -23,6 +23,7 @@ mod port;
 mod queues;
 mod rows;
 mod status;
+mod upcall_rates;
 
 pub use desired::{
     Bridge, BridgeSettings, Controller, ControllerKind, Desired, FailMode, TlsFiles, ZonePolicy,
@@ -38,3 +39,4 @@ pub use status::{
     BridgeStatus, ControllerRole, ControllerStatus, DPDK_INTERFACE_TYPES, INTERFACE_TYPES,
     InterfaceStatus, LinkStatus, Status, report, userspace_capabilities,
 };
+pub use upcall_rates::UpcallRateList;

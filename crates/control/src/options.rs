@@ -1,6 +1,6 @@
 //! Settings of the whole switch (`Open_vSwitch.other_config`).
 
-use crate::{DpdkOptions, QueueOptions};
+use crate::{DpdkOptions, QueueOptions, UpcallRateList};
 use base::limits;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -33,6 +33,8 @@ pub struct SwitchOptions {
     pub revalidator_threads: Option<u16>,
     /// Whether idle flows are removed from the datapath (`tidegate-flow-expiry`).
     pub flow_expiry: bool,
+    /// Maximum number of upcalls per second of each port and class (`tidegate-upcall-rates`).
+    pub upcall_rates: UpcallRateList,
     /// One in this many packets that miss the exact-match cache is inserted; 0 disables it
     /// (`emc-insert-inv-prob`).
     pub emc_insert_inv_prob: u32,
@@ -89,6 +91,7 @@ impl Default for SwitchOptions {
             handler_threads: None,
             revalidator_threads: None,
             flow_expiry: true,
+            upcall_rates: UpcallRateList::default(),
             vlan_limit: limits::VLAN_LIMIT,
             emc_insert_inv_prob: 100,
             unified_cache_entries: limits::UNIFIED_CACHE_ENTRIES as u32,

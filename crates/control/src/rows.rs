@@ -19,7 +19,7 @@ use crate::desired::{
 };
 use crate::{
     Bridge, BridgeSettings, Controller, ControllerKind, CoreSet, Desired, DpdkOptions, FailMode,
-    Interface, InterfaceKind, Port, SwitchOptions, TlsFiles,
+    Interface, InterfaceKind, Port, SwitchOptions, TlsFiles, UpcallRateList,
 };
 use base::limits;
 use ovsdb::{Replica, Row};
@@ -210,6 +210,14 @@ impl<'a> Reader<'a> {
                 .unwrap_or(default.unified_cache_entries),
             flow_stats_interval_ms: self.config(place, "tidegate-stats-interval", any),
             flow_expiry: root.map_str("other_config", "tidegate-flow-expiry") != Some("false"),
+            upcall_rates: self
+                .parsed(
+                    place,
+                    "tidegate-upcall-rates",
+                    UpcallRateList::EXPECTED,
+                    UpcallRateList::parse,
+                )
+                .unwrap_or_default(),
             hw_offload: self.flag(place, "hw-offload"),
             perf_metrics: self.flag(place, "pmd-perf-metrics"),
             enable_statistics: self.flag(place, "enable-statistics"),

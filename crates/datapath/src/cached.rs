@@ -8,6 +8,7 @@ use crate::inside::{self, Outside};
 use crate::observer::{Observer, Stage};
 use crate::outbox::Outbox;
 use crate::path_id::{PathId, PathKind};
+use crate::pending::Pending;
 use crate::step::{FoundBy, Step};
 use crate::unified::{EntryView, NOT_FOUND, UnifiedCache};
 use crate::worker::{InstalledFlow, Worker};
@@ -15,7 +16,7 @@ use crate::{cache_insert, pipeline, tunnel};
 use base::Instant;
 use classifier::MegaflowTable;
 use conntrack::FollowGuard;
-use flow::{ConnectionRef, Frame, Headers};
+use flow::{ConnectionRef, FlowKey, Frame, Headers};
 use std::ops::Range;
 
 /// Takes the packets of a batch in the order in which they came: packets that hit the unified cache are
@@ -77,10 +78,13 @@ fn follow(
     start: usize,
     observer: &mut impl Observer,
 ) -> Runs {
-    let Worker { unified, flow_paths, flows, epoch, tracker, .. } = worker;
+    let Worker { unified, flow_paths, flows, epoch, tracker, pending, .. } = worker;
     let mut guard = unified.has_tracked().then(|| tracker.guard());
     if start == 0 {
         look_up(unified, guard.as_ref(), burst, observer);
+    }
+    if pending.is_tracked() {
+        hold_back(unified, pending, burst, start);
     }
     let Burst { frames, headers, found, path_ids, count, .. } = burst;
     let mut is_current = |path_id| is_current(path_id, flow_paths, *epoch, flows);
@@ -111,6 +115,23 @@ fn follow(
         }
     }
     Runs { misses: hits.end..end, hits }
+}
+
+/// Has packets walk that may have to wait behind a miss of their connection. Of translated packets only the
+/// walk finds out the connection.
+#[inline(never)]
+fn hold_back(unified: &UnifiedCache, pending: &Pending, burst: &mut Burst, start: usize) {
+    let Burst { headers, found, count, .. } = burst;
+    let mut key = FlowKey::new();
+    for (found, headers) in found[start..*count].iter_mut().zip(&headers[start..*count]) {
+        if unified.get(*found).is_none_or(|it| it.connection.is_none()) {
+            continue;
+        }
+        headers.write_key(&mut key);
+        if unified.nat_rewrite(*found).is_some() || pending.has_connection(&key) {
+            *found = NOT_FOUND;
+        }
+    }
 }
 
 /// Finds the entries of a batch, and begins to fetch their connections.

@@ -3,9 +3,10 @@
 
 use crate::observer::Observer;
 use crate::outbox::Outbox;
+use crate::pipeline;
 use crate::step::Step;
 use crate::worker::Worker;
-use base::Instant;
+use base::{Instant, PortNo};
 use classifier::Handle;
 use flow::{DropReason, FlowKey, Frame, TraceId, Upcall, UpcallKind};
 
@@ -22,7 +23,7 @@ impl Worker {
             return;
         }
         let hash = self.miss_hash(&frame.key);
-        if let Some(place) = self.pending.find(hash, &frame.key) {
+        if let Some(place) = self.place_before(hash, &frame.key) {
             return self.wait_behind(place, frame, observer);
         }
         let is_queued = self.send_up(now, frame, UpcallKind::Miss, out, observer.trace());
@@ -46,7 +47,9 @@ impl Worker {
         out: &mut Outbox,
         trace: Option<TraceId>,
     ) -> bool {
-        let Ok(reserved) = self.upcalls.reserve(self.id, &kind, &frame.key) else { return false };
+        let Ok(reserved) = self.upcalls.reserve(now, self.id, &kind, &frame.key) else {
+            return false;
+        };
         let clock = self.clock;
         let queued = *self.queued.get_or_insert_with(|| clock.map_or(now, |clock| clock()));
         let upcall = Upcall {
@@ -65,17 +68,24 @@ impl Worker {
         true
     }
 
-    /// Whether packets of a flow may have to wait behind others that went up before it was there.
+    /// Whether some of these frames, which hit a flow, may have to wait behind others that went up before:
+    /// since the flow was not there yet, or since the state of their connection was another one.
     #[inline]
-    pub(crate) fn holds_back(&self, flow: Handle) -> bool {
+    pub(crate) fn holds_back(&self, flow: Handle, frames: &[Frame]) -> bool {
         !self.pending.is_empty()
-            && self.flows.get(flow).is_some_and(|flow| self.pending.is_young(flow.version))
+            && (self.flows.get(flow).is_some_and(|flow| self.pending.is_young(flow.version))
+                || frames.iter().any(|it| self.pending.find_other_state(&it.key).is_some()))
     }
 
-    /// Has a packet wait where another one with its key went up and is not answered; says whether it
+    /// The miss that a packet must wait behind: one with its key, or of its connection in another state.
+    fn place_before(&self, hash: u64, key: &FlowKey) -> Option<u32> {
+        self.pending.find(hash, key).or_else(|| self.pending.find_other_state(key))
+    }
+
+    /// Has a packet wait behind another one that went up and is not answered, if there is one; says whether it
     /// does.
     pub(crate) fn waits(&mut self, frame: &mut Frame, observer: &mut impl Observer) -> bool {
-        let place = self.pending.find(self.miss_hash(&frame.key), &frame.key);
+        let place = self.place_before(self.miss_hash(&frame.key), &frame.key);
         if let Some(place) = place {
             self.wait_behind(place, frame, observer);
         }
@@ -87,7 +97,7 @@ impl Worker {
         observer.note(|| Step::Missed { recirc_id: frame.key.recirc_id(), is_queued });
         if is_queued {
             self.stats.misses += 1;
-            self.pending.hold(place, frame.packet.compact_copy());
+            self.pending.hold(place, frame.packet.compact_copy(), &frame.key);
             self.pool.give(frame.packet.take());
         } else {
             self.stats.lost += 1;
@@ -99,15 +109,30 @@ impl Worker {
     fn give_up(&mut self, evicted: Upcall) {
         if evicted.worker == self.id && evicted.kind == UpcallKind::Miss {
             let waiting = self.pending.end(self.miss_hash(&evicted.key), &evicted.key);
-            waiting.into_iter().for_each(|packet| self.lose(packet));
+            waiting.into_iter().for_each(|it| self.lose(it.packet));
         }
         self.lose(evicted.packet);
     }
 
+    /// A port is no more, and nothing that it received is answered. Packets of other ports that waited behind
+    /// such a packet go on.
+    pub fn remove_port(&mut self, now: Instant, port: PortNo, out: &mut Outbox) {
+        for (packet, key) in self.pending.end_port(port) {
+            if key.in_port() == port {
+                self.lose(packet);
+                continue;
+            }
+            match Frame::resume(packet, key) {
+                Ok(frame) => pipeline::enter_again(self, now, frame, out, &mut ()),
+                Err((packet, reason)) => self.drop_packet(packet, reason),
+            }
+        }
+    }
+
     /// Gives up waiting for answers that should have come long ago.
     pub(crate) fn end_late_misses(&mut self) {
-        for packet in self.pending.tick() {
-            self.lose(packet);
+        for waiting in self.pending.tick() {
+            self.lose(waiting.packet);
         }
     }
 

@@ -4,9 +4,15 @@
 //! translated once, and keep their order. They wait also where another packet's answer has installed
 //! a flow meanwhile that they match: otherwise they would overtake the one that went up. When the answer
 //! is here, they enter the tables again, in order.
+//!
+//! A connection may change its state while one of its packets waits: the next packet then matches another
+//! flow, and would overtake it. So packets of another state of the connection wait, too. Nothing waits
+//! behind invalid packets, which anyone may send.
 
+use crate::flow_hash::flow_hash;
+use base::PortNo;
 use base::limits::{UPCALLS, UPCALLS_PER_PORT};
-use flow::FlowKey;
+use flow::{CtState, FlowKey};
 use hashbrown::HashTable;
 use packet::Packet;
 use std::collections::VecDeque;
@@ -22,6 +28,10 @@ const TICKS: u8 = 3;
 #[derive(Default)]
 pub(crate) struct Pending {
     by_key: HashTable<u32>,
+    /// The misses of tracked packets, by their connection's hash.
+    by_connection: HashTable<u32>,
+    /// Misses so far.
+    begun: u64,
     places: Vec<Place>,
     free: Vec<u32>,
     packets: usize,
@@ -32,9 +42,20 @@ pub(crate) struct Pending {
 struct Place {
     hash: u64,
     key: Box<FlowKey>,
-    packets: VecDeque<Packet>,
+    /// The hash of the packet's connection, if it is tracked and valid.
+    connection: Option<u64>,
+    /// Its place among all misses.
+    number: u64,
+    packets: VecDeque<Waiting>,
     epoch: u64,
     ticks: u8,
+}
+
+/// A packet that waits behind a miss.
+pub(crate) struct Waiting {
+    pub packet: Packet,
+    /// Its key, where that differs from the miss's.
+    pub key: Option<Box<FlowKey>>,
 }
 
 impl Pending {
@@ -59,15 +80,44 @@ impl Pending {
         self.by_key.find(hash, is_it).copied()
     }
 
+    /// Whether a tracked packet's miss waits.
+    #[inline]
+    pub fn is_tracked(&self) -> bool {
+        !self.by_connection.is_empty()
+    }
+
+    /// Whether a miss of a packet of this connection waits.
+    pub fn has_connection(&self, key: &FlowKey) -> bool {
+        self.of_connection(flow_hash(key)).next().is_some()
+    }
+
+    /// The oldest miss of a packet of the same connection in another state: further packets choose the same
+    /// one.
+    pub fn find_other_state(&self, key: &FlowKey) -> Option<u32> {
+        if self.by_connection.is_empty() || key.ct_state().is_empty() {
+            return None;
+        }
+        let is_other = |it: &u32| states(&self.places[*it as usize].key) != states(key);
+        let others = self.of_connection(flow_hash(key)).filter(is_other);
+        others.min_by_key(|it| self.places[*it as usize].number)
+    }
+
+    fn of_connection(&self, hash: u64) -> impl Iterator<Item = u32> {
+        let found = self.by_connection.iter_hash(hash).copied();
+        found.filter(move |it| self.places[*it as usize].connection == Some(hash))
+    }
+
     /// Whether another packet may wait behind a miss.
     pub fn has_room(&self, place: u32) -> bool {
         let packets = self.places[place as usize].packets.len();
         packets < PACKETS_PER_MISS && self.packets < PACKETS
     }
 
-    /// Has a packet wait behind a miss.
-    pub fn hold(&mut self, place: u32, packet: Packet) {
-        self.places[place as usize].packets.push_back(packet);
+    /// Has a packet with this key wait behind a miss.
+    pub fn hold(&mut self, place: u32, packet: Packet, key: &FlowKey) {
+        let place = &mut self.places[place as usize];
+        let key = (*place.key != *key).then(|| Box::new(key.clone()));
+        place.packets.push_back(Waiting { packet, key });
         self.packets += 1;
     }
 
@@ -76,44 +126,74 @@ impl Pending {
         if self.by_key.is_empty() {
             self.since = epoch;
         }
+        let is_valid = !key.ct_state().is_empty() && !key.ct_state().contains(CtState::INV);
+        let connection = is_valid.then(|| flow_hash(key));
+        self.begun += 1;
+        let number = self.begun;
         let place = match self.free.pop() {
             Some(place) => {
                 let it = &mut self.places[place as usize];
-                (it.hash, it.epoch, it.ticks) = (hash, epoch, 0);
+                (it.hash, it.connection, it.number) = (hash, connection, number);
+                (it.epoch, it.ticks) = (epoch, 0);
                 it.key.as_mut().clone_from(key);
                 place
             }
             None => {
                 let (key, packets) = (Box::new(key.clone()), VecDeque::new());
-                self.places.push(Place { hash, key, packets, epoch, ticks: 0 });
+                self.places.push(Place { hash, key, connection, number, packets, epoch, ticks: 0 });
                 (self.places.len() - 1) as u32
             }
         };
         let places = &self.places;
         self.by_key.insert_unique(hash, place, |&it| places[it as usize].hash);
+        if let Some(connection) = connection {
+            let hash_of = |&it: &u32| places[it as usize].connection.unwrap_or_default();
+            self.by_connection.insert_unique(connection, place, hash_of);
+        }
     }
 
     /// The answer to a miss is here, or will not come: gives what waited for it.
-    pub fn end(&mut self, hash: u64, key: &FlowKey) -> VecDeque<Packet> {
+    pub fn end(&mut self, hash: u64, key: &FlowKey) -> VecDeque<Waiting> {
         match self.find(hash, key) {
             Some(place) => self.take(place),
             None => VecDeque::new(),
         }
     }
 
-    fn take(&mut self, place: u32) -> VecDeque<Packet> {
+    fn take(&mut self, place: u32) -> VecDeque<Waiting> {
         let it = &mut self.places[place as usize];
         let packets = std::mem::take(&mut it.packets);
         if let Ok(entry) = self.by_key.find_entry(it.hash, |&have| have == place) {
             entry.remove();
             self.free.push(place);
         }
+        if let Some(connection) = it.connection
+            && let Ok(entry) = self.by_connection.find_entry(connection, |&have| have == place)
+        {
+            entry.remove();
+        }
         self.packets -= packets.len();
         packets
     }
 
+    /// A port is no more, and the misses of its packets will not be answered: gives what waited for them, with
+    /// their keys, in order.
+    pub fn end_port(&mut self, port: PortNo) -> Vec<(Packet, FlowKey)> {
+        let is_its = |place: &u32| self.places[*place as usize].key.in_port() == port;
+        let mut ended: Vec<u32> = self.by_key.iter().copied().filter(is_its).collect();
+        ended.sort_unstable_by_key(|place| self.places[*place as usize].number);
+        let mut all = Vec::new();
+        for place in ended {
+            let key = self.places[place as usize].key.clone();
+            all.extend(self.take(place).into_iter().map(|Waiting { packet, key: own }| {
+                (packet, own.map_or_else(|| (*key).clone(), |own| *own))
+            }));
+        }
+        all
+    }
+
     /// Gives up waiting for answers that should have come long ago. Gives what waited for them.
-    pub fn tick(&mut self) -> Vec<Packet> {
+    pub fn tick(&mut self) -> Vec<Waiting> {
         let mut since = u64::MAX;
         let mut late = Vec::new();
         for &place in &self.by_key {
@@ -128,4 +208,11 @@ impl Pending {
         self.since = since;
         late.into_iter().flat_map(|place| self.take(place)).collect()
     }
+}
+
+/// The state of a packet's connection, without whether the packet was translated; and whether the packet began
+/// it, which makes its key another one than that of the next packet.
+fn states(key: &FlowKey) -> (CtState, bool) {
+    let states = CtState::NEW | CtState::EST | CtState::REL | CtState::RPL;
+    (key.ct_state() & states, key.ct_began())
 }

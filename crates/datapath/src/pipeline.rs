@@ -179,7 +179,7 @@ fn carry_out(
         let frames = &mut frames[range.clone()];
         let traces = traces.get_mut(range).unwrap_or_default();
         if let Some(handle) = run[0]
-            && worker.holds_back(handle)
+            && worker.holds_back(handle, frames)
         {
             carry_out_behind(worker, now, handle, frames, traces, out, observer);
             continue;
@@ -206,8 +206,8 @@ fn carry_out(
     }
 }
 
-/// The same for packets of a flow that came while others waited for answers: those with the key of such a
-/// one wait, too. Nothing of them is remembered, for others must be asked the same.
+/// The same for packets of a flow of which some may have to wait behind others that wait for answers: those
+/// with the key or of the connection of such a one. Nothing of them is remembered, for others must be asked the same.
 fn carry_out_behind(
     worker: &mut Worker,
     now: Instant,

@@ -3,20 +3,26 @@
 //! Misses go to handlers, the rest to the thread that owns the tables ([`Answers`]). Packets of one flow
 //! go to one handler, so that handlers do not change their order. Each handler's upcalls wait by class
 //! and port, each list bounded, and are served in turn (deficit round robin with a quantum of one, since
-//! an upcall costs about the same whatever its size). A storm from one port, or of ARP, fills its own list
-//! and takes its own share of the turns. Where a handler's whole queue is full, the longest list loses its
+//! an upcall costs about the same whatever its size): class by class, and in each class port by port. So a
+//! storm of ARP from all ports leaves the other classes their turns, and one from a single port the other
+//! ports of its class. A storm fills its own list. Where a handler's whole queue is full, the longest list loses its
 //! newest upcall to one that arrives for a shorter list, so that no number of storms keeps others out.
+//! Control protocols go before the turns of others. [`UpcallRates`] limit what a port may
+//! cause of each class.
 
-mod class;
 mod port_queues;
+mod rates;
 
-use base::{PortNo, WorkerId};
-use class::Class;
-use flow::{Field, FlowKey, Upcall, UpcallKind};
+use crate::flow_hash::flow_hash;
+use base::{Instant, PortNo, WorkerId};
+use flow::{FlowKey, QueueClass, Upcall, UpcallKind};
 use port_queues::PortQueues;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use rates::RateLimiter;
+pub use rates::UpcallRates;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use wire::ethertype;
+use table::Mailbox;
 
 /// Who answers misses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -35,18 +41,13 @@ pub enum Answers {
 pub struct UpcallQueue {
     answers: Answers,
     /// The owner's list, then that of each handler.
-    lists: Vec<List>,
+    lists: Vec<Mailbox<PortQueues>>,
+    limiter: Mutex<RateLimiter>,
+    /// Whether there are limits, so that the limiter is asked.
+    is_limited: AtomicBool,
 }
 
-/// What one thread answers.
-#[derive(Debug, Default)]
-struct List {
-    queues: Mutex<PortQueues>,
-    /// Told when the first upcall arrives, or when the thread is to look up for another reason.
-    arrived: Condvar,
-}
-
-/// The queue was full; the upcall was dropped and counted against its port.
+/// The queue was full, or the rate exceeded; the upcall was dropped and counted against its port.
 #[derive(Debug, PartialEq, Eq)]
 pub struct QueueFull;
 
@@ -55,7 +56,7 @@ pub struct QueueFull;
 #[must_use]
 pub struct Reserved {
     list: usize,
-    class: Class,
+    class: QueueClass,
     port: PortNo,
     /// The upcall that lost its place, if one did.
     pub evicted: Option<Upcall>,
@@ -79,12 +80,27 @@ impl UpcallQueue {
             Answers::Owner => 0,
             Answers::Handlers(count) | Answers::Workers(count) => count,
         };
-        UpcallQueue { answers, lists: (0..=others).map(|_| List::default()).collect() }
+        UpcallQueue {
+            answers,
+            lists: (0..=others).map(|_| Mailbox::default()).collect(),
+            limiter: Mutex::default(),
+            is_limited: AtomicBool::new(false),
+        }
     }
 
     /// Who answers misses.
     pub fn answers(&self) -> Answers {
         self.answers
+    }
+
+    /// Limits the upcalls per second from now on.
+    pub fn set_rates(&self, rates: UpcallRates) {
+        self.is_limited.store(!rates.is_empty(), Relaxed);
+        *self.limiter() = RateLimiter::new(rates);
+    }
+
+    fn limiter(&self) -> MutexGuard<'_, RateLimiter> {
+        self.limiter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The list of a worker's upcall.
@@ -98,15 +114,24 @@ impl UpcallQueue {
         }
     }
 
-    /// Finds out whether there is room for a worker's upcall about a packet with this key, before anything
-    /// is copied for it.
+    /// Finds out whether a worker's upcall about a packet with this key is within its rate and there is room
+    /// for it, before anything is copied.
     pub fn reserve(
         &self,
+        now: Instant,
         worker: WorkerId,
         kind: &UpcallKind,
         key: &FlowKey,
     ) -> Result<Reserved, QueueFull> {
-        self.reserve_in(self.list_for(worker, kind, key), kind, key)
+        let list = self.list_for(worker, kind, key);
+        if self.is_limited.load(Relaxed) {
+            let (class, port) = (QueueClass::of(kind, key), key.in_port());
+            if !self.limiter().admits(now, port, class) {
+                self.lists[list].open().refuse(class, port);
+                return Err(QueueFull);
+            }
+        }
+        self.reserve_in(list, kind, key)
     }
 
     fn reserve_in(
@@ -115,8 +140,8 @@ impl UpcallQueue {
         kind: &UpcallKind,
         key: &FlowKey,
     ) -> Result<Reserved, QueueFull> {
-        let (class, port) = (Class::of(kind, key), key.in_port());
-        let evicted = self.lists[list].lock().reserve(class, port)?;
+        let (class, port) = (QueueClass::of(kind, key), key.in_port());
+        let evicted = self.lists[list].open().reserve(class, port)?;
         Ok(Reserved { list, class, port, evicted })
     }
 
@@ -124,9 +149,9 @@ impl UpcallQueue {
     /// must be woken; handlers are woken here.
     pub fn push(&self, reserved: &Reserved, upcall: Upcall) -> bool {
         let list = &self.lists[reserved.list];
-        let is_first = list.lock().push(reserved.class, reserved.port, upcall);
+        let is_first = list.open().push(reserved.class, reserved.port, upcall);
         if is_first && reserved.list > 0 {
-            list.arrived.notify_one();
+            list.notify();
         }
         is_first && reserved.list == 0
     }
@@ -138,59 +163,49 @@ impl UpcallQueue {
         Ok(())
     }
 
-    /// Takes up to `budget` of the owner's upcalls, one from each list in turn.
+    /// Takes up to `budget` of the owner's upcalls, one from each class and port in turn.
     pub fn pop(&self, budget: usize, out: &mut Vec<Upcall>) {
-        self.lists[0].lock().pop(budget, out);
+        self.lists[0].open().pop(budget, out);
     }
 
     /// Takes up to `budget` upcalls of a handler, counted from 0, one from each list in turn.
     pub fn pop_for(&self, handler: u16, budget: usize, out: &mut Vec<Upcall>) {
         if let Some(list) = self.of_handler(handler) {
-            list.lock().pop(budget, out);
+            list.open().pop(budget, out);
         }
     }
 
     /// Waits until there is an upcall for a handler, [`Self::wake`] is called, or the time is over.
     pub fn wait(&self, handler: u16, at_most: Duration) {
-        let Some(list) = self.of_handler(handler) else { return };
-        let queues = list.lock();
-        if queues.is_empty() && !queues.is_woken {
-            // A spurious end of the wait does no harm.
-            let waited = list.arrived.wait_timeout(queues, at_most);
-            waited.unwrap_or_else(PoisonError::into_inner).0.is_woken = false;
-        } else {
-            let mut queues = queues;
-            queues.is_woken = false;
+        if let Some(list) = self.of_handler(handler) {
+            list.wait(at_most, PortQueues::is_empty);
         }
     }
 
     /// Ends the wait of every handler, or its next one.
     pub fn wake(&self) {
-        for list in &self.lists {
-            list.lock().is_woken = true;
-            list.arrived.notify_all();
-        }
+        self.lists.iter().for_each(Mailbox::wake);
     }
 
-    fn of_handler(&self, handler: u16) -> Option<&List> {
+    fn of_handler(&self, handler: u16) -> Option<&Mailbox<PortQueues>> {
         self.lists.get(usize::from(handler) + 1)
     }
 
     /// Whether nothing waits for the owner.
     pub fn is_empty(&self) -> bool {
-        self.lists[0].lock().is_empty()
+        self.lists[0].open().is_empty()
     }
 
     /// Whether nothing waits for a handler.
     pub fn is_empty_for(&self, handler: u16) -> bool {
-        self.of_handler(handler).is_none_or(|list| list.lock().is_empty())
+        self.of_handler(handler).is_none_or(|list| list.open().is_empty())
     }
 
-    /// Upcalls dropped because there was no room, by port.
+    /// Upcalls dropped because there was no room or their rate was exceeded, by port.
     pub fn dropped(&self) -> Vec<(PortNo, u64)> {
         let mut by_port: Vec<(PortNo, u64)> = Vec::new();
         for list in &self.lists {
-            for (port, dropped) in list.lock().dropped() {
+            for (port, dropped) in list.open().dropped() {
                 match by_port.iter_mut().find(|(known, _)| *known == port) {
                     Some((_, count)) => *count += dropped,
                     None => by_port.push((port, dropped)),
@@ -202,36 +217,9 @@ impl UpcallQueue {
 
     /// Forgets a port that is no more, with what waits for it.
     pub fn remove_port(&self, port: PortNo) {
-        self.lists.iter().for_each(|list| list.lock().remove_port(port));
+        self.lists.iter().for_each(|list| list.open().remove_port(port));
+        self.limiter().remove_port(port);
     }
-}
-
-impl List {
-    /// A thread that panicked while it held the lock left plain data behind, which is still good.
-    fn lock(&self) -> MutexGuard<'_, PortQueues> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Of a packet's key what all packets of its flow have, either way: the sum of the hashes of both ends. An
-/// exclusive or of addresses would be the same for all pairs of hosts that lie equally far apart.
-fn flow_hash(key: &FlowKey) -> u64 {
-    let [source, destination] = match key.eth_type() {
-        ethertype::IPV4 => [Field::Ipv4Src, Field::Ipv4Dst],
-        ethertype::IPV6 => [Field::Ipv6Src, Field::Ipv6Dst],
-        ethertype::ARP => [Field::ArpSpa, Field::ArpTpa],
-        _ => [Field::EthSrc, Field::EthDst],
-    };
-    let mix = |hash: u64, word: u64| {
-        let mixed = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        mixed ^ mixed >> 32
-    };
-    let end = |address: Field, port: u16| {
-        let address = key.get(address);
-        [address as u64, (address >> 64) as u64, port.into()].into_iter().fold(1, mix)
-    };
-    let ends = end(source, key.tp_src()).wrapping_add(end(destination, key.tp_dst()));
-    mix(ends, key.nw_proto().into())
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::outbox::Outbox;
 use crate::outer::Outers;
 use crate::path_id::{PathId, PathKind};
 use crate::path_mtu::ErrorLimit;
-use crate::pending::Pending;
+use crate::pending::{Pending, Waiting};
 use crate::pipeline;
 use crate::stats::WorkerStats;
 use crate::step::FoundBy;
@@ -27,6 +27,7 @@ use classifier::{ExactCache, Handle, Index, MegaflowTable};
 use conntrack::Tracker;
 use flow::{DropReason, Execute, FlowCommand, Frame, OffloadOffer};
 use packet::{Batch, Pool};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Forwards packets. Owned by one thread.
@@ -165,15 +166,20 @@ impl Worker {
         observer: &mut impl Observer,
     ) {
         self.queued = None;
-        // Packets that wait for this answer go after the one that went up.
-        let waiting = (!self.pending.is_empty()).then(|| asked.key.clone());
+        // Packets that wait for this answer go after the one that went up, and behind it once more where
+        // that misses in a later pass.
+        let waiting = match self.pending.is_empty() {
+            true => VecDeque::new(),
+            false => self.pending.end(self.miss_hash(&asked.key), &asked.key),
+        };
+        let key = (!waiting.is_empty()).then(|| asked.key.clone());
         match Frame::resume(asked.packet, asked.key) {
             Ok(frame) => pipeline::execute(self, now, frame, &asked.actions, out, observer),
             Err((packet, reason)) => self.refuse(packet, reason, observer),
         }
-        let Some(key) = waiting else { return };
-        for packet in self.pending.end(self.miss_hash(&key), &key) {
-            match Frame::resume(packet, key.clone()) {
+        let Some(key) = key else { return };
+        for Waiting { packet, key: own } in waiting {
+            match Frame::resume(packet, own.map_or_else(|| key.clone(), |own| *own)) {
                 Ok(frame) => pipeline::enter_again(self, now, frame, out, observer),
                 Err((packet, reason)) => self.refuse(packet, reason, observer),
             }

@@ -254,7 +254,11 @@ fn nothing_overtakes_on_a_translated_connection_though_it_is_not_translated_itse
     let told = Action::Recirc(TRACKED);
     let looks: &[Action] = &[ct(1, false, None), told.clone()];
     let translates: &[Action] = &[ct(1, true, Some(source_nat())), told];
-    let flows = by_ttl(&[(7, BEGIN, translates), (9, BEGIN, looks), (64, BEGIN, looks)]);
+    let mut flows = by_ttl(&[(7, BEGIN, translates), (9, BEGIN, looks), (64, BEGIN, looks)]);
+    // Without a flow the first would miss, and those behind it on its connection would wait.
+    let translated = u128::from((CtState::TRK | CtState::NEW | CtState::SNAT).bits());
+    let matching = from(TRACKED).with_masked(Field::CtState, translated, 0xff);
+    flows.push((matching, vec![Action::Output(PortNo(9))]));
     let first = packet("10.0.0.1:1000>10.0.0.9:80 udp len=4 ttl=7");
     let there = packet("10.0.0.1:1000>10.0.0.9:80 udp len=4 ttl=9");
     let back = packet("10.0.0.9:80>20.0.0.1:1000 udp len=4");

@@ -22,6 +22,7 @@ mod matching;
 mod meter;
 mod offload;
 mod packed;
+mod queue_class;
 mod tunnel;
 mod upcall;
 mod vlan_limit;
@@ -48,6 +49,7 @@ pub use offload::{
     OffloadTunnel, Refusal, Translated,
 };
 pub use packed::PackedKey;
+pub use queue_class::QueueClass;
 pub use tunnel::{OptionMapping, SetTunnel, TunnelKind, TunnelPush};
 pub use upcall::{
     Execute, FlowCommand, FlowDump, FlowId, FlowPut, FlowStats, TraceId, Upcall, UpcallKind,

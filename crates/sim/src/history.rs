@@ -1,6 +1,6 @@
 //! The rules and ports of each moment.
 
-use crate::rule::{Act, Rule};
+use crate::rule::Rule;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -11,14 +11,6 @@ pub struct Version {
     pub rules: BTreeMap<usize, Rule>,
     /// OpenFlow ports that there are.
     pub ports: BTreeSet<u8>,
-}
-
-impl Version {
-    /// Whether packets are tracked.
-    pub fn tracks(&self) -> bool {
-        let mut acts = self.rules.values().flat_map(|rule| &rule.acts);
-        acts.any(|act| matches!(act, Act::Track { .. }))
-    }
 }
 
 /// All versions, the present one last.

@@ -9,8 +9,8 @@ pub enum Law {
     /// replaced count until the control side says that it has looked through all installed flows
     /// and the worker has carried that out.
     Rules,
-    /// No packet overtakes another of its flow on the way to the same port. Of tracked packets that is said as
-    /// long as the state of their connection is the same: in another one other flows match.
+    /// No packet overtakes another of its flow on the way to the same port, whatever the state of their
+    /// connection is.
     Order,
     /// A packet that is not sent where it should be is counted as lost.
     Loss,

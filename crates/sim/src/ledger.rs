@@ -5,7 +5,6 @@ use crate::history::{History, Version};
 use crate::knowledge::Knowledge;
 use crate::law::Law;
 use crate::oracle::{Path, paths};
-use crate::rule::{Conn, ZONES};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -28,9 +27,6 @@ pub struct Count {
     pub most: u64,
 }
 
-/// A version of the rules, and the states of a packet's connections by zone.
-type Kept = (usize, Vec<Conn>);
-
 /// What was broken, without its step.
 pub type Broken = (Law, String);
 
@@ -38,10 +34,10 @@ pub type Broken = (Law, String);
 pub struct Ledger {
     open: BTreeMap<u32, Track>,
     pub known: Knowledge,
-    /// The last packet of each flow that was sent to each port, in which version of the rules and with which
-    /// states of its connections, where these are known. Where packets are sent to a port more than once, the
-    /// copies are told apart: a batch goes out copy by copy.
-    last: HashMap<(Header, u8, usize), (u32, Option<Kept>)>,
+    /// The last packet of each flow that was sent to each port, and in which version of the rules, where it met
+    /// one alone. Where packets are sent to a port more than once, the copies are told apart: a batch goes out
+    /// copy by copy.
+    last: HashMap<(Header, u8, usize), (u32, Option<usize>)>,
     /// Packets that went nowhere, or not everywhere that they should have.
     pub missing: u64,
     /// Packets that workers received.
@@ -79,19 +75,10 @@ impl Ledger {
         };
         let copies = track.sent.iter().filter(|(to, _)| *to == port).count();
         track.sent.push((port, tos));
-        let (header, version, came) = (track.header, track.version, track.step);
-        // While rules change, packets of a flow may be sent different ways; and where they are tracked, while
-        // the connection's state does.
-        let tracks = history.now().tracks();
-        let states = (1..=ZONES).filter(|_| tracks).map(|zone| {
-            match self.known.states(zone, &header, came)[..] {
-                [one] => Some(one),
-                _ => None,
-            }
-        });
-        let states: Option<Vec<Conn>> = states.collect();
-        let kept = states.filter(|_| version == history.last()).map(|states| (version, states));
-        let before = self.last.insert((header, port, copies), (number, kept.clone()));
+        let (header, version) = (track.header, track.version);
+        // While rules change, packets of a flow may be sent different ways.
+        let kept = (version == history.last()).then_some(version);
+        let before = self.last.insert((header, port, copies), (number, kept));
         match before {
             Some((before, at)) if before > number && at == kept && kept.is_some() => {
                 let text = format!("packet {before} overtook {number} to port {port} ({header})");
@@ -133,7 +120,10 @@ impl Ledger {
         if same.is_empty() {
             return self.unexpected(number, &track, &versions, &all);
         }
-        self.known.gone(&track.header, track.step, step, &same);
+        // A packet that was lost on its way may have gone any way of which this is a part.
+        let possible: Vec<&Path> =
+            all.iter().filter(|path| is_part(&track.sent, &path.sent)).collect();
+        self.known.gone(&track.header, track.step, step, &possible);
         let mut counts: BTreeMap<usize, Count> = BTreeMap::new();
         for (nth, path) in same.iter().enumerate() {
             for &slot in &path.rules {

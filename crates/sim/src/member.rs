@@ -66,6 +66,7 @@ impl Member {
                 Order::RemovePort(device) => {
                     self.rx.retain(|(port, _)| *port != device);
                     self.tx.remove(&device);
+                    self.worker.remove_port(now, device, &mut self.out);
                     self.out.remove_port(device);
                 }
             }

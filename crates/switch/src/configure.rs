@@ -106,6 +106,7 @@ impl Switch {
             self.follow_mtus();
             self.refresh_routing();
             self.load_flow_files();
+            self.limit_upcalls();
             self.settle();
         }
     }

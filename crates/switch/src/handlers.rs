@@ -13,10 +13,11 @@ use datapath::UpcallQueue;
 use flow::{FlowCommand, Upcall};
 use latency::Latency;
 use ofproto::{After, Handler, Revalidator};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use table::{Notice, WakeUp};
 use tokio::sync::mpsc::UnboundedSender;
 
 /// Upcalls that a handler translates before it installs their flows.
@@ -41,34 +42,11 @@ pub struct HandlerShared {
     /// Whether flows are being restored; misses are then dropped.
     is_restoring: AtomicBool,
     /// Whether the control thread was notified and has not looked yet.
-    is_told: AtomicBool,
+    notice: Notice,
     /// Wakes revalidators when megaflows need revalidation.
     pub revalidation: WakeUp,
     has_revalidators: bool,
     is_ending: AtomicBool,
-}
-
-/// Wakes idle threads.
-#[derive(Default)]
-pub struct WakeUp {
-    rings: Mutex<u64>,
-    rung: Condvar,
-}
-
-impl WakeUp {
-    /// Wakes all threads that wait.
-    pub fn ring(&self) {
-        *self.rings.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        self.rung.notify_all();
-    }
-
-    /// Waits for a ring after the last one heard, at most for [`PATIENCE`].
-    fn wait(&self, heard: &mut u64) {
-        let rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_silent = |rings: &mut u64| *rings == *heard;
-        let waited = self.rung.wait_timeout_while(rings, PATIENCE, is_silent);
-        *heard = *waited.unwrap_or_else(PoisonError::into_inner).0;
-    }
 }
 
 impl HandlerShared {
@@ -85,7 +63,7 @@ impl HandlerShared {
             latency: Arc::clone(latency),
             datapath,
             is_restoring: AtomicBool::new(true),
-            is_told: AtomicBool::new(false),
+            notice: Notice::default(),
             revalidation: WakeUp::default(),
             has_revalidators: slow.revalidators > 0,
             is_ending: AtomicBool::new(false),
@@ -99,7 +77,7 @@ impl HandlerShared {
 
     /// Called before the control thread looks at what handlers left to it: later events notify it again.
     pub fn look(&self) {
-        self.is_told.store(false, Ordering::Release);
+        self.notice.look();
     }
 
     fn is_ending(&self) -> bool {
@@ -114,7 +92,7 @@ impl HandlerShared {
         } else {
             is_due |= after.wake_revalidators;
         }
-        if is_due && !self.is_told.swap(true, Ordering::AcqRel) {
+        if is_due && self.notice.post() {
             let _ = self.events.send(WorkerEvent::Answered);
         }
     }
@@ -279,7 +257,7 @@ fn revalidate(mut revalidator: Revalidator, shared: &HandlerShared, workers: &[O
         workers.iter().filter(|worker| worker.take_put()).for_each(Outlet::wake);
         if !more {
             revalidator.refresh();
-            shared.revalidation.wait(&mut heard);
+            shared.revalidation.wait(&mut heard, PATIENCE);
         }
     }
 }

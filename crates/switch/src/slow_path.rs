@@ -5,7 +5,7 @@ use super::handlers::{Answering, HandlerShared, Threads};
 use super::worker_thread::{Outlet, WorkerThread};
 use base::{PortNo, WorkerId};
 use control::SwitchOptions;
-use datapath::Answers;
+use datapath::{Answers, UpcallRates};
 use port::PortError;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -95,6 +95,22 @@ impl Switch {
         let datapath = self.settings.dummy.datapath_name();
         self.handler_shared = HandlerShared::new(self.slow, &self.events, &self.latency, datapath);
         self.tell_handlers_of_restoring();
+        self.limit_upcalls();
+    }
+
+    /// Limits upcalls as it is configured, by the ports that there are.
+    pub(super) fn limit_upcalls(&self) {
+        let mut rates = UpcallRates::default();
+        for (port, class, rate) in self.desired.options.upcall_rates.iter() {
+            let device = |name| self.configured.interfaces.get(name).and_then(|it| it.device);
+            match port.map(device) {
+                None => drop(rates.every_port.insert(class, rate)),
+                Some(Some(device)) => drop(rates.by_port.insert((device, class), rate)),
+                // It is asked again when the port comes.
+                Some(None) => {}
+            }
+        }
+        self.handler_shared.upcalls.set_rates(rates);
     }
 
     /// Makes handlers drop misses while flows are restored.

@@ -265,7 +265,10 @@ impl Run {
                     }
                 }
                 Ok(WorkerCommand::SleepMax(most)) => self.pmd_sleep.set_longest(most),
-                Ok(WorkerCommand::RemovePort(port, _done)) => self.remove_port(port, out),
+                Ok(WorkerCommand::RemovePort(port, _done)) => {
+                    self.worker.remove_port(now, port, out);
+                    self.remove_port(port, out);
+                }
                 Ok(WorkerCommand::Trace(order)) => self.tracing = order.map(Picker::new),
                 Ok(WorkerCommand::Configure(config)) => self.worker.configure(config),
                 Ok(WorkerCommand::CacheMemory(room)) => {

@@ -6,14 +6,14 @@ pub(crate) use std::sync::atomic::AtomicPtr;
 #[cfg(not(loom))]
 pub use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 #[cfg(not(loom))]
-pub(crate) use std::sync::{Mutex, MutexGuard, OnceLock};
+pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, OnceLock};
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::AtomicPtr;
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 #[cfg(loom)]
-pub(crate) use loom::sync::{Mutex, MutexGuard};
+pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
 
 /// Waits briefly for another thread to finish a few instructions; `turn` counts the calls.
 #[cfg(not(loom))]

@@ -8,6 +8,7 @@
 //! - [`Zones`] and [`Index`]: finding records.
 //! - [`Wheel`]: their deadlines.
 //! - [`HashTrie`] and [`Published`]: snapshots of data that one thread changes.
+//! - [`Mailbox`], [`WakeUp`] and [`Notice`]: notifying threads of work.
 //! - [`Array`]: large memory of one thread.
 //! - [`prefetch`] and [`prefetch_whole`]: loading memory before it is needed.
 
@@ -25,6 +26,7 @@ mod published;
 mod quota;
 mod scan;
 mod slab;
+mod wake_up;
 mod wheel;
 mod zones;
 
@@ -38,6 +40,7 @@ pub use prefetch::{prefetch, prefetch_whole};
 pub use published::{Locked, Published, Snapshot};
 pub use quota::{Quota, Share};
 pub use slab::{Slab, Spare};
+pub use wake_up::{Mailbox, Notice, Opened, WakeUp};
 pub use wheel::{Links, TICK, Wheel};
 pub use zones::Zones;
 

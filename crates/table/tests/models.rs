@@ -12,7 +12,7 @@ use loom::cell::UnsafeCell;
 use loom::thread;
 use std::sync::Arc;
 use table::atomic::{AtomicU64, Ordering};
-use table::{Epochs, Id, Insert, Published, Reader, Slab, Spare, Zones};
+use table::{Epochs, Id, Insert, Mailbox, Notice, Published, Reader, Slab, Spare, WakeUp, Zones};
 
 /// Runs a model in all orders with at most this many involuntary changes of thread.
 fn model(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
@@ -596,5 +596,108 @@ fn nothing_that_was_made_of_an_old_snapshot_stays() {
         revalidator.join().unwrap();
         revalidate(&published);
         assert_eq!(published.lock().entries, [1]);
+    });
+}
+
+/// A wait that no wake-up ends is a deadlock, which the model checker finds: its clock stands still.
+const FOR_EVER: std::time::Duration = std::time::Duration::MAX;
+
+#[test]
+fn what_is_put_into_a_mailbox_is_taken_though_its_owner_sleeps() {
+    model(3, || {
+        let mailbox = Arc::new(Mailbox::<Vec<u32>>::default());
+        let put = |number: u32| {
+            let mailbox = Arc::clone(&mailbox);
+            thread::spawn(move || {
+                let is_first = {
+                    let mut content = mailbox.open();
+                    content.push(number);
+                    content.len() == 1
+                };
+                if is_first {
+                    mailbox.notify();
+                }
+            })
+        };
+        let others = [1, 2].map(put);
+        let mut taken = Vec::new();
+        while taken.len() < 2 {
+            let new = std::mem::take(&mut *mailbox.open());
+            if new.is_empty() {
+                mailbox.wait(FOR_EVER, Vec::is_empty);
+            }
+            taken.extend(new);
+        }
+        others.into_iter().for_each(|thread| thread.join().unwrap());
+        taken.sort_unstable();
+        assert_eq!(taken, [1, 2]);
+    });
+}
+
+#[test]
+fn a_thread_that_is_to_end_wakes_from_its_mailbox() {
+    model(3, || {
+        let mailbox = Arc::new(Mailbox::<Vec<u32>>::default());
+        let is_ending = Arc::new(AtomicU64::new(0));
+        let handler = {
+            let (mailbox, is_ending) = (Arc::clone(&mailbox), Arc::clone(&is_ending));
+            thread::spawn(move || {
+                while is_ending.load(Ordering::Acquire) == 0 {
+                    mailbox.wait(FOR_EVER, Vec::is_empty);
+                }
+            })
+        };
+        is_ending.store(1, Ordering::Release);
+        mailbox.wake();
+        handler.join().unwrap();
+    });
+}
+
+#[test]
+fn every_thread_hears_of_a_ring_that_came_while_it_worked() {
+    model(2, || {
+        let (work, wake_up) = (Arc::new(AtomicU64::new(0)), Arc::new(WakeUp::default()));
+        let revalidators = [(); 2].map(|()| {
+            let (work, wake_up) = (Arc::clone(&work), Arc::clone(&wake_up));
+            thread::spawn(move || {
+                let mut heard = 0;
+                while work.load(Ordering::Acquire) == 0 {
+                    wake_up.wait(&mut heard, FOR_EVER);
+                }
+            })
+        });
+        work.store(1, Ordering::Release);
+        wake_up.ring();
+        revalidators.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
+
+#[test]
+fn nothing_that_was_left_to_the_owner_stays_without_a_notice() {
+    model(3, || {
+        let left = Arc::new(Mailbox::new(0u32));
+        let (notice, events) = (Arc::new(Notice::default()), Arc::new(AtomicU64::new(0)));
+        let leave = || {
+            let (left, notice, events) =
+                (Arc::clone(&left), Arc::clone(&notice), Arc::clone(&events));
+            thread::spawn(move || {
+                *left.open() += 1;
+                if notice.post() {
+                    events.fetch_add(1, Ordering::AcqRel);
+                }
+            })
+        };
+        let handlers = [leave(), leave()];
+        let mut taken = 0;
+        let mut take_up = || {
+            if events.swap(0, Ordering::AcqRel) > 0 {
+                notice.look();
+                taken += std::mem::take(&mut *left.open());
+            }
+        };
+        take_up();
+        handlers.into_iter().for_each(|thread| thread.join().unwrap());
+        take_up();
+        assert_eq!(taken, 2);
     });
 }

@@ -23,6 +23,7 @@ pub(super) static OPEN_VSWITCH: &[Settings] = &[
     settings(Done, "other_config:n-handler-threads other_config:n-revalidator-threads", "by default as many as in Open vSwitch, but at most 4 of each; with fewer than 3 processors, or where `--enable-dummy` is given, the control thread does the work; 0 handler threads: each worker answers its own misses; with `hw-offload` the control thread revalidates"),
     settings(Done, "other_config:tidegate-stats-interval", "this switch's own: how often flows' statistics are collected, in milliseconds; 0 is never; `max-revalidator` where it is not set"),
     settings(Done, "other_config:tidegate-flow-expiry", "this switch's own: `false` keeps flows without packets in the datapath, whatever `max-idle` says"),
+    settings(Done, "other_config:tidegate-upcall-rates", "this switch's own: the most upcalls per second of a class, of each port (`neighbor=1000`) or of one (`eth1/multicast=100`), with commas between; the classes are `control`, `neighbor`, `tcp-syn`, `ip`, `multicast`, `other` and `controller`; a tenth of a second's worth may come at once"),
     settings(Done, "other_config:vlan-limit", "at most 2 tags"),
     settings(Done, "other_config:hw-offload", "to XDP, of ports with `options:xdp-offload`, and to the network cards of DPDK ports; in force at once; see docs/offload.md"),
     settings(Ignored, "other_config:n-offload-threads other_config:tc-policy other_config:offload-rebalance", NO_OFFLOAD),

@@ -5,7 +5,7 @@ use serde_json::json;
 use std::collections::BTreeSet;
 
 /// Settings that Open vSwitch 3.1 does not document: newer ones, and Tidegate's own.
-const NEWER: [&str; 9] = [
+const NEWER: [&str; 10] = [
     "CT_Zone limit",
     "Datapath ct_zone_default_limit",
     "Interface options:xdp-offload",
@@ -15,6 +15,7 @@ const NEWER: [&str; 9] = [
     "Open_vSwitch other_config:unified-cache-entries",
     "Open_vSwitch other_config:tidegate-stats-interval",
     "Open_vSwitch other_config:tidegate-flow-expiry",
+    "Open_vSwitch other_config:tidegate-upcall-rates",
 ];
 
 #[test]

@@ -1,7 +1,7 @@
-//! The keys of `[switch]` about workers and their receive queues.
+//! The keys of `[switch]` about workers, their receive queues and the queue of upcalls.
 
 use super::section::{Errors, Section};
-use crate::{AutoBalance, Isolation, QueueOptions, RxqAssign, SleepMax};
+use crate::{AutoBalance, Isolation, QueueOptions, RxqAssign, SleepMax, UpcallRateList};
 
 pub(super) fn options(section: &mut Section<'_>, errors: &mut Errors<'_>) -> QueueOptions {
     let assign = section.one_of("pmd_rxq_assign", &RxqAssign::NAMES, errors).unwrap_or_default();
@@ -35,4 +35,10 @@ pub(super) fn options(section: &mut Section<'_>, errors: &mut Errors<'_>) -> Que
         SleepMax::from_text,
     );
     QueueOptions { assign, isolation, auto_balance, sleep_max: sleep_max.unwrap_or_default() }
+}
+
+/// The limits of upcalls.
+pub(super) fn upcall_rates(section: &mut Section<'_>, errors: &mut Errors<'_>) -> UpcallRateList {
+    let (expected, read) = (UpcallRateList::EXPECTED, UpcallRateList::parse);
+    section.parsed("upcall_rates", expected, errors, read).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::DpdkInit;
+use crate::{DpdkInit, UpcallRateList};
 use base::{DatapathId, MacAddr, OfPort};
 use ofproto::VlanMode;
 use openflow::Version;
@@ -29,6 +29,7 @@ fn the_documented_example_is_read() {
         flow_stats_interval_ms: Some(1000),
         handler_threads: Some(1),
         revalidator_threads: Some(1),
+        upcall_rates: UpcallRateList::parse("neighbor=1000,p1/ip=500").unwrap(),
         worker_cores: Some(CoreSet::from_iter([1, 2])),
         max_connections: Some(3_000_000),
         run_dir: Some("/run/openvswitch".into()),

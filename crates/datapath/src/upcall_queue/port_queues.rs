@@ -1,17 +1,19 @@
-//! The upcalls that one thread answers: a bounded list for each class and port, served in turn.
+//! The upcalls that one thread answers: a bounded list for each class and port. Classes are served in turn, and
+//! in each class its ports.
 
 use super::QueueFull;
-use super::class::Class;
 use base::PortNo;
 use base::limits::{UPCALLS, UPCALLS_PER_PORT};
-use flow::Upcall;
+use flow::{QueueClass, Upcall};
 use hashbrown::HashMap;
 use std::collections::VecDeque;
+
+const CLASSES: usize = QueueClass::ALL.len();
 
 /// The upcalls of one class from one port.
 #[derive(Debug)]
 struct PortQueue {
-    class: Class,
+    class: QueueClass,
     port: PortNo,
     waiting: VecDeque<Upcall>,
     /// Room that is reserved for upcalls to come.
@@ -23,14 +25,15 @@ struct PortQueue {
 #[derive(Debug, Default)]
 pub(super) struct PortQueues {
     queues: Vec<PortQueue>,
-    place_of: HashMap<(Class, PortNo), usize>,
-    /// Those in which something waits, the next one to be served first.
-    turns: VecDeque<usize>,
+    place_of: HashMap<(QueueClass, PortNo), usize>,
+    /// By class, those in which something waits, the next one to be served first.
+    turns: [VecDeque<usize>; CLASSES],
+    /// The class that is served next, and whether a control protocol's upcall was the last.
+    next_class: usize,
+    was_control: bool,
     /// How many wait in all, and with those whose room is reserved.
     waiting: usize,
     total: usize,
-    /// The thread that answers is to look up.
-    pub is_woken: bool,
 }
 
 impl PortQueue {
@@ -41,7 +44,11 @@ impl PortQueue {
 
 impl PortQueues {
     /// Reserves room; gives the upcall that lost its place for it.
-    pub fn reserve(&mut self, class: Class, port: PortNo) -> Result<Option<Upcall>, QueueFull> {
+    pub fn reserve(
+        &mut self,
+        class: QueueClass,
+        port: PortNo,
+    ) -> Result<Option<Upcall>, QueueFull> {
         let place = self.place(class, port);
         let length = self.queues[place].len();
         let longest = match self.total >= UPCALLS {
@@ -58,8 +65,14 @@ impl PortQueues {
         Ok(evicted)
     }
 
+    /// Counts an upcall that is not let in.
+    pub fn refuse(&mut self, class: QueueClass, port: PortNo) {
+        let place = self.place(class, port);
+        self.queues[place].dropped += 1;
+    }
+
     /// Uses reserved room; says whether nothing waited before.
-    pub fn push(&mut self, class: Class, port: PortNo, upcall: Upcall) -> bool {
+    pub fn push(&mut self, class: QueueClass, port: PortNo, upcall: Upcall) -> bool {
         let Some(&place) = self.place_of.get(&(class, port)) else { return false };
         let queue = &mut self.queues[place];
         // The port went meanwhile, and the room with it.
@@ -69,25 +82,46 @@ impl PortQueues {
         queue.reserved -= 1;
         queue.waiting.push_back(upcall);
         if queue.waiting.len() == 1 {
-            self.turns.push_back(place);
+            self.turns[class as usize].push_back(place);
         }
         self.waiting += 1;
         self.waiting == 1
     }
 
-    /// Takes up to `budget` upcalls, one from each list in turn.
+    /// Takes up to `budget` upcalls, one from each class in turn, and of each class one from each port in turn.
     pub fn pop(&mut self, budget: usize, out: &mut Vec<Upcall>) {
-        for _ in 0..budget {
-            let Some(place) = self.turns.pop_front() else { return };
+        for _ in 0..budget.min(self.waiting) {
+            let Some(class) = self.take_turn() else { return };
+            let Some(place) = self.turns[class].pop_front() else { return };
             let queue = &mut self.queues[place];
             let Some(upcall) = queue.waiting.pop_front() else { continue };
             if !queue.waiting.is_empty() {
-                self.turns.push_back(place);
+                self.turns[class].push_back(place);
             }
             self.waiting -= 1;
             self.total -= 1;
             out.push(upcall);
         }
+    }
+
+    /// The class whose turn it is. Protocols that notice lost links by silence come before all others, but for
+    /// every other upcall: a storm of them keeps nothing out.
+    fn take_turn(&mut self) -> Option<usize> {
+        const CONTROL: usize = QueueClass::Control as usize;
+        if !self.was_control && !self.turns[CONTROL].is_empty() {
+            self.was_control = true;
+            return Some(CONTROL);
+        }
+        let classes = (0..CLASSES).map(|n| (self.next_class + n) % CLASSES);
+        let is_next = |class: &usize| *class != CONTROL && !self.turns[*class].is_empty();
+        let next = classes.into_iter().find(is_next);
+        self.was_control = next.is_none();
+        match next {
+            Some(class) => self.next_class = class + 1,
+            None if self.turns[CONTROL].is_empty() => return None,
+            None => return Some(CONTROL),
+        }
+        next
     }
 
     /// Whether nothing waits.
@@ -107,13 +141,15 @@ impl PortQueues {
         let places = self.queues.iter().enumerate();
         self.place_of = places.map(|(place, queue)| ((queue.class, queue.port), place)).collect();
         let places = self.queues.iter().enumerate();
-        let busy = places.filter(|(_, queue)| !queue.waiting.is_empty());
-        self.turns = busy.map(|(place, _)| place).collect();
+        self.turns = Default::default();
+        for (place, queue) in places.filter(|(_, queue)| !queue.waiting.is_empty()) {
+            self.turns[queue.class as usize].push_back(place);
+        }
         self.waiting = self.queues.iter().map(|queue| queue.waiting.len()).sum();
         self.total = self.queues.iter().map(PortQueue::len).sum();
     }
 
-    fn place(&mut self, class: Class, port: PortNo) -> usize {
+    fn place(&mut self, class: QueueClass, port: PortNo) -> usize {
         *self.place_of.entry((class, port)).or_insert_with(|| {
             let waiting = VecDeque::new();
             self.queues.push(PortQueue { class, port, waiting, reserved: 0, dropped: 0 });
@@ -123,7 +159,7 @@ impl PortQueues {
 
     /// The longest list in which something waits.
     fn longest(&self) -> Option<usize> {
-        self.turns.iter().copied().max_by_key(|place| self.queues[*place].len())
+        self.turns.iter().flatten().copied().max_by_key(|place| self.queues[*place].len())
     }
 
     fn drop_newest(&mut self, place: usize) -> Option<Upcall> {
@@ -131,7 +167,7 @@ impl PortQueues {
         let upcall = queue.waiting.pop_back()?;
         queue.dropped += 1;
         if queue.waiting.is_empty() {
-            self.turns.retain(|turn| *turn != place);
+            self.turns[queue.class as usize].retain(|turn| *turn != place);
         }
         self.waiting -= 1;
         self.total -= 1;

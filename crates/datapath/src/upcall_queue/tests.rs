@@ -1,8 +1,9 @@
 use super::*;
 use base::limits::{UPCALLS, UPCALLS_PER_PORT};
 use base::{Instant, MacAddr, WorkerId};
-use flow::Field;
+use flow::{Field, QueueClass};
 use packet::Packet;
+use wire::ethertype;
 
 fn key(port: u32, eth_type: u16) -> FlowKey {
     let mut key = FlowKey::new();
@@ -27,7 +28,7 @@ fn miss(worker: u16, key: FlowKey) -> Upcall {
 /// to go.
 fn push(queue: &UpcallQueue, port: u32, eth_type: u16) -> Result<(bool, Option<u32>), QueueFull> {
     let key = key(port, eth_type);
-    let reserved = queue.reserve(WorkerId(0), &UpcallKind::Miss, &key)?;
+    let reserved = queue.reserve(Instant::ZERO, WorkerId(0), &UpcallKind::Miss, &key)?;
     let wake = queue.push(&reserved, miss(0, key));
     Ok((wake, reserved.evicted.map(|upcall| upcall.key.in_port().0)))
 }
@@ -47,8 +48,9 @@ fn a_storm_takes_only_its_own_share() {
     assert_eq!(queue.dropped(), [(PortNo(1), UPCALLS_PER_PORT as u64)]);
     assert_eq!(push(&queue, 1, 0x800), Ok((false, None)));
     assert_eq!(push(&queue, 2, 0x800), Ok((false, None)));
-    let first = ports(&queue, 3);
-    assert!(first.contains(&(1, 0x800)) && first.contains(&(2, 0x800)), "{first:?}");
+    // The other class has every other turn, and its ports share them.
+    let first = ports(&queue, 4);
+    assert_eq!(first, [(1, 0x806), (1, 0x800), (1, 0x806), (2, 0x800)]);
 }
 
 #[test]
@@ -77,7 +79,7 @@ fn room_that_is_reserved_counts_and_goes_with_its_port() {
     let queue = UpcallQueue::new();
     let first = key(1, 0x800);
     let reserved: Vec<Reserved> = (0..UPCALLS_PER_PORT)
-        .map(|_| queue.reserve(WorkerId(0), &UpcallKind::Miss, &first).unwrap())
+        .map(|_| queue.reserve(Instant::ZERO, WorkerId(0), &UpcallKind::Miss, &first).unwrap())
         .collect();
     assert!(queue.is_empty());
     assert_eq!(push(&queue, 1, 0x800), Err(QueueFull));
@@ -92,21 +94,21 @@ fn classes_have_turns_of_their_own() {
         let mut key = key(1, eth_type);
         key.set(Field::EthDst, MacAddr([2, 0, 0, 0, 0, 1]).to_u64().into());
         fields.iter().for_each(|(field, value)| key.set(*field, *value));
-        Class::of(&UpcallKind::Miss, &key)
+        QueueClass::of(&UpcallKind::Miss, &key)
     };
     use Field::{EthDst, NwProto, TcpFlags, TpDst, TpSrc};
     let cases = [
-        (with(0x8809, &[]), Class::Control),
-        (with(0x88cc, &[(EthDst, 0x0180_c200_000e)]), Class::Control),
-        (with(0x0800, &[(NwProto, 17), (TpDst, 3784)]), Class::Control),
-        (with(0x0806, &[(EthDst, 0xffff_ffff_ffff)]), Class::Neighbor),
-        (with(0x86dd, &[(NwProto, 58), (TpSrc, 135)]), Class::Neighbor),
-        (with(0x86dd, &[(NwProto, 58), (TpSrc, 128)]), Class::Ip),
-        (with(0x0800, &[(NwProto, 6), (TcpFlags, 0x02)]), Class::TcpSyn),
-        (with(0x0800, &[(NwProto, 6), (TcpFlags, 0x12)]), Class::Ip),
-        (with(0x0800, &[(EthDst, 0x0100_5e00_0001)]), Class::Multicast),
-        (with(0x88b5, &[(EthDst, 0xffff_ffff_ffff)]), Class::Multicast),
-        (with(0x88b5, &[]), Class::Other),
+        (with(0x8809, &[]), QueueClass::Control),
+        (with(0x88cc, &[(EthDst, 0x0180_c200_000e)]), QueueClass::Control),
+        (with(0x0800, &[(NwProto, 17), (TpDst, 3784)]), QueueClass::Control),
+        (with(0x0806, &[(EthDst, 0xffff_ffff_ffff)]), QueueClass::Neighbor),
+        (with(0x86dd, &[(NwProto, 58), (TpSrc, 135)]), QueueClass::Neighbor),
+        (with(0x86dd, &[(NwProto, 58), (TpSrc, 128)]), QueueClass::Ip),
+        (with(0x0800, &[(NwProto, 6), (TcpFlags, 0x02)]), QueueClass::TcpSyn),
+        (with(0x0800, &[(NwProto, 6), (TcpFlags, 0x12)]), QueueClass::Ip),
+        (with(0x0800, &[(EthDst, 0x0100_5e00_0001)]), QueueClass::Multicast),
+        (with(0x88b5, &[(EthDst, 0xffff_ffff_ffff)]), QueueClass::Multicast),
+        (with(0x88b5, &[]), QueueClass::Other),
     ];
     for (index, (got, expect)) in cases.into_iter().enumerate() {
         assert_eq!(got, expect, "case {index}");
@@ -172,7 +174,8 @@ fn a_handler_takes_its_own_and_passes_on_what_only_the_owner_may_answer() {
     let queue = UpcallQueue::answered_by(Answers::Workers(2));
     let put = |worker: u16| {
         let upcall = of_flow(worker, 1, 2, (3, 4));
-        let reserved = queue.reserve(upcall.worker, &upcall.kind, &upcall.key).unwrap();
+        let reserved =
+            queue.reserve(Instant::ZERO, upcall.worker, &upcall.kind, &upcall.key).unwrap();
         assert!(!queue.push(&reserved, upcall), "the owner has nothing to answer");
     };
     [0, 1, 1].into_iter().for_each(put);
@@ -188,4 +191,62 @@ fn a_handler_takes_its_own_and_passes_on_what_only_the_owner_may_answer() {
     queue.wait(0, Duration::MAX);
     queue.wake();
     queue.wait(1, Duration::MAX);
+}
+
+#[test]
+fn a_control_protocol_goes_before_the_turns_of_others() {
+    let queue = UpcallQueue::new();
+    for (port, eth_type) in [(1, 0x800), (2, 0x800), (3, 0x806), (1, 0x800)] {
+        push(&queue, port, eth_type).unwrap();
+    }
+    // LACP.
+    push(&queue, 4, 0x8809).unwrap();
+    push(&queue, 4, 0x8809).unwrap();
+    let order = [(4, 0x8809), (3, 0x806), (4, 0x8809), (1, 0x800), (2, 0x800), (1, 0x800)];
+    assert_eq!(ports(&queue, 9), order);
+}
+
+#[test]
+fn a_storm_of_one_class_from_all_ports_leaves_another_class_every_other_turn() {
+    let queue = UpcallQueue::new();
+    (1..=500).for_each(|port| drop(push(&queue, port, 0x806)));
+    push(&queue, 77, 0x800).unwrap();
+    assert!(ports(&queue, 2).contains(&(77, 0x800)));
+}
+
+#[test]
+fn upcalls_are_limited_by_port_and_class() {
+    let queue = UpcallQueue::answered_by(Answers::Handlers(2));
+    let rates = UpcallRates {
+        every_port: [(QueueClass::Neighbor, 50)].into(),
+        by_port: [((PortNo(2), QueueClass::Neighbor), 1000), ((PortNo(2), QueueClass::Ip), 10)]
+            .into(),
+    };
+    queue.set_rates(rates);
+    // Of one upcall each millisecond for two seconds, which are taken up at once.
+    let admitted = |port: u32, eth_type: u16, to: fn(u32) -> u32| {
+        let let_in = (0..2000u32).filter(|ms| {
+            let mut key = key(port, eth_type);
+            key.set(Field::Ipv4Dst, to(*ms).into());
+            let now = Instant::from_millis(1000 + u64::from(*ms));
+            let reserved = queue.reserve(now, WorkerId(0), &UpcallKind::Miss, &key);
+            let is_in = reserved.map(|it| queue.push(&it, miss(0, key))).is_ok();
+            (0..2).for_each(|handler| queue.pop_for(handler, 9, &mut Vec::new()));
+            is_in
+        });
+        let_in.count()
+    };
+    // A tenth of a second's worth may come at once; the limit is for both handlers together.
+    assert_eq!(admitted(1, 0x806, |ms| ms), 105);
+    assert_eq!(admitted(2, 0x806, |_| 1), 2000);
+    assert_eq!(admitted(2, 0x800, |ms| ms), 21);
+    assert_eq!(admitted(1, 0x800, |ms| ms), 2000);
+    let refused = queue.dropped();
+    assert!(
+        refused.contains(&(PortNo(1), 1895)) && refused.contains(&(PortNo(2), 1979)),
+        "{refused:?}"
+    );
+    // Who comes back under the number of a port that went begins anew; without limits all are let in.
+    queue.set_rates(UpcallRates::default());
+    assert_eq!(admitted(1, 0x806, |ms| ms), 2000);
 }

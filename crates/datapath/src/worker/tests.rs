@@ -1,7 +1,7 @@
 //! A worker from packets in to packets out.
 
 use super::*;
-use base::RecircId;
+use base::{RecircId, Zone};
 use conntrack::{Config, Conntrack};
 use flow::{Action, CtAction, CtState, Execute, Field, FlowId, FlowPut, Match, SetField};
 use packet::Packet;
@@ -137,6 +137,118 @@ fn packets_do_not_overtake_one_that_waits_for_an_answer_where_another_answer_is_
     // Others did not wait for it.
     assert!(place(3, 2) < place(1, 1) && place(2, 2) < place(1, 1));
     assert_eq!((sent.len(), bench.upcalls().len()), (9, 0));
+}
+
+/// Flows that track packets of ports 1 and 2 and look them up again, where those of an established connection
+/// without a type of service go to the other port. Packets with one are tracked in another zone.
+fn put_tracking_flows(bench: &mut Bench) {
+    let ct = Action::Ct(Box::new(CtAction { commit: true, ..CtAction::default() }));
+    let est = u128::from(CtState::EST.bits());
+    for (port, other) in [(1, 2), (2, 1)] {
+        let first = |tos| from_port(port).with(Field::EthType, 0x800).with(Field::NwTos, tos);
+        let elsewhere = Action::Ct(Box::new(CtAction { zone: Zone(5), ..CtAction::default() }));
+        bench.put(port.into(), first(0), vec![ct.clone(), Action::Recirc(RecircId(7))]);
+        bench.put(20 + u64::from(port), first(32), vec![elsewhere, Action::Recirc(RecircId(7))]);
+        let second = Match::any()
+            .with(Field::InPort, port.into())
+            .with(Field::RecircId, 7)
+            .with(Field::NwTos, 0)
+            .with_masked(Field::CtState, est, est);
+        bench.put(10 + u64::from(port), second, vec![Action::Output(PortNo(other))]);
+    }
+}
+
+#[test]
+fn nothing_overtakes_a_packet_of_its_connection_that_waits_in_a_later_pass() {
+    let mut bench = Bench::new(1);
+    put_tracking_flows(&mut bench);
+    let there = |n: u8| format!("10.0.0.1:1000>10.0.0.2:53 udp len={n}");
+    bench.send(1, &[&there(1)]);
+    let mut upcalls = bench.upcalls();
+    assert_eq!(upcalls.len(), 1, "a new connection has no flow");
+    // Its reply establishes the connection, and has to wait, as have packets that come then.
+    bench.send(2, &["10.0.0.2:53>10.0.0.1:1000 udp len=2"]);
+    bench.send(1, &[&there(3), &there(4)]);
+    assert_eq!(bench.sent(), []);
+    bench.answer(upcalls.remove(0), vec![Action::Output(PortNo(2))]);
+    let lengths = |bench: &mut Bench| {
+        let sent = bench.sent().into_iter();
+        let lengths = sent.map(|(port, text)| (port, text.split("len=").last().map(str::to_owned)));
+        lengths.collect::<Vec<_>>()
+    };
+    let of = |port: u32, n: u8| (port, Some(n.to_string()));
+    assert_eq!(lengths(&mut bench), [of(2, 1), of(2, 3), of(2, 4), of(1, 2)]);
+    assert_eq!(bench.upcalls().len(), 0);
+
+    // The same where the unified cache knows the packets that come behind.
+    (5..=9).for_each(|n| bench.send(1, &[&there(n)]));
+    let cached = bench.worker.stats().unified_hits;
+    assert!(cached > 0, "{:?}", bench.worker.stats());
+    bench.sent();
+    bench.send(1, &[&format!("{} tos=32", there(10)), &there(11)]);
+    bench.send(1, &[&there(12)]);
+    assert_eq!((bench.sent(), bench.worker.stats().unified_hits), (vec![], cached));
+    let asked = bench.upcalls().remove(0);
+    assert_eq!((asked.key.get(Field::NwTos), asked.key.ct_zone()), (32, Zone(5)));
+    bench.answer(asked, vec![Action::Output(PortNo(2))]);
+    bench.send(1, &[&there(13)]);
+    assert_eq!(bench.sent().len(), 4);
+    assert!(bench.worker.stats().unified_hits > cached);
+}
+
+#[test]
+fn packets_that_wait_behind_one_whose_port_goes_go_on_without_it() {
+    let mut bench = Bench::new(1);
+    put_tracking_flows(&mut bench);
+    bench.send(1, &["10.0.0.1:1000>10.0.0.2:53 udp"]);
+    bench.send(2, &["10.0.0.2:53>10.0.0.1:1000 udp len=2"]);
+    bench.send(1, &["10.0.0.1:1000>10.0.0.2:53 udp len=3"]);
+    assert_eq!((bench.upcalls().len(), bench.sent()), (1, vec![]));
+    bench.worker.remove_port(bench.now, PortNo(1), &mut bench.out);
+    let sent = bench.sent();
+    assert_eq!(sent.iter().map(|(port, _)| *port).collect::<Vec<_>>(), [1], "{sent:?}");
+    assert_eq!(bench.worker.stats().lost, 1);
+}
+
+#[test]
+fn packets_of_the_same_state_or_behind_invalid_ones_do_not_wait() {
+    let mut bench = Bench::new(1);
+    put_tracking_flows(&mut bench);
+    let established = |bench: &mut Bench| {
+        bench.send(1, &["10.0.0.1:1000>10.0.0.2:53 udp"]);
+        let asked = bench.upcalls();
+        asked.into_iter().for_each(|it| bench.answer(it, vec![Action::Output(PortNo(2))]));
+        bench.send(2, &["10.0.0.2:53>10.0.0.1:1000 udp"]);
+        bench.sent();
+    };
+    established(&mut bench);
+    for odd in
+        ["10.0.0.1:1000>10.0.0.2:53 udp csum=bad", "10.0.0.1:1000>10.0.0.2:53 udp csum=bad ttl=3"]
+    {
+        bench.send(1, &[odd]);
+        bench.send(1, &["10.0.0.1:1000>10.0.0.2:53 udp len=7"]);
+        let sent = bench.sent();
+        assert_eq!(sent.len(), 1, "{odd}: {sent:?}");
+    }
+}
+
+#[test]
+fn packets_that_wait_for_a_miss_wait_again_where_it_misses_in_the_next_pass() {
+    let mut bench = Bench::new(1);
+    let of = |n: u8| format!("10.0.0.1:1000>10.0.0.2:53 udp len={n}");
+    bench.send(1, &[&of(1), &of(2)]);
+    let ct = Action::Ct(Box::new(CtAction { commit: true, ..CtAction::default() }));
+    let first = bench.upcalls().remove(0);
+    bench.put(1, from_port(1), vec![ct.clone(), Action::Recirc(RecircId(7))]);
+    bench.answer(first, vec![ct, Action::Recirc(RecircId(7))]);
+    bench.send(1, &[&of(3)]);
+    let mut second = bench.upcalls();
+    assert_eq!((second.len(), bench.sent().len()), (1, 0));
+    let again = Match::any().with(Field::InPort, 1).with(Field::RecircId, 7);
+    bench.put(2, again, vec![Action::Output(PortNo(2))]);
+    bench.answer(second.remove(0), vec![Action::Output(PortNo(2))]);
+    let texts: Vec<String> = bench.sent().into_iter().map(|(_, text)| text).collect();
+    assert_eq!(texts, (1..=3).map(of).collect::<Vec<_>>());
 }
 
 #[test]

@@ -86,6 +86,14 @@ impl Spread {
         }
     }
 
+    /// Returns times in microseconds, each with the number of values up to it.
+    pub fn cumulative_us(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
+        self.values.buckets().scan(0, |sum, (ns, count)| {
+            *sum += count;
+            Some((ns as f64 / 1e3, *sum))
+        })
+    }
+
     /// Returns the lower end of each power of two, up to the last with values, and its count.
     pub fn octaves(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let used = self.octaves.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
@@ -113,6 +121,18 @@ mod tests {
         spread.record(u64::MAX);
         assert_eq!(spread.octaves().last(), Some((1 << 39, 1)));
         assert_eq!(Spread::default().octaves().count(), 0);
+    }
+
+    #[test]
+    fn cumulative_counts_end_with_all() {
+        let mut spread = Spread::default();
+        for us in [1, 1, 5, 1000] {
+            spread.record_ns(us * 1000, 1);
+        }
+        let counts: Vec<u64> = spread.cumulative_us().map(|(_, count)| count).collect();
+        let times: Vec<f64> = spread.cumulative_us().map(|(us, _)| us).collect();
+        assert_eq!(counts, [2, 3, 4]);
+        assert!(times.is_sorted() && (1000.0..1040.0).contains(&times[2]), "{times:?}");
     }
 
     #[test]

@@ -1,0 +1,60 @@
+//! Rate limits of upcalls, for each port and class.
+
+use base::{Instant, PortNo};
+use flow::QueueClass;
+use hashbrown::HashMap;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How much of what a rate allows may come at once.
+const BURST: Duration = Duration::from_millis(100);
+
+/// The most upcalls per second that a port may cause of a class; there is no limit where none is said.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct UpcallRates {
+    /// For each port by itself.
+    pub every_port: BTreeMap<QueueClass, u32>,
+    /// For one port, in place of those for every port.
+    pub by_port: BTreeMap<(PortNo, QueueClass), u32>,
+}
+
+impl UpcallRates {
+    /// Whether nothing is limited.
+    pub fn is_empty(&self) -> bool {
+        self.every_port.is_empty() && self.by_port.is_empty()
+    }
+
+    fn of(&self, port: PortNo, class: QueueClass) -> Option<u32> {
+        self.by_port.get(&(port, class)).or_else(|| self.every_port.get(&class)).copied()
+    }
+}
+
+/// Lets upcalls in by their rates (generic cell rate algorithm, ITU-T I.371 annex A).
+#[derive(Debug, Default)]
+pub(super) struct RateLimiter {
+    rates: UpcallRates,
+    /// When the next upcall would come at exactly its rate.
+    due: HashMap<(PortNo, QueueClass), Instant>,
+}
+
+impl RateLimiter {
+    pub fn new(rates: UpcallRates) -> RateLimiter {
+        RateLimiter { rates, due: HashMap::new() }
+    }
+
+    /// Whether an upcall is within its rate, which it then counts for.
+    pub fn admits(&mut self, now: Instant, port: PortNo, class: QueueClass) -> bool {
+        let Some(rate) = self.rates.of(port, class) else { return true };
+        let due = self.due.entry((port, class)).or_insert(now);
+        let at = (*due).max(now);
+        if at - now >= BURST {
+            return false;
+        }
+        *due = at + Duration::from_secs(1) / rate.max(1);
+        true
+    }
+
+    pub fn remove_port(&mut self, port: PortNo) {
+        self.due.retain(|(of, _), _| *of != port);
+    }
+}

@@ -1,0 +1,74 @@
+//! The classes of upcalls that wait and are limited apart.
+
+use crate::key::FlowKey;
+use crate::upcall::UpcallKind;
+
+/// What kind of upcall: each kind has its own queue for each port.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum QueueClass {
+    /// LACP, CFM, spanning tree and their like, and BFD.
+    Control,
+    /// ARP and IPv6 neighbor discovery.
+    Neighbor,
+    /// The first packet of a TCP connection.
+    TcpSyn,
+    /// Other IP packets for one host.
+    Ip,
+    /// What goes to many.
+    Multicast,
+    /// What is neither IP nor one of these.
+    Other,
+    /// What a flow sends to a controller.
+    Controller,
+}
+
+impl QueueClass {
+    /// All classes.
+    pub const ALL: [QueueClass; 7] = [
+        QueueClass::Control,
+        QueueClass::Neighbor,
+        QueueClass::TcpSyn,
+        QueueClass::Ip,
+        QueueClass::Multicast,
+        QueueClass::Other,
+        QueueClass::Controller,
+    ];
+
+    /// Its name in settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            QueueClass::Control => "control",
+            QueueClass::Neighbor => "neighbor",
+            QueueClass::TcpSyn => "tcp-syn",
+            QueueClass::Ip => "ip",
+            QueueClass::Multicast => "multicast",
+            QueueClass::Other => "other",
+            QueueClass::Controller => "controller",
+        }
+    }
+
+    /// The class of an upcall.
+    pub fn of(kind: &UpcallKind, key: &FlowKey) -> QueueClass {
+        /// SYN without ACK.
+        const SYN: u16 = 0x02;
+        const SYN_ACK: u16 = 0x12;
+        if matches!(kind, UpcallKind::Controller(_)) {
+            return QueueClass::Controller;
+        }
+        let (destination, protocol) = (key.eth_dst(), key.nw_proto());
+        match key.eth_type() {
+            _ if destination.is_reserved() => QueueClass::Control,
+            0x8809 | 0x8902 => QueueClass::Control,
+            0x0806 | 0x8035 => QueueClass::Neighbor,
+            0x86dd if protocol == 58 && (133..=137).contains(&key.tp_src()) => QueueClass::Neighbor,
+            0x0800 | 0x86dd => match (protocol, key.tp_dst()) {
+                (17, 3784 | 3785 | 4784) => QueueClass::Control,
+                _ if destination.is_multicast() => QueueClass::Multicast,
+                (6, _) if key.tcp_flags() & SYN_ACK == SYN => QueueClass::TcpSyn,
+                _ => QueueClass::Ip,
+            },
+            _ if destination.is_multicast() => QueueClass::Multicast,
+            _ => QueueClass::Other,
+        }
+    }
+}
