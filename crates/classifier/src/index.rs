@@ -1,12 +1,11 @@
 //! A hash index that grows part by part, so that no insertion moves all entries.
 
+use crate::parts::{self, PARTS};
 use hashbrown::HashTable;
 
-/// The number of entries from which the index is split.
+/// The number of entries from which the index is split. With ten million entries a part has up to 53,000,
+/// which move in about a millisecond when it grows.
 const SPLIT_AT: usize = 16 * 1024;
-/// The number of parts after the split. With ten million entries each has 40,000, which move in
-/// less than a millisecond when it grows.
-const PARTS: usize = 256;
 
 /// Maps hashes to numbers of places that the caller keeps. Half of each hash is stored with the
 /// number, so that growing reads nothing else.
@@ -92,7 +91,7 @@ impl Index {
     fn split(&mut self) {
         let mut parts = Vec::new();
         parts.resize_with(PARTS, HashTable::new);
-        self.shift = u32::BITS - PARTS.ilog2();
+        self.shift = u32::BITS - parts::BITS;
         let old = std::mem::replace(&mut self.parts, parts);
         for entry in old.into_iter().flatten() {
             let part = self.part_of(entry.hash);
@@ -103,7 +102,7 @@ impl Index {
     /// The number of the part for a stored hash.
     #[inline]
     fn part_of(&self, hash: u32) -> usize {
-        (u64::from(hash) >> self.shift) as usize
+        parts::part_of((u64::from(hash) >> self.shift) as usize)
     }
 }
 
@@ -118,8 +117,6 @@ fn kept(hash: u64) -> u32 {
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
-
-const _: () = assert!(PARTS.is_power_of_two());
 
 #[cfg(test)]
 mod tests {

@@ -37,6 +37,7 @@ mod index;
 mod layout;
 mod megaflow;
 mod parted;
+mod parts;
 mod prefix;
 mod priorities;
 mod queue;

@@ -1,13 +1,12 @@
 //! A hash map that grows part by part, so that no insertion moves all entries.
 
+use crate::parts::{self, PARTS};
 use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::{BuildHasher, Hash};
 
 /// The number of entries from which the map is split.
 const SPLIT_AT: usize = 4 * 1024;
-/// The number of parts after the split.
-const PARTS: usize = 256;
 
 /// Values by key.
 #[derive(Clone, Debug)]
@@ -124,7 +123,7 @@ impl<K: Hash + Eq, V> PartedMap<K, V> {
 
     /// The part of a hash. The table of a part uses the lowest and the highest bits.
     fn part_of(&self, hash: u64) -> usize {
-        if self.parts.len() <= 1 { 0 } else { (hash >> 48) as usize % PARTS }
+        if self.parts.len() <= 1 { 0 } else { parts::part_of((hash >> 44) as usize) }
     }
 }
 
