@@ -9,7 +9,8 @@ $python - <<'P' || fail "$(cat result)"
 import json
 it = json.load(open("result"))
 assert it["verb"] == "bench flow-setup" and it["provenance"]["command"], it
-assert [run["limit"] for run in it["runs"]] == ["default", "raised"], "runs"
+assert [(run["limit"], run["window"]) for run in it["runs"]] == [("default", None), ("raised", None), ("raised", 128)], "runs"
+assert it["runs"][2]["refused"] == 0, "back pressure leaves no packet without room"
 for run in it["runs"]:
     assert run["switch"] == "tidegate" and run["flows_installed"] == 2000, run
     assert 0 < run["seconds_to_all"] <= 20 and run["setups_per_second"] > 50, run

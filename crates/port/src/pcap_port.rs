@@ -39,7 +39,13 @@ pub enum Pace {
     Full,
     /// At the frames' capture times; rounds follow each other immediately.
     Recorded,
+    /// Whenever fewer frames than this are under way: were played and did not leave the switch through this
+    /// port again. A sender that waits for its answers does so; rules send the frames back.
+    Window(u32),
 }
+
+/// Time after which frames that have not come back count as lost, if none did meanwhile.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The counters of a port.
 #[derive(Debug, Default)]
@@ -113,7 +119,12 @@ impl PcapOptions {
         let pace = match options.get("rx_pace").map(String::as_str) {
             None | Some("full") => Pace::Full,
             Some("recorded") => Pace::Recorded,
-            Some(text) => return Err(wrong("rx_pace", text, "full or recorded")),
+            Some(text) => {
+                let window = text.strip_prefix("window:").and_then(|frames| frames.parse().ok());
+                let expected = "full, recorded or window:FRAMES";
+                let frames = window.filter(|frames| *frames > 0);
+                Pace::Window(frames.ok_or_else(|| wrong("rx_pace", text, expected))?)
+            }
         };
         Ok(PcapOptions { played: file("rx_pcap"), play, pace, recorded: file("tx_pcap") })
     }
@@ -144,6 +155,8 @@ impl PcapPort {
             player: PcapRx::new(self.capture.clone(), self.options.play),
             pace: self.options.pace,
             round: None,
+            answered: (0, Duration::ZERO),
+            lost: 0,
             quiet: Duration::ZERO,
             counters: Arc::clone(&self.counters),
             clock: self.clock,
@@ -176,6 +189,10 @@ pub struct PcapPortRx {
     pace: Pace,
     /// The current round and the time at which it began.
     round: Option<(u64, Duration)>,
+    /// The number of frames sent when one last was, and that time.
+    answered: (u64, Duration),
+    /// Frames given up as lost.
+    lost: u64,
     /// Time until the next frame.
     quiet: Duration,
     counters: Arc<PcapCounters>,
@@ -204,6 +221,32 @@ impl PcapPortRx {
             self.player.receive_one(pool, batch);
         }
     }
+
+    /// Receives frames until so many are under way.
+    fn receive_within(&mut self, window: u32, pool: &mut Pool, batch: &mut Batch) {
+        let now = (self.clock)();
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (played, sent) = (read(&self.counters.rx_packets), read(&self.counters.tx_packets));
+        let under_way = played.saturating_sub(sent + self.lost);
+        if sent > self.answered.0 || under_way == 0 {
+            self.answered = (sent, now);
+        } else if now.saturating_sub(self.answered.1) >= ANSWER_TIMEOUT {
+            self.lost += under_way;
+            self.answered.1 = now;
+        }
+        let room = u64::from(window).saturating_sub(played.saturating_sub(sent + self.lost));
+        for _ in 0..room {
+            if batch.is_full() || self.player.next_frame().is_none() {
+                break;
+            }
+            self.player.receive_one(pool, batch);
+        }
+        // A frame that comes back wakes no worker, so one that sleeps has to look.
+        self.quiet = match self.player.next_frame() {
+            Some(_) => Duration::from_micros(50),
+            None => Duration::MAX,
+        };
+    }
 }
 
 impl RxQueue for PcapPortRx {
@@ -215,6 +258,7 @@ impl RxQueue for PcapPortRx {
                 self.quiet = self.player.quiet_for();
             }
             Pace::Recorded => self.receive_due(pool, batch),
+            Pace::Window(frames) => self.receive_within(frames, pool, batch),
         }
         let bytes: usize = batch.iter().skip(before).map(packet::Packet::len).sum();
         self.counters.rx_packets.fetch_add((batch.len() - before) as u64, Ordering::Relaxed);

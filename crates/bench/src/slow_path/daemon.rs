@@ -89,6 +89,9 @@ pub enum Plays<'a> {
     Loop(&'a Path),
     /// A file over and over, at the times in it. Open vSwitch's ports cannot.
     Paced(&'a Path),
+    /// A file over and over, with so many packets under way at most, which rules send back. Open vSwitch's ports
+    /// cannot.
+    Windowed(&'a Path, u32),
 }
 
 /// A running switch with the bridge `br0`.
@@ -117,12 +120,16 @@ pub struct Processor {
 }
 
 impl UnderTest {
+    /// Starts ours with a worker that sleeps where no packet comes.
+    pub fn start_sleeping() -> Result<UnderTest, BenchError> {
+        let mut it = UnderTest::launch(Kind::Tidegate)?;
+        it.add_bridge()?;
+        Ok(it)
+    }
+
     /// Starts it with one worker that polls on the last processor that we may use.
     pub fn start(kind: Kind) -> Result<UnderTest, BenchError> {
-        let switch = Switch::start((kind == Kind::Ovs).then_some(Path::new(OVS)))?;
-        let directories =
-            Directories { run: PathBuf::from(RUN_FOLDER), ..Directories::from_environment() };
-        let mut it = UnderTest { kind, switch, client: Client::connect(None, &directories)? };
+        let mut it = UnderTest::launch(kind)?;
         let cpus = affinity::allowed_cpus().unwrap_or_default();
         let worker = cpus.last().copied().unwrap_or(0);
         let mut set = Stock::new("ovs-vsctl --timeout=50 set Open_vSwitch .")
@@ -136,11 +143,22 @@ impl UnderTest {
                 .word("other_config:dpdk-init=true");
         }
         it.run(&set)?;
-        it.run(&Stock::new(
+        it.add_bridge()?;
+        Ok(it)
+    }
+
+    fn launch(kind: Kind) -> Result<UnderTest, BenchError> {
+        let switch = Switch::start((kind == Kind::Ovs).then_some(Path::new(OVS)))?;
+        let directories =
+            Directories { run: PathBuf::from(RUN_FOLDER), ..Directories::from_environment() };
+        Ok(UnderTest { kind, switch, client: Client::connect(None, &directories)? })
+    }
+
+    fn add_bridge(&mut self) -> Result<(), BenchError> {
+        self.run(&Stock::new(
             "ovs-vsctl --timeout=50 add-br br0 -- set bridge br0 datapath_type=netdev \
              fail-mode=secure",
-        ))?;
-        Ok(it)
+        ))
     }
 
     /// What it calls itself.
@@ -179,7 +197,7 @@ impl UnderTest {
             let devargs = match plays {
                 Plays::Nothing => format!("net_null{number},no-rx=1"),
                 Plays::Once(path) => format!("net_pcap{number},rx_pcap={}", file(path)),
-                Plays::Loop(path) | Plays::Paced(path) => {
+                Plays::Loop(path) | Plays::Paced(path) | Plays::Windowed(path, _) => {
                     format!("net_pcap{number},rx_pcap={},infinite_rx=1", file(path))
                 }
             };
@@ -190,12 +208,45 @@ impl UnderTest {
             std::iter::once(rx).chain(more.iter().map(|&it| it.to_owned())).collect()
         };
         let endless = "options:infinite_rx=true";
+        let pace = |pace: &str| format!("options:rx_pace={pace}");
         match plays {
             Plays::Nothing => Vec::new(),
             Plays::Once(path) => rx(path, &[]),
             Plays::Loop(path) => rx(path, &[endless]),
-            Plays::Paced(path) => rx(path, &[endless, "options:rx_pace=recorded"]),
+            Plays::Paced(path) => rx(path, &[endless, &pace("recorded")]),
+            Plays::Windowed(path, packets) => {
+                rx(path, &[endless, &pace(&format!("window:{packets}"))])
+            }
         }
+    }
+
+    /// Adds a device of the system under its own name.
+    pub fn add_device(&mut self, name: &str) -> Result<(), BenchError> {
+        self.run(&Stock::new(&format!("ovs-vsctl --timeout=50 add-port br0 {name}")))
+    }
+
+    /// Adds a rule.
+    pub fn add_rule(&mut self, rule: &str) -> Result<(), BenchError> {
+        self.run(&Stock::new("ovs-ofctl add-flow br0").word(rule))
+    }
+
+    /// How many packets rules have counted that are like this.
+    pub fn packets_of(&mut self, rules: &str) -> Result<u64, BenchError> {
+        let text = Stock::new("ovs-ofctl dump-aggregate br0").word(rules).run()?;
+        number_after(&text, "packet_count=").ok_or_else(|| unreadable("dump-aggregate", &text))
+    }
+
+    /// Takes all megaflows out, and forgets learned addresses and latencies.
+    pub fn forget(&mut self) -> Result<(), BenchError> {
+        self.ask("revalidator/purge", &[])?;
+        self.ask("fdb/flush", &[])?;
+        self.ask("tidegate/latency-clear", &[]).map(drop)
+    }
+
+    /// How long upcalls took, in JSON.
+    pub fn latency(&mut self) -> Result<serde_json::Value, BenchError> {
+        let text = self.ask("tidegate/latency-show", &["json"])?;
+        serde_json::from_str(&text).map_err(|_| unreadable("tidegate/latency-show", &text))
     }
 
     /// Loads rules from a file.

@@ -6,6 +6,7 @@ mod whole;
 
 use super::daemon::Peer;
 use super::turns::{Allowance, Turns};
+use super::{Chart, Line};
 use crate::packets::{self, TEMPLATE};
 use crate::progress::Progress;
 use crate::summary::Summary;
@@ -17,6 +18,7 @@ use load::generate::numbers::whole;
 use load::in_memory::{Cable, Discard, OwnTime, Switch};
 use serde_json::json;
 use std::fmt::Write;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -46,6 +48,7 @@ table=1,priority=0,actions=drop";
 #[command(after_help = "Examples:
   tidegate bench failover                      20 zones of 10,000 connections, one of them fails over
   tidegate bench failover --zones 100 --failovers 200 --json
+  tidegate bench failover --svg waits.svg      the longest waits over time
   tidegate bench failover --zones 10 --peer ovs    whole switches, ours and Open vSwitch's
 
 A whole switch in memory tracks connections of all zones. The packets of one zone come through one port,
@@ -68,6 +71,9 @@ pub struct FailoverArgs {
     /// Measure whole switches: ours and another one
     #[arg(long, value_enum, value_name = "SWITCH")]
     peer: Option<Peer>,
+    /// Draw the longest waits over time; with --peer the other zones' packets per second
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -118,7 +124,29 @@ pub fn measure(args: &FailoverArgs) -> Result<Outcome, BenchError> {
     });
     drop(progress);
     let ended = |_| BenchError::WrongWork("the thread that flushes ended".into());
-    report(args, &before, &during?, &flushes.map_err(ended)?)
+    let during = during?;
+    let lines = [("no failover", &before), ("failovers", &during)]
+        .map(|(name, waits)| Line { name: name.to_owned(), points: longest_over_time(waits) });
+    let title = "Longest waits of other zones' packets";
+    Chart { title, y_name: "microseconds", lines: &lines }.write(args.svg.as_deref())?;
+    report(args, &before, &during, &flushes.map_err(ended)?)
+}
+
+/// The longest of the waits, which follow each other, in each of so many parts of the time: seconds, and
+/// microseconds.
+fn longest_over_time(waits_us: &[f64]) -> Vec<(f64, f64)> {
+    const PARTS: f64 = 200.0;
+    let part_us = waits_us.iter().sum::<f64>() / PARTS;
+    let (mut points, mut at_us, mut longest) = (Vec::new(), 0.0, 0.0f64);
+    for wait in waits_us {
+        at_us += wait;
+        longest = longest.max(*wait);
+        if at_us >= part_us * (points.len() + 1) as f64 {
+            points.push((at_us / 1e6, longest));
+            longest = 0.0;
+        }
+    }
+    points
 }
 
 /// Flushes the failing zone again and again, and hands its memory back.
@@ -284,7 +312,10 @@ mod tests {
 
     #[test]
     fn a_zone_fails_over_and_others_go_on() {
-        let args = FailoverArgs { zones: 2, failovers: 2, peer: None, json: true };
+        let folder = tempfile::tempdir().unwrap();
+        let svg = Some(folder.path().join("waits.svg"));
+        let args =
+            FailoverArgs { zones: 2, failovers: 2, peer: None, svg: svg.clone(), json: true };
         let Outcome { text, json } = measure(&args).unwrap();
         assert!(json["flushed"]["max"].as_f64().unwrap() <= 10_000.0, "{json}");
         assert!(json["flushed"]["min"].as_f64().unwrap() > 0.0, "{json}");
@@ -292,6 +323,18 @@ mod tests {
             assert!(json[waits]["median"].as_f64().unwrap() > 0.0, "{json}");
         }
         assert!(text.contains("wait of other zones, failovers"), "{text}");
+        assert!(std::fs::read_to_string(svg.unwrap()).unwrap().contains(">no failover<"));
+    }
+
+    #[test]
+    fn the_longest_wait_of_each_part_is_drawn() {
+        let mut waits = vec![1.0; 400];
+        waits[399] = 9.0;
+        let points = longest_over_time(&waits);
+        assert!((100..=200).contains(&points.len()), "{}", points.len());
+        assert_eq!((points[0].1, points.last().unwrap().1), (1.0, 9.0));
+        assert!((points.last().unwrap().0 - 408e-6).abs() < 1e-9, "{points:?}");
+        assert_eq!(longest_over_time(&[]), []);
     }
 
     #[test]

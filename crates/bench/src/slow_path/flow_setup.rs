@@ -1,21 +1,20 @@
 //! `tidegate bench flow-setup`: how fast packets that each need a flow get one, and what established
 //! traffic loses meanwhile.
 
+mod files;
+
+use self::files::Files;
 use super::daemon::{Kind, Misses, PUBLISHED_AFTER, Peer, Plays, UnderTest};
 use super::{Chart, Line, daemon, seconds};
-use crate::packets::{self, TEMPLATE};
 use crate::progress::Progress;
 use crate::{BenchError, Outcome};
 use clap::Args;
 use load::generate::numbers::whole;
-use port::pcap::PcapTx;
 use serde_json::{Value, json};
 use std::fmt::Write;
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
-use testbed::namespaces::FOLDER;
 
 /// The most packets that a peer plays over and over, of the 262,144 buffers that it has.
 const PEER_FLOWS: u32 = 200_000;
@@ -41,7 +40,7 @@ const OLD_SINK: u16 = 4;
 #[command(after_help = "Examples:
   tidegate bench flow-setup --flows 200000 --hold            all of them, however often it takes
   tidegate bench flow-setup --flows 200000 --rate 300000     offered at a rate, each packet once
-  tidegate bench flow-setup --flows 200000 --hold --handlers 1
+  tidegate bench flow-setup --flows 200000 --hold --handlers 0,1   both ways to answer misses
   tidegate bench flow-setup --flows 200000 --hold --peer ovs --json
   tidegate bench flow-setup --flows 50000 --svg flows.svg    flows over time
 
@@ -49,7 +48,10 @@ A switch in a process and namespaces of its own has one worker on the last proce
 files (type=pcap; Open vSwitch: DPDK's net_pcap). Each packet of the first needs a flow of its own,
 since the rule copies source address and port to registers; 20 rules are loaded. A second port plays
 1,000 flows that are established. Each switch runs twice: with its flow limit as it is by default, and
-with the limit raised (other_config:flow-limit, upcall/set-flow-limit).
+with the limit raised (other_config:flow-limit, upcall/set-flow-limit). Played as fast as they are taken,
+packets come faster than flows can be made, so that many find the queue of misses full and are refused.
+Ours runs a third time as a sender with a window sends: the rules send packets back, and no more than
+--window are under way. Then none is to be refused.
 
 setups_per_second is of the time until the last flow came; refused counts packets that found no room
 on their way up; established_rate_ratio is the rate of the established traffic meanwhile over that
@@ -69,10 +71,13 @@ pub struct FlowSetupArgs {
     /// Established packets per second
     #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = whole::<u32>(1000..=10_000_000))]
     established_rate: u32,
-    /// Threads of our switch that answer misses (n-handler-threads); 0: its worker answers its own.
-    /// Without it the control thread does
-    #[arg(long, value_name = "N", value_parser = whole::<u16>(0..=64))]
-    handlers: Option<u16>,
+    /// Threads of our switch that answer misses (n-handler-threads), in turn where several numbers are
+    /// given; 0: its worker answers its own. Without it the control thread does
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = whole::<u16>(0..=64))]
+    handlers: Vec<u16>,
+    /// Packets under way in the run with a window; 0: no such run
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = whole::<u32>(0..=4096))]
+    window: u32,
     /// Measure another switch beside ours
     #[arg(long, value_enum, value_name = "SWITCH")]
     peer: Option<Peer>,
@@ -87,11 +92,22 @@ pub struct FlowSetupArgs {
     pub json: bool,
 }
 
+/// How one run is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Case {
+    kind: Kind,
+    /// The flow limit is raised.
+    is_raised: bool,
+    /// Threads that answer misses, where that is said.
+    handlers: Option<u16>,
+    /// Packets under way, where they are bounded.
+    window: Option<u32>,
+}
+
 /// One run of one switch.
 struct Run {
-    kind: Kind,
+    case: Case,
     version: String,
-    is_raised: bool,
     /// Seconds, and flows besides the established ones.
     installed: Vec<(f64, f64)>,
     misses: Misses,
@@ -99,13 +115,6 @@ struct Run {
     bytes_per_flow: Option<f64>,
     workers_s: f64,
     others_s: f64,
-}
-
-/// The files that are played.
-struct Files {
-    new: PathBuf,
-    old: PathBuf,
-    rules: PathBuf,
 }
 
 /// Runs the work that the arguments ask for.
@@ -117,13 +126,12 @@ pub fn measure(args: &FlowSetupArgs) -> Result<Outcome, BenchError> {
     let (kinds, missing) = Peer::kinds(args.peer);
     daemon::enter("bench flow-setup", args.json, &kinds)?;
     let files = Files::write(args)?;
-    let progress = Progress::start("setting flows up", 2 * kinds.len() as u64);
+    let cases = cases(args, &kinds);
+    let progress = Progress::start("setting flows up", cases.len() as u64);
     let mut runs = Vec::new();
-    for kind in kinds {
-        for is_raised in [false, true] {
-            runs.push(run(args, &files, kind, is_raised)?);
-            progress.advance(1);
-        }
+    for case in cases {
+        runs.push(run(args, &files, case)?);
+        progress.advance(1);
     }
     drop(progress);
     let lines: Vec<Line> = runs.iter().map(Run::line).collect();
@@ -132,20 +140,37 @@ pub fn measure(args: &FlowSetupArgs) -> Result<Outcome, BenchError> {
     Ok(report(args, &runs, missing))
 }
 
-fn run(
-    args: &FlowSetupArgs,
-    files: &Files,
-    kind: Kind,
-    is_raised: bool,
-) -> Result<Run, BenchError> {
-    let mut switch = UnderTest::start(kind)?;
-    if let Some(handlers) = args.handlers.filter(|_| kind == Kind::Tidegate) {
+/// All runs of these switches.
+fn cases(args: &FlowSetupArgs, kinds: &[Kind]) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for &kind in kinds {
+        let handlers: Vec<Option<u16>> = match kind {
+            Kind::Tidegate if !args.handlers.is_empty() => {
+                args.handlers.iter().copied().map(Some).collect()
+            }
+            _ => vec![None],
+        };
+        for handlers in handlers {
+            let case = |is_raised, window| Case { kind, is_raised, handlers, window };
+            cases.extend([case(false, None), case(true, None)]);
+            if kind == Kind::Tidegate && args.window > 0 && args.rate.is_none() {
+                cases.push(case(true, Some(args.window)));
+            }
+        }
+    }
+    cases
+}
+
+/// Starts a switch with its rules and established traffic, and waits until that has its flows.
+fn start(args: &FlowSetupArgs, files: &Files, case: Case) -> Result<UnderTest, BenchError> {
+    let mut switch = UnderTest::start(case.kind)?;
+    if let Some(handlers) = case.handlers {
         switch.set_handlers(handlers)?;
     }
-    if is_raised {
+    if case.is_raised {
         switch.set_flow_limit(u64::from(args.flows) * 2 + u64::from(ESTABLISHED))?;
     }
-    switch.add_flows(&files.rules)?;
+    switch.add_flows(if case.window.is_some() { &files.echo_rules } else { &files.rules })?;
     for sink in [NEW_SINK, OLD_SINK] {
         switch.add_port(sink, Plays::Nothing)?;
     }
@@ -159,6 +184,11 @@ fn run(
         }
         sleep(EVERY);
     }
+    Ok(switch)
+}
+
+fn run(args: &FlowSetupArgs, files: &Files, case: Case) -> Result<Run, BenchError> {
+    let mut switch = start(args, files, case)?;
     let alone = established_rate(&mut switch, |_| {
         sleep(ALONE);
         Ok(())
@@ -166,10 +196,11 @@ fn run(
     sleep(PUBLISHED_AFTER);
     let (misses, processor) = (switch.misses()?, switch.processor());
     let resident = switch.resident_bytes();
-    let plays = match (args.hold, args.rate) {
-        (true, None) => Plays::Loop(&files.new),
-        (true, Some(_)) => Plays::Paced(&files.new),
-        (false, _) => Plays::Once(&files.new),
+    let plays = match (case.window, args.hold, args.rate) {
+        (Some(packets), ..) => Plays::Windowed(&files.new, packets),
+        (None, true, None) => Plays::Loop(&files.new),
+        (None, true, Some(_)) => Plays::Paced(&files.new),
+        (None, false, _) => Plays::Once(&files.new),
     };
     let mut installed = Vec::new();
     let beside = established_rate(&mut switch, |switch| {
@@ -185,9 +216,8 @@ fn run(
     switch.stop()?;
     let flows = installed.last().map_or(0.0, |last| last.1);
     Ok(Run {
-        kind,
+        case,
         version,
-        is_raised,
         misses: Misses {
             queued: after.queued - misses.queued,
             refused: after.refused - misses.refused,
@@ -236,59 +266,13 @@ fn watch(args: &FlowSetupArgs, switch: &mut UnderTest) -> Result<Vec<(f64, f64)>
     }
 }
 
-impl Files {
-    fn write(args: &FlowSetupArgs) -> Result<Files, BenchError> {
-        let folder = Path::new(FOLDER);
-        let files = Files {
-            new: folder.join("new.pcap"),
-            old: folder.join("old.pcap"),
-            rules: folder.join("flow-setup.rules"),
-        };
-        play(&files.new, 0..args.flows, args.rate)?;
-        let last = args.flows + ESTABLISHED;
-        play(&files.old, args.flows..last, Some(args.established_rate))?;
-        std::fs::write(&files.rules, rules())
-            .map_err(|source| BenchError::WriteFile { file: files.rules.clone(), source })?;
-        Ok(files)
-    }
-}
-
-/// Two rules that want a flow for each packet, among 20.
-fn rules() -> String {
-    let exact = |from: u16, to: u16| {
-        format!(
-            "priority=200,udp,in_port={from},actions=move:NXM_OF_IP_SRC[]->NXM_NX_REG0[],\
-             move:NXM_OF_UDP_SRC[]->NXM_NX_REG1[0..15],output:{to}\n"
-        )
-    };
-    let others =
-        (0..18).map(|n| format!("priority={},tcp,tp_dst={},actions=drop\n", 100 + n, 8000 + n));
-    [exact(NEW, NEW_SINK), exact(OLD, OLD_SINK)].into_iter().chain(others).collect()
-}
-
-/// Writes a file of 60-byte packets, one for each connection, at a rate.
-fn play(
-    path: &Path,
-    connections: std::ops::Range<u32>,
-    rate: Option<u32>,
-) -> Result<(), BenchError> {
-    let failed = |source| BenchError::WriteFile { file: path.to_owned(), source };
-    let mut file =
-        File::create(path).and_then(|file| PcapTx::new(file, || Duration::ZERO)).map_err(failed)?;
-    let mut frame = [0; 60];
-    frame[..TEMPLATE.len()].copy_from_slice(&TEMPLATE);
-    for (at, number) in connections.enumerate() {
-        packets::set_connection(&mut frame, number);
-        let ns = rate.map_or(0, |rate| at as u64 * 1_000_000_000 / u64::from(rate));
-        file.record(Duration::from_nanos(ns), &frame).map_err(failed)?;
-    }
-    Ok(())
-}
-
 impl Run {
     fn name(&self) -> String {
-        let limit = if self.is_raised { "limit raised" } else { "default limit" };
-        format!("{}, {limit}", self.kind.name())
+        let Case { kind, is_raised, handlers, window } = self.case;
+        let limit = if is_raised { "limit raised" } else { "default limit" };
+        let handlers = handlers.map_or(String::new(), |count| format!(", {count} handlers"));
+        let window = window.map_or(String::new(), |packets| format!(", window {packets}"));
+        format!("{}{handlers}, {limit}{window}", kind.name())
     }
 
     fn line(&self) -> Line {
@@ -317,9 +301,11 @@ impl Run {
     fn json(&self, flows: u32) -> Value {
         let all = self.flows() >= f64::from(flows);
         json!({
-            "switch": self.kind.name(),
+            "switch": self.case.kind.name(),
             "version": self.version,
-            "limit": if self.is_raised { "raised" } else { "default" },
+            "limit": if self.case.is_raised { "raised" } else { "default" },
+            "handlers": self.case.handlers,
+            "window": self.case.window,
             "setups_per_second": self.per_second(),
             "setups_per_processor_second": self.flows() / (self.workers_s + self.others_s),
             "flows_installed": self.flows(),
@@ -338,7 +324,7 @@ impl Run {
 
 fn report(args: &FlowSetupArgs, runs: &[Run], missing: Option<String>) -> Outcome {
     let mut text = format!(
-        "{} flows, each for a packet; {ESTABLISHED} established beside them\n{:26}{:>11}{:>11}{:>10}\
+        "{} flows, each for a packet; {ESTABLISHED} established beside them\n{:46}{:>11}{:>11}{:>10}\
          {:>13}{:>13}\n",
         args.flows, "", "flows", "flows/s", "refused", "established", "bytes/flow"
     );
@@ -346,7 +332,7 @@ fn report(args: &FlowSetupArgs, runs: &[Run], missing: Option<String>) -> Outcom
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "{:26}{:>11}{:>11.0}{:>9.1}%{:>13.2}{:>13}",
+            "{:46}{:>11}{:>11.0}{:>9.1}%{:>13.2}{:>13}",
             run.name(),
             run.flows(),
             run.per_second(),
@@ -364,7 +350,6 @@ fn report(args: &FlowSetupArgs, runs: &[Run], missing: Option<String>) -> Outcom
         "established_rate": args.peer.is_none().then_some(args.established_rate),
         "offered_rate": args.rate,
         "hold": args.hold,
-        "handlers": args.handlers,
         "rules": 20,
         "runs": runs.iter().map(|run| run.json(args.flows)).collect::<Value>(),
         "not_measured": missing,
@@ -375,13 +360,11 @@ fn report(args: &FlowSetupArgs, runs: &[Run], missing: Option<String>) -> Outcom
 #[cfg(test)]
 mod tests {
     use super::*;
-    use port::pcap::Capture;
 
     fn run(installed: &[(f64, f64)], misses: (u64, u64)) -> Run {
         Run {
-            kind: Kind::Tidegate,
+            case: Case { kind: Kind::Tidegate, is_raised: true, handlers: None, window: None },
             version: "x".into(),
-            is_raised: true,
             installed: installed.to_vec(),
             misses: Misses { queued: misses.0, refused: misses.1 },
             established_ratio: 0.9,
@@ -405,34 +388,47 @@ mod tests {
         assert_eq!(run(&[], (0, 0)).per_second(), 0.0);
     }
 
-    #[test]
-    fn each_packet_is_of_a_connection_of_its_own_and_paced() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("x.pcap");
-        play(&path, 32_760..32_780, Some(1_000_000)).unwrap();
-        let capture = Capture::open(&path).unwrap();
-        let frames: std::collections::HashSet<_> =
-            (0..20).map(|n| capture.frame(n).unwrap().1.to_vec()).collect();
-        assert_eq!((capture.len(), frames.len()), (20, 20));
-        assert_eq!(capture.frame(3).unwrap().0, Duration::from_micros(3));
-        assert_eq!(rules().lines().count(), 20);
-    }
-
-    #[test]
-    fn a_switch_that_is_not_there_is_told() {
-        let args = FlowSetupArgs {
+    fn args() -> FlowSetupArgs {
+        FlowSetupArgs {
             flows: 1000,
             hold: true,
             rate: None,
-            handlers: None,
+            handlers: Vec::new(),
+            window: 128,
             established_rate: 1000,
             peer: Some(Peer::Ovs),
             seconds: 1,
             svg: None,
             json: false,
+        }
+    }
+
+    #[test]
+    fn each_way_to_answer_is_run_and_ours_with_a_window() {
+        let check = |args: &FlowSetupArgs, expect: &[(Kind, bool, Option<u16>, Option<u32>)]| {
+            let cases = cases(args, &[Kind::Tidegate, Kind::Ovs]).into_iter();
+            let found: Vec<_> =
+                cases.map(|it| (it.kind, it.is_raised, it.handlers, it.window)).collect();
+            assert_eq!(found, expect);
         };
+        let (ours, ovs) = (Kind::Tidegate, Kind::Ovs);
+        let peer = [(ovs, false, None, None), (ovs, true, None, None)];
+        let of = |handlers: Option<u16>, window: Option<u32>| {
+            let third = window.map(|window| (ours, true, handlers, Some(window)));
+            [(ours, false, handlers, None), (ours, true, handlers, None)].into_iter().chain(third)
+        };
+        check(&args(), &of(None, Some(128)).chain(peer).collect::<Vec<_>>());
+        let both = FlowSetupArgs { handlers: vec![0, 1], ..args() };
+        let expect = of(Some(0), Some(128)).chain(of(Some(1), Some(128))).chain(peer);
+        check(&both, &expect.collect::<Vec<_>>());
+        let paced = FlowSetupArgs { rate: Some(1000), ..args() };
+        check(&paced, &of(None, None).chain(peer).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_switch_that_is_not_there_is_told() {
         let runs = [run(&[(0.0, 0.0), (1.0, 1000.0)], (1000, 0))];
-        let Outcome { text, json } = report(&args, &runs, Some("there is none".into()));
+        let Outcome { text, json } = report(&args(), &runs, Some("there is none".into()));
         assert!(text.contains("Open vSwitch is not measured: there is none"), "{text}");
         assert_eq!(json["not_measured"], "there is none");
         assert_eq!(json["runs"][0]["setups_per_second"], 1000.0);

@@ -74,6 +74,7 @@ impl Chart<'_> {
             HEIGHT / 2.0,
             HEIGHT / 2.0
         );
+        let digits = if x_most < 2.0 { 3 } else { 1 };
         for step in 0..=4 {
             let part = f64::from(step) / 4.0;
             let (at_x, at_y) = (x(x_most * part), y(y_most * part));
@@ -82,7 +83,7 @@ impl Chart<'_> {
                 svg,
                 "<path d=\"M{LEFT} {at_y:.1}H{right}\" stroke=\"#ddd\"/>\
                  <text x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\
-                 <text x=\"{at_x:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{:.1}</text>",
+                 <text x=\"{at_x:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{:.digits$}</text>",
                 LEFT - 6.0,
                 at_y + 4.0,
                 human(y_most * part),

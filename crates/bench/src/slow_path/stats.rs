@@ -4,6 +4,7 @@
 //! A switch in memory on one thread, whose time is its own processor time: programs beside it do not
 //! count, and what it waits for the next packet is skipped.
 
+mod pauses;
 mod station;
 mod whole;
 
@@ -40,7 +41,8 @@ tidegate-flow-expiry).
 The switch is in memory, on one thread that does the work of a worker, a handler and the control thread.
 Its time is the processor time of that thread, so that other programs do not count; the whole switch,
 which divides the work among threads, is measured by bench flow-setup. longest_pause_ms is the longest
-time in which packets of new flows waited and no flow came; longest_step_ms is the longest part in which
+time in which packets of new flows waited and no flow came; longest_pause has beside it the time by a clock
+and the longest piece of work in it. longest_step_ms is the longest part in which
 a flow-mod, an aggregate or the deletion of all flows at the end is carried out. bytes_per_flow is the
 growth of resident memory in the first of the three.
 
@@ -272,6 +274,9 @@ mod tests {
                 assert_eq!((&phase["flows"], &phase["wanted"]), (&wanted.into(), &wanted.into()));
                 assert!(phase["seconds_to_limit"].as_f64().unwrap() > 0.0, "{phase}");
                 assert!(phase["longest_pause_ms"].as_f64().unwrap() > 0.0, "{phase}");
+                let pause = &phase["longest_pause"];
+                assert!(pause["work_ms"].as_f64().unwrap() <= pause["ms"].as_f64().unwrap());
+                assert_eq!(pause["ms"], phase["longest_pause_ms"]);
                 assert!(phase["flow_mod_flows"].as_u64().unwrap() >= 10, "{phase}");
                 for time in ["flow_mod_ms", "longest_step_ms"] {
                     assert!(phase[time].as_f64().unwrap() > 0.0, "{phase}");

@@ -3,10 +3,12 @@
 
 mod policy;
 mod station;
+mod whole;
 
 use self::policy::Policy;
 use self::station::{BEGIN, Station};
 use super::hosts::{Counts, Hosts};
+use super::{Chart, Line};
 use crate::progress::Progress;
 use crate::{BenchError, Outcome};
 use clap::Args;
@@ -14,6 +16,7 @@ use flow::UpcallClass;
 use load::generate::numbers::whole;
 use serde_json::{Value, json};
 use std::fmt::Write;
+use std::path::PathBuf;
 use std::time::Duration;
 use switch::latency::{Report, Stage};
 
@@ -23,6 +26,8 @@ use switch::latency::{Report, Stage};
   tidegate bench upcall                       512 hosts, an ARP request and a TCP transfer each
   tidegate bench upcall --handlers 4 --batch 16
   tidegate bench upcall --json                with every stage, class and histogram
+  tidegate bench upcall --svg upcalls.svg     how many round trips took how long at most
+  tidegate bench upcall --namespaces --hosts 64    real hosts
 
 Each host has a port in memory, asks for its partner's Ethernet address, opens a TCP connection to it and
 sends ten segments, each acknowledged. It repeats an ARP request and a SYN after a second, three times in
@@ -33,6 +38,11 @@ ARP requests.
 Three policies hand upcalls to handlers: all ARP to one handler and the rest by flow, as kernels did
 before the patch; ARP to each handler in turn, as the patch does; and this switch's, by flow with a
 queue for each port and class at each handler.
+
+With --namespaces each host is a network namespace of the kernel's, with a veth to a port of our switch in a
+process of its own, and connects, sends and retransmits as kernels do. Only this switch's policy is measured
+then, by a clock, with --handlers threads. The caches are empty first, and permanent entries afterwards.
+Needs ovsdb-server and the stock tools.
 
 The worker, the handlers and the control thread are the switch's. Each has a clock that goes on by the
 processor time of its own work, as if each had a processor to itself and no lock were waited for.")]
@@ -46,6 +56,12 @@ pub struct UpcallArgs {
     /// Upcalls that a handler takes at once
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole::<u16>(1..=1024))]
     batch: u16,
+    /// Real hosts instead: a network namespace each with the kernel's ARP and TCP, through our whole switch
+    #[arg(long, conflicts_with = "batch")]
+    namespaces: bool,
+    /// Draw how many upcalls took how long at most
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -68,6 +84,9 @@ struct Pair {
 
 /// Runs the work that the arguments ask for.
 pub fn measure(args: &UpcallArgs) -> Result<Outcome, BenchError> {
+    if args.namespaces {
+        return whole::measure(args);
+    }
     let progress = Progress::start("asking for neighbours", 2 * Policy::ALL.len() as u64);
     let mut pairs = Vec::new();
     for policy in Policy::ALL {
@@ -79,7 +98,21 @@ pub fn measure(args: &UpcallArgs) -> Result<Outcome, BenchError> {
         pairs.push(Pair { policy, storm, calm });
     }
     drop(progress);
+    draw(args, &pairs)?;
     Ok(report(args, &pairs))
+}
+
+/// Draws, for each policy, how many round trips of ARP packets took how long at most.
+fn draw(args: &UpcallArgs, pairs: &[Pair]) -> Result<(), BenchError> {
+    let line = |pair: &Pair| {
+        let stages = pair.storm.report.stages(Some(UpcallClass::Arp), None);
+        let points = stages.of(Stage::Total).cumulative_us();
+        let points = points.map(|(us, count)| (us / 1e6, count as f64)).collect();
+        Line { name: pair.policy.title().to_owned(), points }
+    };
+    let lines: Vec<Line> = pairs.iter().map(line).collect();
+    let title = "Round trips of ARP packets that took no longer";
+    Chart { title, y_name: "upcalls", lines: &lines }.write(args.svg.as_deref())
 }
 
 fn run(
@@ -192,7 +225,7 @@ mod tests {
     use super::*;
 
     fn args(hosts: u16, handlers: u16) -> UpcallArgs {
-        UpcallArgs { hosts, handlers, batch: 64, json: true }
+        UpcallArgs { hosts, handlers, batch: 64, namespaces: false, svg: None, json: true }
     }
 
     fn check(json: &Value) {
@@ -215,7 +248,11 @@ mod tests {
             assert_eq!(json["policies"].as_array().unwrap().len(), 3);
             json["policies"].as_array().unwrap().iter().for_each(check);
         }
-        let Outcome { text, .. } = measure(&args(8, 2)).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let svg = folder.path().join("upcalls.svg");
+        let drawn = UpcallArgs { svg: Some(svg.clone()), ..args(8, 2) };
+        let Outcome { text, .. } = measure(&drawn).unwrap();
+        assert!(std::fs::read_to_string(svg).unwrap().contains("queues by port and class"));
         for line in ["ARP packets (microseconds):", "upcall batch size", "IPv4 avg us"] {
             assert!(text.contains(line), "{text}");
         }

@@ -52,7 +52,12 @@ fn options_are_read_or_refused_in_words() {
     );
     check(
         &[("rx_pace", "fast")],
-        Err("options:rx_pace is \"fast\"; it has to be full or recorded"),
+        Err("options:rx_pace is \"fast\"; it has to be full, recorded or window:FRAMES"),
+    );
+    check(&[("rx_pace", "window:64")], Ok((Play::Once, Pace::Window(64))));
+    check(
+        &[("rx_pace", "window:0")],
+        Err("options:rx_pace is \"window:0\"; it has to be full, recorded or window:FRAMES"),
     );
     check(
         &[("infinite_rx", "yes")],
@@ -146,4 +151,33 @@ fn files_that_are_not_there_are_named() {
     };
     check(&[("rx_pcap", "/nonexistent/a")], "/nonexistent/a: could not read the pcap file");
     check(&[("tx_pcap", "/nonexistent/b")], "/nonexistent/b: could not create the pcap file");
+}
+
+#[test]
+fn with_a_window_frames_are_played_as_earlier_ones_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = capture(&folder);
+    let options =
+        options(&[("rx_pcap", &path), ("infinite_rx", "true"), ("rx_pace", "window:2")]).unwrap();
+    let port = PcapPort::open(options, clock).unwrap();
+    let (mut rx, mut tx) = (port.rx(), port.tx());
+    let mut back = |frames: usize| {
+        let mut batch: Batch = (0..frames).map(|_| Packet::from_bytes(&[0; 60])).collect();
+        assert_eq!(tx.send(&mut Pool::new(1), &mut batch).packets, frames as u64);
+    };
+    assert_eq!(receive(&mut rx), [1, 2]);
+    assert_eq!(receive(&mut rx), []);
+    back(1);
+    assert_eq!(receive(&mut rx), [3]);
+    // What does not come back is waited for a while.
+    NOW_MS.set(150);
+    assert_eq!(receive(&mut rx), []);
+    back(1);
+    assert_eq!(receive(&mut rx), [1]);
+    NOW_MS.set(349);
+    assert_eq!(receive(&mut rx), []);
+    NOW_MS.set(350);
+    assert_eq!(receive(&mut rx), [2, 3]);
+    assert_eq!(rx.quiet_for(), Duration::from_micros(50));
+    NOW_MS.set(0);
 }

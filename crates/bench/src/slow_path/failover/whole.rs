@@ -5,7 +5,7 @@ use super::{CONNECTIONS, EVERY, FAILING, FailoverArgs, of_failing, of_others};
 use crate::packets::TEMPLATE;
 use crate::progress::Progress;
 use crate::slow_path::daemon::{self, Kind, Peer, Plays, UnderTest};
-use crate::slow_path::seconds;
+use crate::slow_path::{Chart, Line, seconds};
 use crate::summary::Summary;
 use crate::{BenchError, Outcome};
 use port::pcap::PcapTx;
@@ -44,6 +44,8 @@ struct Whole {
     connections: [u64; 2],
     workers_processor_s: f64,
     other_processor_s: f64,
+    /// Seconds since the first failover, and packets per second of the other zones.
+    rate_over_time: Vec<(f64, f64)>,
 }
 
 struct Files {
@@ -68,6 +70,10 @@ pub fn measure(args: &FailoverArgs) -> Result<Outcome, BenchError> {
         progress.advance(1);
     }
     drop(progress);
+    let line = |it: &Whole| Line { name: it.switch.to_owned(), points: it.rate_over_time.clone() };
+    let lines: Vec<Line> = wholes.iter().map(line).collect();
+    let title = "Packets per second of other zones while a zone fails over";
+    Chart { title, y_name: "packets per second", lines: &lines }.write(args.svg.as_deref())?;
     Ok(report(args, &wholes, missing))
 }
 
@@ -86,13 +92,14 @@ fn run(args: &FailoverArgs, files: &Files, kind: Kind) -> Result<Whole, BenchErr
         sleep(length);
         Ok(())
     })?;
-    let (mut flush_ms, processor) = (Vec::new(), switch.processor());
+    let (mut flush_ms, mut sent, processor) = (Vec::new(), Vec::new(), switch.processor());
     let rate = rate(&mut switch, |switch| {
         let begun = clock::now();
         for number in 1..=args.failovers {
             let from = clock::now();
             switch.flush_zone(FAILING)?;
             flush_ms.push(1e3 * seconds(from, clock::now()));
+            sent.push((seconds(begun, clock::now()), switch.sent(OTHERS_SINK)?));
             sleep((begun + EVERY * number) - clock::now());
         }
         Ok(())
@@ -118,7 +125,17 @@ fn run(args: &FailoverArgs, files: &Files, kind: Kind) -> Result<Whole, BenchErr
         connections: [before, after],
         workers_processor_s: processor.workers_s,
         other_processor_s: processor.others_s,
+        rate_over_time: rates(&sent),
     })
+}
+
+/// Packets per second between the times at which they were counted.
+fn rates(sent: &[(f64, u64)]) -> Vec<(f64, f64)> {
+    let between = |pair: &[(f64, u64)]| {
+        let (seconds, packets) = (pair[1].0 - pair[0].0, pair[1].1.saturating_sub(pair[0].1));
+        (pair[1].0, packets as f64 / seconds.max(1e-9))
+    };
+    sent.windows(2).map(between).collect()
 }
 
 /// Packets per second of the other zones while something is done.
@@ -240,8 +257,15 @@ mod tests {
     }
 
     #[test]
+    fn rates_are_between_counts() {
+        assert_eq!(rates(&[(0.0, 10), (0.5, 110), (1.5, 310)]), [(0.5, 200.0), (1.5, 200.0)]);
+        assert_eq!(rates(&[(0.0, 10)]), []);
+    }
+
+    #[test]
     fn more_zones_than_a_peer_plays_are_refused() {
-        let args = FailoverArgs { zones: 11, failovers: 1, peer: Some(Peer::Ovs), json: true };
+        let args =
+            FailoverArgs { zones: 11, failovers: 1, peer: Some(Peer::Ovs), svg: None, json: true };
         let error = measure(&args).unwrap_err().to_string();
         assert!(error.contains("no more than 10 zones"), "{error}");
     }

@@ -1,5 +1,6 @@
 //! One switch in memory with its packets: flows come, a controller asks, and all flows go.
 
+use super::pauses::{Pause, Pauses};
 use super::whole::first_frame;
 use super::{StatsArgs, Upkeep};
 use crate::BenchError;
@@ -38,6 +39,7 @@ pub struct Phase {
     pub seconds_to_limit: Option<f64>,
     pub took_s: f64,
     pub longest_pause_ms: f64,
+    pub longest_pause: Pause,
     pub lost: u64,
     pub stopped_by: Option<&'static str>,
     pub flow_mod_ms: f64,
@@ -119,17 +121,19 @@ impl Station {
         self.allowance.set_flows(0, flows.into());
         let begun = self.time.now();
         let mut phase = Phase { wanted: flows, ..Phase::default() };
-        let (mut offered, mut grown_at, mut count) = (0, begun, self.switch.flow_count());
+        let (mut offered, mut count) = (0, self.switch.flow_count());
+        let mut pauses = Pauses::begin(begun, clock::now());
         loop {
             let now = self.time.now();
             self.tick(now, &mut phase);
+            pauses.worked("upkeep", self.time.now() - now);
             if let Some(rate) = rate {
                 let due = due(now, begun, rate);
                 if due == offered && self.allowance.left() == 0 {
                     let next = Duration::from_nanos(1_000_000_000 / u64::from(rate) + 1);
                     self.time.skip_to(now + next);
                     // Nothing waited: that is no pause.
-                    grown_at = self.time.now();
+                    pauses.nothing_waits(self.time.now(), clock::now());
                     continue;
                 }
                 let room = RING - self.allowance.left().min(RING);
@@ -140,14 +144,9 @@ impl Station {
             } else {
                 self.allowance.add(RING - self.allowance.left().min(RING));
             }
-            self.switch.turn(now, &mut self.cables, 0)?;
-            self.switch.go_on(now);
-            let flows_now = self.switch.flow_count();
+            let flows_now = self.work(now, &mut pauses)?;
             if flows_now > count {
-                let now = self.time.now();
-                let pause = (now - grown_at).as_secs_f64() * 1e3;
-                phase.longest_pause_ms = phase.longest_pause_ms.max(pause);
-                grown_at = now;
+                pauses.flow_came(self.time.now(), clock::now());
             }
             count = flows_now;
             if count >= flows as usize {
@@ -160,9 +159,21 @@ impl Station {
             }
         }
         (phase.took_s, phase.flows) = (seconds(begun, self.time.now()), count);
+        (phase.longest_pause_ms, phase.longest_pause) = (pauses.longest.ms, pauses.longest);
         self.sample();
         self.ask(&mut phase, number)?;
         Ok(phase)
+    }
+
+    /// Takes a batch of packets, and goes on with what is to be done with flows; says how many there are.
+    fn work(&mut self, now: Instant, pauses: &mut Pauses) -> Result<usize, BenchError> {
+        let begun = self.time.now();
+        self.switch.turn(now, &mut self.cables, 0)?;
+        let received = self.time.now();
+        self.switch.go_on(now);
+        pauses.worked("packets", received - begun);
+        pauses.worked("revalidation", self.time.now() - received);
+        Ok(self.switch.flow_count())
     }
 
     /// Lets time pass for the control side, and counts.
