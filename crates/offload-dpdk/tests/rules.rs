@@ -245,7 +245,6 @@ fn the_rules_are_commands_that_testpmd_reads() {
     let rules: Vec<String> = cases().into_values().filter_map(|case| case.expect).collect();
     let lines = rules.iter().flat_map(|rule| rule.lines()).filter(|it| !it.is_empty());
     let commands: Vec<String> = lines.flat_map(testpmd_commands).collect();
-    let told = |line: &str| line.contains("Function not implemented");
     child.stdin.take().unwrap().write_all((commands.join("\n") + "\nquit\n").as_bytes()).unwrap();
     let output = String::from_utf8_lossy(&child.wait_with_output().unwrap().stdout).into_owned();
     if !output.contains("testpmd> ") {
@@ -253,9 +252,9 @@ fn the_rules_are_commands_that_testpmd_reads() {
         return;
     }
     assert!(!output.contains("Bad arguments"), "{output}");
-    // The device has no rules, which it says of each that was read.
+    // Each command was read.
     let asked = commands.iter().filter(|it| it.starts_with("flow ")).count();
-    assert_eq!(output.lines().filter(|it| told(it)).count(), asked, "{output}");
+    assert_eq!(output.matches("testpmd> flow ").count(), asked, "{output}");
 }
 
 /// A rule as commands that only ask. testpmd reads lines of up to 511 bytes, so that items and actions of a longer
