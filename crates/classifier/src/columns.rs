@@ -3,47 +3,47 @@
 
 use std::ops::Range;
 
-/// Rows of a piece.
+/// The number of rows in a piece.
 const PIECE: usize = 128;
 
 /// Rows, numbered without gaps.
 #[derive(Clone, Debug)]
 pub struct Columns {
-    /// Words of a row.
+    /// The number of words in a row.
     width: usize,
-    /// Each has its columns one after the other.
+    /// Each piece has its columns one after the other.
     pieces: Vec<Box<[u64]>>,
     len: usize,
 }
 
-/// What a search wants of a column: some bits of a value.
+/// A condition on a column: the value of some of its bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wanted {
     /// The column, counted from 0.
     pub column: usize,
     /// Its value.
     pub value: u64,
-    /// The bits that count.
+    /// The bits that are compared.
     pub bits: u64,
 }
 
 impl Columns {
-    /// None yet, of so many words each, at least one.
+    /// An empty table with rows of `width` words, at least one.
     pub fn new(width: usize) -> Columns {
         Columns { width: width.max(1), pieces: Vec::new(), len: 0 }
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// A word of a row, if there is such a row and column.
+    /// Returns a word of a row, or `None` if the row or column does not exist.
     #[inline]
     pub fn get(&self, row: u32, column: usize) -> Option<u64> {
         let (row, piece) = (row as usize, self.pieces.get(row as usize / PIECE)?);
@@ -51,7 +51,7 @@ impl Columns {
         is_there.then(|| piece.get(column * PIECE + row % PIECE).copied()).flatten()
     }
 
-    /// Adds a row and gives its number. Words that are missing are zero.
+    /// Adds a row and returns its number. Missing words are zero.
     pub fn push(&mut self, words: impl Iterator<Item = u64>) -> u32 {
         let (number, at) = (self.len / PIECE, self.len % PIECE);
         if number == self.pieces.len() {
@@ -65,7 +65,7 @@ impl Columns {
         (self.len - 1) as u32
     }
 
-    /// Takes a row out. The last row gets its number.
+    /// Removes a row. The last row takes its number.
     pub fn swap_remove(&mut self, row: u32) {
         let Some(last) = self.len.checked_sub(1).filter(|last| row as usize <= *last) else {
             return;
@@ -80,7 +80,7 @@ impl Columns {
         self.len = last;
     }
 
-    /// The bits of a column that all rows have, and those that some row has.
+    /// Returns the bits of a column that all rows have, and those that any row has.
     pub fn bounds(&self, column: usize) -> (u64, u64) {
         let start = column.min(self.width - 1) * PIECE;
         let rows = |number: usize| PIECE.min(self.len - number * PIECE);
@@ -89,7 +89,7 @@ impl Columns {
         words.fold((u64::MAX, 0), |(all, any), word| (all & word, any | word))
     }
 
-    /// Rows in a range that have what is wanted of all of these columns, in their order.
+    /// Returns the rows in a range that satisfy all conditions, in order.
     pub fn find(&self, rows: Range<usize>, wanted: &[Wanted]) -> Vec<u32> {
         let (start, end) = (rows.start.min(self.len), rows.end.min(self.len));
         let mut found = Vec::new();
@@ -112,7 +112,7 @@ impl Columns {
         found
     }
 
-    /// What is wanted, by how few of some rows have it, so that most rows are left after one look.
+    /// Sorts the conditions by how few of some rows satisfy them, so that most rows fail the first.
     fn rarest_first(&self, rows: Range<usize>, wanted: &[Wanted]) -> Vec<Wanted> {
         let mut wanted = wanted.to_vec();
         wanted.retain(|it| it.column < self.width);

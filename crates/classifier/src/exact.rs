@@ -1,4 +1,4 @@
-//! The exact-match cache: which flow these very headers hit before.
+//! The exact-match cache: full keys of packets and the flows that they hit.
 
 use crate::megaflow::MegaflowTable;
 use crate::slab::Handle;
@@ -6,15 +6,15 @@ use base::limits::EXACT_CACHE_ENTRIES;
 use flow::{FlowKey, WORDS};
 use std::hash::Hasher as _;
 
-/// Words of a key that an entry has room for. All that the datapath reads from a packet fits (the
-/// registers stay zero there); an entry fills four cache lines, of which IPv4 packets touch two.
+/// The number of key words in an entry, enough for all that the datapath reads from a packet (the
+/// registers are zero there). An entry has four cache lines, of which IPv4 packets use two.
 const ENTRY_WORDS: usize = 29;
 
-/// Remembers flows by the full key of the packets that hit them: two entries for a hash, in one
-/// probe each (ovs: `lib/dpif-netdev-private-dfc.h`).
+/// Caches flows by the full key of packets. A hash has two possible entries, each one probe (ovs:
+/// `lib/dpif-netdev-private-dfc.h`).
 ///
-/// Entries are not told when a flow goes. They keep the flow's [`Handle`], which then finds nothing
-/// in the [`MegaflowTable`], and are overwritten in time.
+/// The removal of a flow leaves its entries. They have the flow's [`Handle`], which then finds
+/// nothing in the [`MegaflowTable`], and are overwritten in time.
 #[derive(Clone, Debug)]
 pub struct ExactCache {
     entries: Box<[Entry]>,
@@ -23,15 +23,15 @@ pub struct ExactCache {
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 struct Entry {
-    /// Which words of the key are not zero; only those are stored, without gaps.
+    /// The words of the key that are not zero, as bits; only those are stored, without gaps.
     map: u64,
     flow: Option<Handle>,
     hash: u32,
     words: [u64; ENTRY_WORDS],
 }
 
-/// The hash of all words of a key, to be kept with the packet for [`ExactCache`] and to
-/// spread packets. `seed` should be random, so that senders cannot choose what collides.
+/// The hash of all words of a key, for [`ExactCache`] and to distribute packets. `seed` must be
+/// random, so that senders cannot choose what collides.
 pub fn hash(key: &FlowKey, seed: u32) -> u32 {
     let mut hasher = crate::layout::WordHasher::new(seed.into());
     let mut map = 0u64;
@@ -53,14 +53,14 @@ impl Default for ExactCache {
 }
 
 impl ExactCache {
-    /// An empty cache. Its memory is taken at once: 2 MiB.
+    /// An empty cache. It allocates its memory at once: 2 MiB.
     pub fn new() -> Self {
         let empty = Entry { map: 0, flow: None, hash: 0, words: [0; ENTRY_WORDS] };
         ExactCache { entries: vec![empty; EXACT_CACHE_ENTRIES].into() }
     }
 
-    /// The flow that a packet with this key hit before, if it is still among `flows`. `hash` is
-    /// what [`hash`] gave for the key.
+    /// Returns the flow that a packet with this key hit before, if it still exists in `flows`.
+    /// `hash` is [`hash`] of the key.
     #[inline]
     pub fn lookup<V>(&self, key: &FlowKey, hash: u32, flows: &MegaflowTable<V>) -> Option<Handle> {
         let map = map_of(key)?;
@@ -71,11 +71,11 @@ impl ExactCache {
         })
     }
 
-    /// Remembers that a packet with this key hit `flow`, on average once in `inverse_probability`
-    /// calls; `random` is drawn anew for each. 1 remembers always, 0 never
-    /// (`other_config:emc-insert-inv-prob`, by default 100). Says whether it was remembered.
+    /// Caches that a packet with this key hit `flow`, on average once in `inverse_probability`
+    /// calls; each call needs a new `random`. 1 caches always, 0 never
+    /// (`other_config:emc-insert-inv-prob`, by default 100). Returns whether it was cached.
     ///
-    /// Of the two entries, the one with the same key is taken, else one whose flow is gone, else
+    /// Of the two entries it replaces the one with the same key, else one whose flow is gone, else
     /// any.
     pub fn insert<V>(
         &mut self,
@@ -110,7 +110,7 @@ impl ExactCache {
         true
     }
 
-    /// Forgets everything.
+    /// Clears the cache.
     pub fn clear(&mut self) {
         for entry in &mut self.entries {
             entry.flow = None;
@@ -119,7 +119,7 @@ impl ExactCache {
 }
 
 impl Entry {
-    /// Whether the key is the one that was stored.
+    /// Whether the entry has this key.
     #[inline]
     fn is_for(&self, key: &FlowKey, map: u64, hash: u32) -> bool {
         if self.flow.is_none() || self.hash != hash || self.map != map {
@@ -138,15 +138,15 @@ impl Entry {
     }
 }
 
-/// The two entries that a hash may be in.
+/// The two possible entries of a hash.
 fn places(hash: u32) -> [usize; 2] {
     let mask = EXACT_CACHE_ENTRIES - 1;
     let bits = EXACT_CACHE_ENTRIES.trailing_zeros();
     [hash as usize & mask, (hash >> bits) as usize & mask]
 }
 
-/// Which words of a key are not zero; `None` of a packet with a tunnel, which has more words than an
-/// entry tells apart.
+/// The words of a key that are not zero, as bits; `None` for a tunnelled packet, whose key has more
+/// words than the bits can name.
 #[inline]
 fn map_of(key: &FlowKey) -> Option<u64> {
     let words = Some(key.words_in_use()).filter(|words| words.len() < WORDS)?;

@@ -2,47 +2,47 @@
 
 use std::ops::Range;
 
-/// Rows of a piece.
+/// The number of rows in a piece.
 const PIECE: usize = 512;
 
 /// Rows, numbered without gaps.
 #[derive(Clone, Debug)]
 pub struct Rows {
-    /// Words of a row.
+    /// The number of words in a row.
     stride: usize,
     pieces: Vec<Vec<u64>>,
     len: usize,
 }
 
 impl Rows {
-    /// None yet, of so many words each, at least one.
+    /// An empty table with rows of `stride` words, at least one.
     pub fn new(stride: usize) -> Rows {
         Rows { stride: stride.max(1), pieces: Vec::new(), len: 0 }
     }
 
-    /// How many there are.
+    /// The number of rows.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The words of a row, if there is such a row.
+    /// Returns the words of a row, or `None` if it does not exist.
     #[inline]
     pub fn get(&self, row: u32) -> Option<&[u64]> {
         let start = row as usize % PIECE * self.stride;
         self.pieces.get(row as usize / PIECE)?.get(start..start + self.stride)
     }
 
-    /// Adds a row and gives its number. Words that are missing are zero.
+    /// Adds a row and returns its number. Missing words are zero.
     pub fn push(&mut self, words: impl Iterator<Item = u64>) -> u32 {
         let number = self.len / PIECE;
         if number == self.pieces.len() {
-            // The first piece of few rows takes what it needs.
+            // The first piece grows as needed, since a table may stay small.
             let capacity = if number > 0 { PIECE * self.stride } else { 0 };
             self.pieces.push(Vec::with_capacity(capacity));
         }
@@ -53,7 +53,7 @@ impl Rows {
         (self.len - 1) as u32
     }
 
-    /// Takes a row out. The last row gets its number.
+    /// Removes a row. The last row takes its number.
     pub fn swap_remove(&mut self, row: u32) {
         let Some(last) = self.len.checked_sub(1).filter(|last| row as usize <= *last) else {
             return;

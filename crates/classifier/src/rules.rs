@@ -1,5 +1,5 @@
-//! The classifier of an OpenFlow table: rules with priorities, and lookups that say which bits of
-//! the packet decided them.
+//! The classifier of an OpenFlow table: rules with priorities, and lookups that un-wildcard the
+//! bits that decided them.
 
 use crate::layout::hash_mask;
 use crate::prefix::{FieldTrie, MAX_PREFIX_FIELDS, PrefixField, TrieLookups};
@@ -12,27 +12,27 @@ use std::sync::Arc;
 
 /// The rules of one OpenFlow table, each `R` with a match and a priority.
 ///
-/// Lookups visit the subtables by their highest priority and stop where no subtable to come can do
-/// better. The bits they make matter are those of Open vSwitch (ovs: `lib/classifier.c`): of a
-/// subtable that has no match, only the stages up to the one that showed it, and of addresses and
+/// Lookups visit the subtables in the order of their highest priority, and stop when no other can
+/// have a better rule. They un-wildcard the same bits as Open vSwitch (ovs: `lib/classifier.c`): of
+/// a subtable without a match only the stages up to the one that showed it, and of addresses and
 /// ports only as many leading bits as a trie needed.
 ///
-/// Where rules of equal priority overlap, OpenFlow leaves open which one a packet hits; here it is
+/// If rules of equal priority overlap, OpenFlow leaves open which one a packet hits; here it is
 /// any, the same one as long as the table does not change.
 ///
-/// A clone is a snapshot: it shares with its source what neither of them changes, so that a change after
-/// one costs copies of short pieces and of the list of subtables, however many rules there are.
+/// A clone is a snapshot that shares what neither side changes, so that a change after it copies
+/// short pieces and the list of subtables, regardless of the number of rules.
 #[derive(Clone, Debug)]
 pub struct Classifier<R> {
     subtables: Slab<Arc<Subtable<R>>>,
     by_mask: HashTable<Handle>,
-    /// In descending order of priority; of equals, the older first.
+    /// In descending order of priority; among equals the older first.
     order: Vec<Rank>,
     pub(crate) tries: ArrayVec<FieldTrie, MAX_PREFIX_FIELDS>,
     len: usize,
 }
 
-/// A subtable's turn.
+/// The place of a subtable in the order.
 #[derive(Clone, Copy, Debug)]
 struct Rank {
     max_priority: u16,
@@ -46,17 +46,17 @@ impl<R: Clone> Default for Classifier<R> {
 }
 
 impl<R> Classifier<R> {
-    /// How many rules there are.
+    /// The number of rules.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether the classifier has no rules.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// How many different masks the rules have, which is how many subtables a lookup may visit.
+    /// The number of different masks, and so of the subtables that a lookup may visit.
     pub fn subtable_count(&self) -> usize {
         self.order.len()
     }
@@ -67,25 +67,25 @@ impl<R> Classifier<R> {
         self.subtables.get(handle)?.get(matching.key(), priority)
     }
 
-    /// The rule of highest priority that the packet matches. All bits of the packet that decided
-    /// it, whether there is a rule or not, are made to matter in `wildcards`: every packet that
-    /// agrees in the bits that matter has the same result.
+    /// Returns the rule of highest priority that the packet matches. Un-wildcards in `wildcards`
+    /// all bits that decided the result, with or without a rule: every packet that agrees in them
+    /// has the same result.
     pub fn lookup(&self, key: &FlowKey, wildcards: &mut Mask) -> Option<&R> {
         let mut tries = TrieLookups::new(&self.tries);
         self.best(|subtable| subtable.find_staged(key, &mut tries, wildcards))
     }
 
-    /// The rule of highest priority that the packet matches, for callers that do not ask why.
+    /// [`Self::lookup`] without un-wildcarding.
     pub fn lookup_plain(&self, key: &FlowKey) -> Option<&R> {
         self.best(|subtable| subtable.find(key))
     }
 
-    /// All rules, in no particular order, which is however the same after the same changes.
+    /// All rules, in an order that depends only on the sequence of changes.
     pub fn iter(&self) -> impl Iterator<Item = RuleRef<'_, R>> {
         self.ranked().flat_map(Subtable::rules)
     }
 
-    /// The rules of this priority that some packet could match besides `matching` (OpenFlow's
+    /// The rules of this priority that a packet of `matching` could match too (OpenFlow's
     /// `OFPFF_CHECK_OVERLAP`), including the rule with exactly this match.
     pub fn overlapping(
         &self,
@@ -98,15 +98,15 @@ impl<R> Classifier<R> {
         rules.filter(move |rule| rule.priority == priority && rule.overlaps(matching))
     }
 
-    /// The rules that match no packet that `matching` does not, as OpenFlow's loose modify, delete
-    /// and statistics requests choose them.
+    /// The rules whose packets `matching` all matches, as for OpenFlow's loose modify, delete and
+    /// statistics requests.
     pub fn matching_within(&self, matching: &Match) -> impl Iterator<Item = RuleRef<'_, R>> {
         let subtables = self.ranked().filter(|table| matching.mask().is_within(table.mask()));
-        // All bits of `matching` are in the rule's mask too, so that overlapping means agreeing.
+        // The rule's mask has all bits of `matching`, so overlapping means that the values agree.
         subtables.flat_map(Subtable::rules).filter(|rule| rule.overlaps(matching))
     }
 
-    /// Visits subtables until none to come can have a better rule.
+    /// Visits subtables until no other can have a better rule.
     fn best<'a>(
         &'a self,
         mut find: impl FnMut(&'a Subtable<R>) -> Option<&'a (u16, R)>,
@@ -126,7 +126,7 @@ impl<R> Classifier<R> {
         best.map(|(_, rule)| rule)
     }
 
-    /// The subtables in the order in which they are looked up, each with its highest priority.
+    /// The subtables in the order of lookups, each with its highest priority.
     pub(crate) fn by_priority(&self) -> impl Iterator<Item = (u16, &Subtable<R>)> {
         let ranks = self.order.iter();
         ranks.filter_map(|rank| Some((rank.max_priority, &**self.subtables.get(rank.subtable)?)))
@@ -142,14 +142,14 @@ impl<R> Classifier<R> {
     }
 }
 
-/// Changes copy what a clone shares.
+/// Changes copy parts that a clone shares.
 impl<R: Clone> Classifier<R> {
-    /// No rules, and tries for [`PrefixField::DEFAULT`].
+    /// A classifier without rules, with tries for [`PrefixField::DEFAULT`].
     pub fn new() -> Self {
         Self::with_prefix_fields(PrefixField::DEFAULT)
     }
 
-    /// No rules, and tries as [`Self::set_prefix_fields`] sets them up.
+    /// A classifier without rules, with tries as in [`Self::set_prefix_fields`].
     pub fn with_prefix_fields(fields: &[PrefixField]) -> Self {
         let mut classifier = Classifier {
             subtables: Slab::default(),
@@ -162,9 +162,8 @@ impl<R: Clone> Classifier<R> {
         classifier
     }
 
-    /// Keeps tries for these fields and no others; of more than [`MAX_PREFIX_FIELDS`] different
-    /// ones the first count. Says whether that changed anything. The cost is that of visiting all
-    /// rules.
+    /// Keeps tries for these fields only, of which the first [`MAX_PREFIX_FIELDS`] count. Returns
+    /// whether that changed anything. The cost is a visit of all rules.
     pub fn set_prefix_fields(&mut self, fields: &[PrefixField]) -> bool {
         let mut wanted: ArrayVec<PrefixField, MAX_PREFIX_FIELDS> = ArrayVec::new();
         for &field in fields {
@@ -192,8 +191,7 @@ impl<R: Clone> Classifier<R> {
         true
     }
 
-    /// Adds a rule. The rule that had the same match and priority, if any, is replaced and given
-    /// back.
+    /// Adds a rule. Replaces and returns the rule with the same match and priority, if any.
     pub fn insert(&mut self, matching: &Match, priority: u16, rule: R) -> Option<R> {
         let key = matching.key();
         let handle = self.subtable_for(matching.mask(), priority);
@@ -243,7 +241,7 @@ impl<R: Clone> Classifier<R> {
         Arc::make_mut(self.subtables.get_mut(handle)?).get_mut(matching.key(), priority)
     }
 
-    /// The subtable for a mask; a new one has the rank of its first rule's priority.
+    /// Returns the subtable of a mask; a new one ranks by the priority of its first rule.
     fn subtable_for(&mut self, mask: &Mask, priority: u16) -> Handle {
         if let Some(handle) = self.find_subtable(mask) {
             return handle;
@@ -268,8 +266,8 @@ impl<R: Clone> Classifier<R> {
         }
     }
 
-    /// Moves a subtable to where its priority belongs; among equals it stays on the side it came
-    /// from, as a stable sort would leave it.
+    /// Moves a subtable to the place of its priority; among equals it stays on its side, as in a
+    /// stable sort.
     fn set_rank(&mut self, handle: Handle, max_priority: u16) {
         let Some(at) = self.order.iter().position(|rank| rank.subtable == handle) else { return };
         let old = self.order[at].max_priority;

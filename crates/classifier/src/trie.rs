@@ -1,4 +1,5 @@
-//! A binary trie of prefixes that tells how few bits of a value show which prefixes it can match.
+//! A binary trie of prefixes, which tells how many bits of a value decide which prefixes it can
+//! match.
 
 use std::sync::Arc;
 
@@ -9,11 +10,10 @@ pub(crate) struct PrefixTrie {
     root: Edge,
 }
 
-/// What a walk down the trie found.
+/// The result of a lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TrieMatch {
-    /// How many bits of the value were looked at: any value that agrees in them has the same
-    /// `lengths`.
+    /// The number of bits read from the value: any value with the same bits has the same `lengths`.
     pub bits: u32,
     lengths: u128,
 }
@@ -25,11 +25,11 @@ type Edge = Option<Arc<Node>>;
 struct Node {
     /// The bits that this node adds to its parent's, at the upper end; the rest is zero.
     prefix: u128,
-    /// How many bits that is; 0 only where the root must branch at the first bit.
+    /// The number of those bits; 0 only if the root must branch at the first bit.
     bits: u32,
-    /// Flows with exactly the prefix that ends here.
+    /// The number of flows with exactly the prefix that ends here.
     flows: u32,
-    /// By the bit that follows.
+    /// The children, by the next bit.
     edges: [Edge; 2],
 }
 
@@ -46,14 +46,13 @@ impl PrefixTrie {
         insert(&mut self.root, keep_upper(value, len), len);
     }
 
-    /// Takes away a flow that was added with the same prefix.
+    /// Removes a flow that was added with the same prefix.
     pub fn remove(&mut self, value: u128, len: u32) {
         remove(&mut self.root, keep_upper(value, len), len);
     }
 
-    /// Walks down along `value`, whose field is `width` bits wide. The number of bits that were
-    /// needed includes the first one that differs, but no bits past a leaf
-    /// (ovs: `lib/classifier.c`, `trie_lookup_value`).
+    /// Looks up `value`, whose field is `width` bits wide. The bits read include the first one that
+    /// differs, but none past a leaf (ovs: `lib/classifier.c`, `trie_lookup_value`).
     pub fn lookup(&self, value: u128, width: u32) -> TrieMatch {
         let mut found = TrieMatch { bits: 0, lengths: 0 };
         let mut edge = &self.root;
@@ -81,12 +80,12 @@ impl PrefixTrie {
     }
 }
 
-/// The first `len` bits of `value`, the rest zero; a `len` of 0 leaves nothing.
+/// The first `len` bits of `value`, the others zero.
 fn keep_upper(value: u128, len: u32) -> u128 {
     value & !u128::MAX.checked_shr(len).unwrap_or(0)
 }
 
-/// Which way the first bit leads.
+/// The child that the first bit selects.
 fn branch(value: u128) -> usize {
     usize::from(value >> 127 != 0)
 }
@@ -98,8 +97,8 @@ fn insert(edge: &mut Edge, prefix: u128, len: u32) {
     };
     let equal = (node.prefix ^ prefix).leading_zeros().min(node.bits).min(len);
     if equal < node.bits {
-        // The node parts from the prefix halfway, or goes on after it: a parent takes what both
-        // have.
+        // The prefix differs from the node's within it, or ends in it: a new parent takes the
+        // common bits.
         let below = Arc::make_mut(node);
         below.prefix <<= equal;
         below.bits -= equal;
@@ -137,8 +136,8 @@ fn remove(edge: &mut Edge, prefix: u128, len: u32) {
     }
 }
 
-/// Joins a node at which no prefix ends with its only child, or drops it if it has none, so that
-/// the trie is always the one that inserting the same prefixes gives.
+/// Joins a node without flows and its only child, or removes it if it has no child, so that the
+/// trie has the same shape as after inserting its prefixes alone.
 fn drop_idle(edge: &mut Edge) {
     let Some(node) = edge else { return };
     let node = Arc::make_mut(node);

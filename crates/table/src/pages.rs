@@ -1,9 +1,9 @@
 //! Zeroed memory for atomic words, in pages as large as the system gives.
 //!
-//! A table of ten million connections is looked at all over: with pages of 4 KiB nearly every
-//! look costs a walk through the page tables on top of the cache miss; with pages of 2 MiB hardly
-//! any does. So large pieces begin at a multiple of 2 MiB and ask for such pages; where the
-//! system does not give them, small pages serve.
+//! A table of ten million connections is accessed at random. With pages of 4 KiB nearly every
+//! access costs a page table walk in addition to the cache miss; with pages of 2 MiB hardly any
+//! does. So large pieces are aligned to 2 MiB and ask for such pages; small pages serve if the
+//! system has none.
 //!
 //! This is one of five places in the crate with `unsafe`: the standard library has no way to ask for
 //! memory that is aligned, zero and not yet touched.
@@ -13,7 +13,7 @@ use crate::atomic::AtomicU64;
 pub(crate) use mapping::{map, unmap};
 pub(crate) use memory::Pages;
 
-/// Pieces from this size are mapped one by one, so that only what is touched takes memory.
+/// The size in bytes from which a piece is mapped by itself, so that only used pages take memory.
 #[cfg(not(any(loom, miri)))]
 const MAPPED_FROM: usize = 64 << 10;
 #[cfg(not(any(loom, miri)))]
@@ -40,7 +40,7 @@ mod memory {
     unsafe impl<const N: usize> Sync for Pages<N> {}
 
     impl<const N: usize> Pages<N> {
-        /// `len` groups, or `None` where the system has no memory for them.
+        /// Allocates `len` groups; `None` if the system has no memory.
         pub fn zeroed(len: usize) -> Option<Self> {
             let layout = Self::layout(len)?;
             #[cfg(not(miri))]
@@ -54,14 +54,13 @@ mod memory {
             Some(Pages { start, len, is_mapped: false })
         }
 
-        /// Bytes of memory.
+        /// The memory in bytes.
         pub fn bytes(&self) -> usize {
             self.len * size_of::<[AtomicU64; N]>()
         }
 
-        /// Makes all words zero by giving the memory back to the system, which gives other memory
-        /// when a word is next written. Small pieces are not worth it: they stay as they are, and
-        /// the answer is false.
+        /// Returns the memory to the system, so that all words read as zero. Returns false, with
+        /// nothing changed, for small pieces, which are not worth it.
         pub fn give_back(&self) -> bool {
             #[cfg(not(miri))]
             if self.is_mapped && self.bytes() >= super::HUGE_PAGE {
@@ -111,7 +110,7 @@ mod mapping {
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
     use std::ptr::{NonNull, null_mut};
 
-    /// Maps `bytes` of zeroed memory, from a multiple of 2 MiB if it is as large as that.
+    /// Maps `bytes` of zeroed memory, aligned to 2 MiB if it is as large as that.
     pub(crate) fn map(bytes: usize) -> Option<NonNull<u8>> {
         let is_huge = bytes >= HUGE_PAGE;
         let slack = if is_huge { HUGE_PAGE } else { 0 };
@@ -139,12 +138,13 @@ mod mapping {
         NonNull::new(aligned.cast())
     }
 
-    /// Gives the memory back, so that it reads as zero; whether the system did.
+    /// Returns the memory to the system, so that it reads as zero. Returns whether the system did
+    /// so.
     ///
     /// # Safety
     ///
-    /// `start` and `bytes` are those of a call of [`map`], and all who borrow from it expect that
-    /// others store zero there.
+    /// `start` and `bytes` are those of a call of [`map`], and all borrowers expect that others
+    /// store zero there.
     pub(super) unsafe fn make_zero(start: NonNull<u8>, bytes: usize) -> bool {
         // SAFETY: the caller's promise; a private mapping of no file reads as zero after this call.
         unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxDontNeed) }.is_ok()
@@ -159,7 +159,7 @@ mod mapping {
     }
 }
 
-/// Without mappings all memory is the allocator's.
+/// Without mappings, all memory comes from the allocator.
 #[cfg(any(loom, miri))]
 mod mapping {
     use std::ptr::NonNull;
@@ -170,7 +170,7 @@ mod mapping {
 
     /// # Safety
     ///
-    /// Nothing was mapped, so that it is never called.
+    /// This build maps no memory, so it is never called.
     pub(crate) unsafe fn unmap(_: NonNull<u8>, _: usize) {}
 }
 

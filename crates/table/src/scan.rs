@@ -9,10 +9,11 @@
 
 use crate::bucket::Bucket;
 
-/// The places of entries with this hash, as bits by their words; the first word is none.
+/// Returns the places of entries with this hash as bits by word; bit 0, the control word, is never
+/// set.
 ///
-/// Each word is read once, whole and in no order, as relaxed loads would; a caller that goes by what is found
-/// reads the entry itself.
+/// Each word is read once, whole and in no order, as by relaxed loads. A caller then reads the
+/// entry itself.
 #[inline(always)]
 pub(crate) fn places(bucket: &Bucket, hash: u32) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
@@ -62,7 +63,7 @@ fn together(bucket: &Bucket, hash: u32) -> u32 {
     places & 0xff
 }
 
-/// Without, and for the tools that do not follow instructions.
+/// Without SSE2, and for tools that do not follow instructions.
 #[cfg(any(test, not(target_arch = "x86_64"), miri, loom))]
 fn one_by_one(bucket: &Bucket, hash: u32) -> u32 {
     let words = bucket.iter().enumerate();

@@ -1,9 +1,9 @@
-//! Which zone has which index.
+//! The index of each zone.
 //!
-//! Flushing a zone takes its index away from it: whatever it held, that costs the same, and all
-//! its connections are gone at once. The zone gets another index when something is inserted next.
-//! What was taken away is emptied behind, a slice at a time, and serves another zone later: after
-//! every guard is dropped under which a thread could still hold it.
+//! A flush takes the index away from a zone: that costs the same whatever it held, and ends all its
+//! connections at once. The zone gets another index with its next insert. The old index is emptied
+//! later, in slices, and serves another zone once every guard is dropped under which a thread could
+//! still use it.
 
 use crate::Id;
 use crate::atomic::{AtomicU32, AtomicU64, Mutex, OnceLock, Ordering, lock};
@@ -14,23 +14,23 @@ use crate::index::{Index, Shared};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Zones that there are. Miri's time goes by what there is, not by what is touched.
+/// The number of zones.
 #[cfg(not(any(loom, miri)))]
 const ZONES: usize = 1 << 16;
 #[cfg(miri)]
 const ZONES: usize = 1 << 4;
 #[cfg(loom)]
 const ZONES: usize = 1 << 1;
-/// Indexes that there can be, of zones and waiting to be emptied.
+/// The maximum number of indexes, including those to be emptied.
 #[cfg(not(any(loom, miri)))]
 const INDEXES: usize = 1 << 18;
 #[cfg(miri)]
 const INDEXES: usize = 1 << 8;
 #[cfg(loom)]
 const INDEXES: usize = 1 << 3;
-/// Indexes whose places are made together.
+/// The number of indexes that are allocated together.
 const PIECE: usize = 256;
-/// Chained buckets that there can be: five times as many as 2^31 connections need on the average.
+/// The maximum number of chained buckets: five times the average need of 2^31 connections.
 #[cfg(not(any(loom, miri)))]
 const OVERFLOW: u32 = 1 << 28;
 #[cfg(miri)]
@@ -40,36 +40,36 @@ const OVERFLOW: u32 = 1 << 4;
 
 type Piece = Box<[OnceLock<Box<Index>>]>;
 
-/// All zones, and their indexes.
+/// All zones and their indexes.
 pub struct Zones {
-    /// The number of each zone's index; zero where it has none.
+    /// The number of each zone's index, or zero.
     numbers: Box<[AtomicU32]>,
-    /// One bit for each block of zones of which one ever had an index. It stands beside what every
-    /// packet reads, so that to ask about a zone that was never used waits for no memory.
+    /// One bit for each block of zones in which any zone has had an index. It is beside data that
+    /// every packet reads, so that a test for an unused zone misses no cache.
     used_blocks: AtomicU64,
-    /// All indexes that were ever made.
+    /// All indexes ever made.
     indexes: Box<[OnceLock<Piece>]>,
     stores: Mutex<Stores>,
     shared: Arc<Shared>,
     epochs: Arc<Epochs>,
 }
 
-/// Indexes that no zone has.
+/// The indexes that belong to no zone.
 struct Stores {
-    /// Indexes with numbers from here on were never made.
+    /// Indexes from this number on were never made.
     fresh: u32,
-    /// To be emptied, each as soon as its stamp has passed.
+    /// Indexes to empty, each once its stamp has passed.
     full: VecDeque<Full>,
-    /// Empty, but a guard may hold one until its stamp has passed.
+    /// Empty indexes, which a guard may still hold until their stamp has passed.
     resting: VecDeque<(Stamp, u32)>,
-    /// Ready for any zone.
+    /// Indexes that any zone can take.
     ready: Vec<u32>,
 }
 
 struct Full {
     stamp: Stamp,
     number: u32,
-    /// The first bucket that may have something in it.
+    /// The first bucket that may have entries.
     bucket: u32,
 }
 
@@ -90,14 +90,15 @@ impl Zones {
         }
     }
 
-    /// A zone's index, if anything was ever put into the zone.
+    /// Returns a zone's index, if it has one.
     #[inline]
     #[must_use]
     pub fn get<'a>(&'a self, _guard: &'a Guard<'_>, zone: u16) -> Option<&'a Index> {
         self.index(self.number(zone))
     }
 
-    /// A zone's index. `None` if too many of flushed zones wait to be emptied.
+    /// Returns a zone's index, made if need be. `None` if too many indexes of flushed zones wait to
+    /// be emptied.
     #[inline]
     #[must_use]
     pub fn get_or_make<'a>(&'a self, guard: &'a Guard<'_>, zone: u16) -> Option<&'a Index> {
@@ -107,21 +108,21 @@ impl Zones {
         }
     }
 
-    /// The number of a zone's index; zero if it has none.
+    /// The number of a zone's index, or zero.
     #[inline]
     #[must_use]
     pub fn number(&self, zone: u16) -> u32 {
         self.numbers[usize::from(zone)].load(Ordering::Acquire)
     }
 
-    /// Whether nothing was inserted in a zone since it was last flushed.
+    /// Whether no entry was inserted in a zone since its last flush.
     #[inline]
     #[must_use]
     pub fn is_unused(&self, zone: u16) -> bool {
         self.used_blocks.load(Ordering::Acquire) & block(zone) == 0 || self.number(zone) == 0
     }
 
-    /// The index with this number, whether a zone has it or not.
+    /// The index with this number, whether or not it belongs to a zone.
     #[inline]
     #[must_use]
     pub fn index(&self, number: u32) -> Option<&Index> {
@@ -132,14 +133,13 @@ impl Zones {
         piece[number as usize % PIECE].get().map(|index| &**index)
     }
 
-    /// Flushes a zone; `false` if there was nothing in it, as far as that can be told while others
-    /// insert and remove.
+    /// Flushes a zone. Returns false if it had no entries, approximately while other threads insert
+    /// and remove.
     ///
-    /// It goes by whether the zone has an index, never by the counts: while entries come and go, those
-    /// of one thread are added up before an insert and those of another behind its removal, and a zone
-    /// seems empty that is not.
+    /// The flush depends on whether the zone has an index, never on the counts: they are summed
+    /// while other threads insert and remove, so a zone with entries may seem empty.
     pub fn detach(&self, zone: u16) -> bool {
-        // No thread loses its cache line for nothing.
+        // An unused zone must not cost other threads a cache line.
         if self.is_unused(zone) {
             return false;
         }
@@ -147,20 +147,20 @@ impl Zones {
         let Some(index) = self.index(number) else { return false };
         let was_empty = index.is_empty();
         index.detach();
-        // The stamp is after the swap: who enters from now on does not find the index.
+        // The stamp follows the swap: a guard taken from now on does not find the index.
         let full = Full { stamp: self.epochs.stamp(), number, bucket: 0 };
         lock(&self.stores).full.push_back(full);
         !was_empty
     }
 
-    /// Flushes all zones; how many were not empty.
+    /// Flushes all zones. Returns the number of zones that were not empty.
     pub fn detach_all(&self) -> u32 {
         self.in_use().map(|zone| u32::from(self.detach(zone))).sum()
     }
 
-    /// Empties indexes of flushed zones. `free` is handed each entry after it was taken out, the
-    /// highest ids first, until that and the buckets looked at come to `budget`. `true` if there is
-    /// more to do.
+    /// Empties indexes of flushed zones. Calls `free` with each entry after its removal, the
+    /// highest ids first, until entries and buckets read reach `budget`. Returns whether more is
+    /// left.
     pub fn drain(
         &self,
         guard: &Guard<'_>,
@@ -174,7 +174,7 @@ impl Zones {
                 return false;
             };
             let Some(index) = self.index(full.number) else { continue };
-            // Until then a thread may be about to insert, or to split a bucket.
+            // Until then a thread may be inserting or splitting a bucket.
             let mut is_empty = false;
             if self.epochs.passed(full.stamp) {
                 while budget > 0 && !is_empty {
@@ -184,9 +184,8 @@ impl Zones {
                     full.bucket += 1;
                 }
             }
-            // Buckets hold them in the order of their hashes, which is none. Records that are freed
-            // in the order in which they lie are used again in it: who comes to a zone's records one
-            // after the other then finds them fetched ahead.
+            // Buckets are in the order of hashes. Records that are freed in the order of memory are
+            // reused in it, so that the hardware prefetches them for later visits.
             ids.sort_unstable_by(|one, other| other.cmp(one));
             ids.drain(..).for_each(|id| free(index, id));
             if !is_empty {
@@ -198,9 +197,8 @@ impl Zones {
         }
     }
 
-    /// Makes empty indexes that no guard holds any more ready for another zone. A zone that had many
-    /// connections may never have as many again, and neither may the next one that gets its index:
-    /// so the memory of large ones goes back to the system.
+    /// Makes empty indexes that no guard holds ready for other zones. Neither zone may ever need as
+    /// much memory again, so that of large indexes is returned to the system.
     fn make_ready(&self) {
         let next = || {
             let passed = |(stamp, _): &mut (Stamp, _)| self.epochs.passed(*stamp);
@@ -220,7 +218,7 @@ impl Zones {
         zones.filter(|(_, number)| number.load(Ordering::Acquire) != 0).map(|(zone, _)| zone)
     }
 
-    /// Bytes of memory of all indexes, of zones or not.
+    /// The memory in bytes of all indexes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let made = lock(&self.stores).fresh;
@@ -240,12 +238,12 @@ impl Zones {
         };
         let index = self.index(number)?;
         index.attach(zone);
-        // Before anybody can find the index, and for good.
+        // Before any thread can find the index; never cleared.
         self.used_blocks.fetch_or(block(zone), Ordering::Release);
         match slot.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Some(index),
             Err(faster) => {
-                // No other thread has seen ours.
+                // No other thread has seen this index.
                 index.detach();
                 lock(&self.stores).ready.push(number);
                 self.index(faster)
@@ -253,7 +251,7 @@ impl Zones {
         }
     }
 
-    /// One index more.
+    /// Makes one more index.
     fn add(&self, stores: &mut Stores) -> Option<u32> {
         let number = stores.fresh;
         let piece = self.indexes.get(number as usize / PIECE)?;
@@ -265,7 +263,7 @@ impl Zones {
     }
 }
 
-/// The bit of the block of 1,024 zones that a zone is in.
+/// The bit for the block of 1,024 zones that has this zone.
 #[inline]
 fn block(zone: u16) -> u64 {
     1 << (zone >> 10)
