@@ -30,7 +30,7 @@ impl Histogram {
         self.record_many(ns, 1);
     }
 
-    /// Adds the same duration so many times, at least once.
+    /// Adds the same duration `times` times, at least once.
     pub fn record_many(&mut self, ns: u64, times: u64) {
         if let Some(bucket) = self.buckets.get_mut(bucket_of(ns)) {
             *bucket += times;
@@ -41,7 +41,7 @@ impl Histogram {
         self.max_ns = self.max_ns.max(ns);
     }
 
-    /// How many were recorded.
+    /// The number of durations recorded.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -75,8 +75,8 @@ impl Histogram {
         Some(Duration::from_nanos(self.max_ns))
     }
 
-    /// What was recorded since `before`, an earlier state of this one. The shortest and the longest
-    /// are then known only as well as the buckets know them.
+    /// The durations recorded since `before`, an earlier state of this histogram. The shortest and
+    /// the longest are known only to the resolution of the buckets.
     #[must_use]
     pub fn since(&self, before: &Histogram) -> Histogram {
         let mut found = Histogram::default();

@@ -13,7 +13,7 @@ impl MacAddr {
     /// 00:00:00:00:00:00
     pub const ZERO: MacAddr = MacAddr([0; 6]);
 
-    /// The address held in the low 48 bits of `raw`; the high bits are not looked at.
+    /// The address held in the low 48 bits of `raw`; the high bits are ignored.
     pub const fn from_u64(raw: u64) -> Self {
         let b = raw.to_be_bytes();
         MacAddr([b[2], b[3], b[4], b[5], b[6], b[7]])

@@ -76,7 +76,7 @@ pub enum Endpoint {
 /// A tunnel's key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Key {
-    /// There is none; received packets have 0 or none.
+    /// No key; received packets have key 0 or none.
     #[default]
     Absent,
     /// This one.
@@ -86,7 +86,7 @@ pub enum Key {
 }
 
 impl Key {
-    /// The number, 0 where there is none or flows say.
+    /// The number; 0 without a key, or if flows set it.
     pub fn value(self) -> u64 {
         if let Key::Is(key) = self { key } else { 0 }
     }
@@ -95,13 +95,13 @@ impl Key {
 /// A field of the outer header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Inherit {
-    /// As that of the inner IP packet; where there is none, this.
+    /// The inner IP packet's value; this one if the inner packet is not IP.
     Packet(u8),
     /// Always this.
     Is(u8),
 }
 
-/// What packets are within a tunnel.
+/// The type of the packets in a tunnel.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum PacketType {
     /// Ethernet frames.

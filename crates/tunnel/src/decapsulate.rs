@@ -9,7 +9,7 @@ use wire::{
     protocol, vxlan,
 };
 
-/// What is behind the outer headers.
+/// The inner packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Decapsulated<'a> {
     /// Bytes of the outer headers.
@@ -22,7 +22,7 @@ pub struct Decapsulated<'a> {
     pub metadata: Metadata<'a>,
 }
 
-/// What an inner packet is.
+/// The type of an inner packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Inner {
     /// A frame.
@@ -85,7 +85,7 @@ struct Network<'a> {
 }
 
 /// Reads the outer headers of a frame to a tunnel of this kind. With `trusted`, checksums are not
-/// looked at: the sender left them to be done, or they were verified.
+/// verified: the sender left them to an offload, or they were verified before.
 ///
 /// # Errors
 /// The frame is not such a tunnel's.
@@ -218,7 +218,7 @@ fn of_udp<'a>(
         }
         TunnelKind::Gtpu => {
             let header = Gtpu::new_checked(body)?;
-            // What is no user's packet, or has extension headers, is left to those who know them.
+            // Only user packets without extension headers are decapsulated.
             if header.message_type() != gtpu::G_PDU || header.next_extension() != 0 {
                 return Err(PopError::Payload);
             }

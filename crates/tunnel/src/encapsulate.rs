@@ -14,7 +14,7 @@ const LABEL_END: usize = ETHERNET + 3;
 /// "To be computed" in the place of a checksum: the ones' complement zero, which adds nothing.
 const TO_DO: u16 = 0xffff;
 
-/// What the outer headers of a flow say.
+/// The outer headers of a flow.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outer<'a> {
     /// Ethernet source and destination.

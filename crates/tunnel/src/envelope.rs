@@ -12,8 +12,8 @@ const UDP_AND_WORD: usize = 16;
 /// The sum over bytes and their right checksum.
 const TO_ALL: u16 = 0xffff;
 
-/// What is in front of an inner frame. It proves nothing alone: a packet is the tunnel's where its IP and
-/// UDP headers, [`word`](Self::word) and [`options`](Self::options) are those of another one that
+/// The outer headers in front of an inner frame. They alone prove nothing: a packet is the tunnel's if
+/// its IP and UDP headers, [`word`](Self::word) and [`options`](Self::options) are those of another one that
 /// [`decapsulate`](crate::decapsulate) accepted, and [`is_right`](Self::is_right).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Envelope<'a> {

@@ -2,7 +2,7 @@
 //! belongs to ([`Receivers`]), where outer packets go ([`Routes`], [`Neighbours`]) and end
 //! ([`PortMap`]), and the outer headers themselves ([`build`], [`finish`], [`decapsulate`]).
 //!
-//! Pure state: time is an argument, and routes and addresses are told from outside.
+//! Pure state: time is an argument, and the caller supplies routes and addresses.
 
 #![forbid(unsafe_code)]
 

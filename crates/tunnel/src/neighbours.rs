@@ -77,14 +77,15 @@ impl Neighbours {
         }
     }
 
-    /// A neighbour told its address: it is kept, if that is no news. Says whether it is none.
+    /// Renews a neighbour that announces the address known of it. Returns false if the announcement
+    /// is news, for [`Self::learn`].
     pub fn refresh(&self, now: Instant, bridge: &str, ip: IpAddr, mac: MacAddr) -> bool {
         let entry = self.table.get(&Neighbour { bridge: bridge.to_owned(), ip });
         let known = entry.filter(|entry| entry.mac == mac && entry.expires() > now);
         known.inspect(|entry| entry.expire_at(now + self.aging())).is_some()
     }
 
-    /// A neighbour told its address; says whether that is news.
+    /// Stores the address that a neighbour announces, if there is room. Returns whether it is news.
     pub fn learn(&mut self, now: Instant, bridge: &str, ip: IpAddr, mac: MacAddr) -> bool {
         let expires = now + self.aging();
         let neighbour = Neighbour { bridge: bridge.to_owned(), ip };
@@ -100,17 +101,17 @@ impl Neighbours {
         is_news
     }
 
-    /// Forgets who was not seen or used for long; gives them.
+    /// Removes neighbours that were not seen or used within the aging time, and returns them.
     pub fn expire(&mut self, now: Instant) -> Vec<Neighbour> {
         self.take(|_, entry| entry.expires() <= now)
     }
 
-    /// Whether [`Self::expire`] would forget any.
+    /// Whether [`Self::expire`] would remove any.
     pub fn has_expired(&self, now: Instant) -> bool {
         self.table.values().any(|entry| entry.expires() <= now)
     }
 
-    /// Forgets all neighbours, or those of a bridge; gives them.
+    /// Removes all neighbours, or those of a bridge, and returns them.
     pub fn flush(&mut self, bridge: Option<&str>) -> Vec<Neighbour> {
         self.take(|neighbour, _| bridge.is_none_or(|bridge| neighbour.bridge == bridge))
     }

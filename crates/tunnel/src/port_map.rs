@@ -25,7 +25,7 @@ pub struct Listener {
     pub kind: TunnelKind,
     /// The UDP port, 0 without UDP.
     pub udp_port: u16,
-    /// How many tunnels share it.
+    /// The number of tunnels that share it.
     pub tunnels: usize,
 }
 
@@ -80,8 +80,8 @@ impl PortMap {
         self.devices.get(device).is_some_and(|device| device.addresses.iter().any(is_it))
     }
 
-    /// The port of tunnels that takes an outer packet, and what has to be looked at to know. Fragments
-    /// are not taken, nor packets with a VLAN tag.
+    /// Returns the tunnel port that receives an outer packet, and adds the fields that decided this to
+    /// `mask`. Fragments and packets with a VLAN tag are not received.
     pub fn lookup(&self, key: &FlowKey, mask: &mut Mask) -> Option<(PortNo, TunnelKind)> {
         if self.listeners.is_empty() {
             return None;
@@ -203,7 +203,7 @@ mod tests {
         let mut mask = Mask::new();
         let found = map.lookup(key, &mut mask).map(|(port, _)| port.0);
         assert_eq!(found, expect, "{key:?}");
-        // What was not looked at makes no difference.
+        // Bits outside the mask make no difference.
         let again = map.lookup(&key.masked(&mask), &mut Mask::new()).map(|(port, _)| port.0);
         assert!(expect.is_none() || again.is_none() || again == expect);
     }

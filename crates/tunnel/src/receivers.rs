@@ -52,7 +52,7 @@ impl<P> Default for Receivers<P> {
 }
 
 impl<P: Copy + PartialEq> Receivers<P> {
-    /// Adds a port. Where another one has its packets already, that one is given.
+    /// Adds a port. Returns the port that receives the same packets already as the error.
     pub fn add(&mut self, device: PortNo, config: &TunnelConfig, port: P) -> Result<(), P> {
         let pattern = Pattern::of(device, config);
         if let Some(other) = self.ports.get(&pattern) {

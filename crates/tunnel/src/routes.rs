@@ -1,5 +1,5 @@
 //! Routes: to which device outer packets go, and with which source address. Rules choose the tables
-//! that are looked at (ovs: `lib/ovs-router.c`).
+//! of the lookup (ovs: `lib/ovs-router.c`).
 
 mod rules;
 mod show;
@@ -98,7 +98,7 @@ pub struct Route {
     pub mtu: Option<u32>,
 }
 
-/// Where a packet goes.
+/// The next hop of a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hop {
     /// The device.
@@ -125,13 +125,13 @@ struct Table {
 pub struct Routes {
     tables: BTreeMap<u32, Table>,
     rules: Rules,
-    /// What the system said last, for when addresses change.
+    /// The system's last report, to apply again when addresses change.
     system: SystemRouting,
 }
 
 impl Routes {
-    /// Replaces the system's routes and rules; says whether anything changed.
-    /// A route whose device has no address to send from is left out, as by Open vSwitch.
+    /// Replaces the system's routes and rules. Returns whether anything changed. A route whose device
+    /// has no source address is left out, as in Open vSwitch.
     pub fn set_system(&mut self, system: SystemRouting) -> bool {
         if self.system == system {
             return false;

@@ -21,7 +21,7 @@ pub fn sum(bytes: &[u8]) -> u16 {
     u16::from_be_bytes(fold(total(bytes)).to_ne_bytes())
 }
 
-/// The same, unfolded and in the machine's byte order (RFC 1071 section 2, B and C): 2^32 and 2^16
+/// The sum, unfolded and in the machine's byte order (RFC 1071 section 2, B and C): 2^32 and 2^16
 /// are both 1 modulo 0xffff. Halves of words are added, as vectors of the processor can, which for
 /// whole packets takes half as long as to carry from word to word. Each step adds less than 2^33, so
 /// that 64 bits last for any slice a packet can be.
@@ -152,14 +152,14 @@ pub const fn update_u128(checksum: u16, old: u128, new: u128) -> u16 {
     Change::u128(old, new).checksum(checksum)
 }
 
-/// What a look at a checksum found.
+/// The result of verifying a checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// It is right.
     Good,
     /// It is wrong.
     Bad,
-    /// There is none to check: UDP over IPv4 without, a fragment, another protocol.
+    /// There is no checksum to verify: UDP over IPv4 without, a fragment, another protocol.
     Absent,
 }
 

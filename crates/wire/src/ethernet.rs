@@ -62,12 +62,12 @@ impl<T: AsRef<[u8]>> Ethernet<T> {
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Ethernet<T> {
-    /// Sets whom the frame is for.
+    /// Sets the destination address.
     pub fn set_destination(&mut self, mac: MacAddr) {
         put(self.bytes.as_mut(), field::DESTINATION, mac.0);
     }
 
-    /// Sets who sent the frame.
+    /// Sets the source address.
     pub fn set_source(&mut self, mac: MacAddr) {
         put(self.bytes.as_mut(), field::SOURCE, mac.0);
     }

@@ -223,7 +223,7 @@ impl Extensions {
         }
     }
 
-    /// Takes the header at the start of `rest`; whether nothing that has a header follows.
+    /// Reads the header at the start of `rest`. Returns whether it is the last one.
     fn step(&mut self, rest: &[u8], len: usize) -> bool {
         let kind = self.protocol;
         self.protocol = u8_at(rest, 0);

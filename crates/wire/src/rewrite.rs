@@ -1,9 +1,10 @@
 //! Changes the fields that switches rewrite, and keeps checksums right as it does.
 //!
 //! Every function takes the packet from its IP header on (frames, for the Ethernet addresses),
-//! changes one field ([`TupleV4`] changes several), and says whether the packet had it. Nothing is touched otherwise, and none
-//! panics: cut packets, lying lengths and later fragments (no transport header in them) change as
-//! far as they can. What has no checksum (UDP's zero over IPv4) gets none.
+//! changes one field ([`TupleV4`] changes several), and returns
+//! whether the packet had it; otherwise the packet stays as it is. None panics: in cut packets, with
+//! wrong lengths and in later fragments (which have no transport header) they change what is there.
+//! A packet without a checksum (UDP's zero over IPv4) gets none.
 //!
 //! `l4_partial` says that the transport's checksum field holds only the sum of the pseudo header,
 //! as in packets that the kernel leaves for a network card to finish. New addresses then change

@@ -38,7 +38,7 @@ pub mod chunk {
     pub const SHUTDOWN_ACK: u8 = 8;
     /// Tells of an error.
     pub const ERROR: u8 = 9;
-    /// Gives the state cookie back.
+    /// Returns the state cookie.
     pub const COOKIE_ECHO: u8 = 10;
     /// Answers that: the association is there.
     pub const COOKIE_ACK: u8 = 11;
@@ -83,13 +83,13 @@ impl<T: AsRef<[u8]>> Sctp<T> {
         u32_at(self.bytes.as_ref(), field::TAG)
     }
 
-    /// The CRC32c as it stands, as [`crate::checksum::crc32c`] gives it; it goes over the wire
+    /// The CRC32c in the packet, as [`crate::checksum::crc32c`] returns it; it goes over the wire
     /// with its least significant byte first (RFC 9260 appendix A).
     pub fn checksum(&self) -> u32 {
         u32::from_le_bytes(array_at(self.bytes.as_ref(), field::CHECKSUM))
     }
 
-    /// The chunks one by one; `None` for one whose length lies, which is then the last.
+    /// The chunks one by one; `None` for one with a wrong length, which is then the last.
     pub fn chunks(&self) -> impl Iterator<Item = Option<Chunk<'_>>> {
         let mut rest = self.payload();
         std::iter::from_fn(move || {

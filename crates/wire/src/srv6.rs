@@ -62,7 +62,7 @@ impl<'a> Srv6<'a> {
         u8_at(self.bytes, 0)
     }
 
-    /// How many segments are to be visited yet.
+    /// The number of segments still to be visited.
     pub fn segments_left(&self) -> u8 {
         u8_at(self.bytes, 3)
     }

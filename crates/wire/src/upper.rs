@@ -162,8 +162,8 @@ impl UpperLayer {
         }
     }
 
-    /// Computes the transport checksum anew; whether the packet has one to compute: not in
-    /// fragments, nor where a routing header still changes the destination.
+    /// Computes the transport checksum. Returns false if the packet has none to compute: in
+    /// fragments, and where a routing header still changes the destination.
     pub fn fill_checksum(&self, packet: &mut [u8]) -> bool {
         if self.protocol == protocol::SCTP && self.fragment == Fragment::None {
             let segment = range_mut(packet, self.start, self.end);

@@ -53,7 +53,7 @@ macro_rules! icmp_view {
                 $crate::octets::u16_at(self.bytes.as_ref(), field::CHECKSUM)
             }
 
-            /// The four bytes behind the checksum, whose meaning hangs on the type: flags of a neighbour
+            /// The four bytes behind the checksum, whose meaning depends on the type: flags of a neighbour
             /// advertisement, the MTU of a "packet too big".
             pub fn rest(&self) -> u32 {
                 $crate::octets::u32_at(self.bytes.as_ref(), field::REST)

@@ -10,7 +10,7 @@ const PRIORITY_DEFAULT: u32 = 0x7fff;
 /// A rule. Its family is that of its prefix.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
-    /// Rules are looked at in ascending order.
+    /// Rules apply in ascending order.
     pub priority: u32,
     /// Whether a command added it.
     pub is_user: bool,
@@ -20,13 +20,13 @@ pub struct Rule {
     pub prefix: IpAddr,
     /// The bits of the prefix; with 0 the rule is for all packets.
     pub len: u8,
-    /// The table whose routes count. Where it has none, the next rule follows.
+    /// The table to search. If it has no route, the next rule applies.
     pub table: u32,
 }
 
 impl Rule {
-    /// Whether it is for packets with this source; those that have none yet are from the unspecified
-    /// address.
+    /// Whether it applies to packets with this source; packets without one count as from the
+    /// unspecified address.
     pub(super) fn is_for(&self, destination: IpAddr, source: Option<IpAddr>) -> bool {
         let unspecified = match destination {
             IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -40,7 +40,7 @@ impl Rule {
     }
 }
 
-/// All rules, in the order in which they are looked at.
+/// All rules, in the order in which they apply.
 #[derive(Clone, Debug)]
 pub(super) struct Rules(Vec<Rule>);
 

@@ -235,7 +235,7 @@ impl IpBuilder {
         self.finish(protocol, &segment)
     }
 
-    /// How many bytes fit behind the IP header and a fragment header.
+    /// The number of bytes that fit behind the IP header and a fragment header.
     pub(super) fn room(&self) -> usize {
         match self.addresses {
             Addresses::V4 { .. } => MAX_PACKET_LEN - ipv4::HEADER_LEN,

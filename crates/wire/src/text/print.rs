@@ -14,14 +14,14 @@ use crate::tcp::TcpOption;
 use crate::upper::{Addresses, UpperLayer};
 use crate::{Arp, Ethernet, Icmp, Icmpv6, Ipv4, Ipv6, Sctp, Tcp, Udp, Vlan, arp, icmp, icmpv6};
 
-/// What is in `frame`, in the form of [`crate::text`].
+/// Describes `frame` in the form of [`crate::text`].
 ///
-/// For packets that [`crate::text::parse`] made this is a text that it makes the same bytes of.
+/// [`crate::text::parse`] turns the text of a packet that it built into the same bytes.
 /// Others lose what the form cannot say (payloads, IPv4 options); what is no ARP or IP is said in
 /// words.
 ///
 /// # Errors
-/// A header that is cut or whose lengths lie.
+/// A header that is cut short or has a wrong length.
 pub fn describe(frame: &[u8]) -> Result<String, Malformed> {
     let eth = Ethernet::new_checked(frame)?;
     let macs = (eth.source(), eth.destination());
