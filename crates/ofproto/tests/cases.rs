@@ -1,13 +1,13 @@
 //! Runs `testdata/ofproto/*.toml`: bridges with their ports, flows and learned addresses, and what
 //! must become of packets: traces and megaflows as Open vSwitch 3.1 prints them.
 
-use base::{Instant, MacAddr, OfPort, PortNo, RecircId, WorkerId};
+#[path = "support/bridges.rs"]
+mod bridges;
+
+use base::{Instant, PortNo, RecircId, WorkerId};
+use bridges::BridgeCase;
 use flow::{CtState, FlowCommand, FlowKey, Frame, Upcall, UpcallKind, VlanLimit};
-use ofproto::{
-    BridgeConfig, BridgeId, Config, FailMode, Ofproto, Outbox, PortDevice, PortSpec, PriorityTags,
-    TraceRequest, VlanMode, text,
-};
-use openflow::message::FlowModCommand;
+use ofproto::{BridgeId, Config, Ofproto, Outbox, TraceRequest, text};
 use serde::Deserialize;
 use std::path::Path;
 
@@ -19,34 +19,6 @@ struct Case {
     trace: Vec<TraceCase>,
     #[serde(default)]
     packet: Vec<PacketCase>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct BridgeCase {
-    name: String,
-    /// Flows in `ovs-ofctl`'s syntax, one a line; left out, a learning switch.
-    flows: Option<String>,
-    port: Vec<PortCase>,
-    /// `VLAN MAC PORT`
-    #[serde(default)]
-    macs: Vec<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PortCase {
-    name: String,
-    /// The datapath's number; left out for a patch port.
-    device: Option<u32>,
-    peer: Option<String>,
-    #[serde(default)]
-    local: bool,
-    /// `access 10`, `trunk 10,20`, `native-tagged 10 20`, `native-untagged 10 20`,
-    /// `dot1q-tunnel 100`; left out, a trunk of all.
-    vlan: Option<String>,
-    #[serde(default)]
-    priority_tags: bool,
 }
 
 #[derive(Deserialize)]
@@ -86,26 +58,6 @@ struct World {
     now: Instant,
 }
 
-fn numbers(text: &str) -> Vec<u16> {
-    text.split(',').filter(|part| !part.is_empty()).map(|part| part.parse().unwrap()).collect()
-}
-
-fn vlan_mode(text: &str) -> VlanMode {
-    let mut words = text.split(' ');
-    let mode = words.next().unwrap();
-    let first = words.next().unwrap_or("");
-    let rest = numbers(words.next().unwrap_or(""));
-    let tag = || first.parse().unwrap();
-    match mode {
-        "access" => VlanMode::Access(tag()),
-        "trunk" => VlanMode::Trunk { trunks: numbers(first) },
-        "native-tagged" => VlanMode::NativeTagged { tag: tag(), trunks: rest },
-        "native-untagged" => VlanMode::NativeUntagged { tag: tag(), trunks: rest },
-        "dot1q-tunnel" => VlanMode::Dot1qTunnel { tag: tag(), cvlans: rest, ethertype: 0x88a8 },
-        other => panic!("no VLAN mode {other}"),
-    }
-}
-
 fn ct_state(text: &str) -> CtState {
     let bit = |name: &str| CtState::NAMES.iter().find(|(_, other)| *other == name).unwrap().0;
     text.split('|').map(bit).collect()
@@ -116,46 +68,9 @@ impl World {
         let mut world =
             World { ofproto: Ofproto::new(Config::default()), now: Instant::from_millis(1000) };
         for bridge in &case.bridge {
-            world.add_bridge(bridge);
+            bridge.add_to(&mut world.ofproto, world.now);
         }
         world
-    }
-
-    fn add_bridge(&mut self, case: &BridgeCase) {
-        let (ofproto, now) = (&mut self.ofproto, self.now);
-        let mut config = BridgeConfig::new(&case.name, MacAddr([2, 0, 0, 0, 9, 9]));
-        if case.flows.is_some() {
-            config.fail_mode = FailMode::Secure;
-        }
-        let id = ofproto.add_bridge(config, now);
-        for port in &case.port {
-            let device = match port.device {
-                Some(number) => PortDevice::Datapath(PortNo(number)),
-                None => PortDevice::Patch { peer: port.peer.clone().unwrap() },
-            };
-            let mut spec = PortSpec::new(&port.name, MacAddr([2, 0, 0, 0, 9, 8]), device);
-            spec.is_local = port.local;
-            spec.vlan = port.vlan.as_deref().map(vlan_mode).unwrap_or_default();
-            if port.priority_tags {
-                spec.priority_tags = PriorityTags::Always;
-            }
-            ofproto.add_port(id, spec, now).unwrap();
-        }
-        for line in case.flows.iter().flat_map(|flows| flows.lines()) {
-            if line.trim().is_empty() {
-                continue;
-            }
-            let ports = |name: &str| ofproto.port_number(id, name);
-            let flow_mod = openflow::text::parse_flow(line, FlowModCommand::Add, &ports);
-            let flow_mod = flow_mod.unwrap_or_else(|error| panic!("{line}: {error}"));
-            ofproto.flow_mod(id, &flow_mod, now).unwrap_or_else(|error| panic!("{line}: {error}"));
-        }
-        for line in &case.macs {
-            let words: Vec<&str> = line.split(' ').collect();
-            let port = OfPort(words[2].parse().unwrap());
-            let mac: MacAddr = words[1].parse().unwrap();
-            ofproto.learn_mac(id, words[0].parse().unwrap(), mac, port, now);
-        }
     }
 
     fn id(&self, name: &str) -> BridgeId {

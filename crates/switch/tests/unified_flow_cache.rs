@@ -2,6 +2,8 @@
 //! a long random sequence of packets alike with the cache on, tiny and off. A worker with a cache splits a
 //! batch into runs, which the worker without one receives as separate batches.
 
+#[path = "../../ofproto/tests/support/bridges.rs"]
+mod bridges;
 #[path = "../../datapath/tests/support/parts.rs"]
 mod parts;
 #[path = "../../datapath/tests/support/traffic.rs"]
@@ -10,10 +12,10 @@ mod traffic;
 #[path = "../../datapath/tests/support/tunnels.rs"]
 mod tunnels;
 
-use base::{Instant, MacAddr, OfPort, PortNo};
+use base::{Instant, PortNo};
+use bridges::BridgeCase;
 use datapath::WorkerConfig;
-use ofproto::{BridgeConfig, Config, FailMode, Ofproto, PortDevice, PortSpec, VlanMode};
-use openflow::message::FlowModCommand;
+use ofproto::{Config, Ofproto};
 use parts::Parts;
 use serde::Deserialize;
 use sim::Settled;
@@ -27,75 +29,12 @@ struct Case {
     bridge: Vec<BridgeCase>,
 }
 
-#[derive(Deserialize)]
-struct BridgeCase {
-    name: String,
-    flows: Option<String>,
-    port: Vec<PortCase>,
-    #[serde(default)]
-    macs: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct PortCase {
-    name: String,
-    device: Option<u32>,
-    peer: Option<String>,
-    #[serde(default)]
-    local: bool,
-    vlan: Option<String>,
-}
-
-fn vlan_mode(text: &str) -> VlanMode {
-    let mut words = text.split([' ', ',']);
-    let mode = words.next().unwrap_or_default();
-    let numbers: Vec<u16> = words.filter_map(|word| word.parse().ok()).collect();
-    let tag = numbers.first().copied().unwrap_or_default();
-    let rest = numbers.get(1..).unwrap_or_default().to_vec();
-    match mode {
-        "access" => VlanMode::Access(tag),
-        "native-tagged" => VlanMode::NativeTagged { tag, trunks: rest },
-        "native-untagged" => VlanMode::NativeUntagged { tag, trunks: rest },
-        "dot1q-tunnel" => VlanMode::Dot1qTunnel { tag, cvlans: rest, ethertype: 0x88a8 },
-        _ => VlanMode::Trunk { trunks: numbers },
-    }
-}
-
 fn switch(case: &Case, unified_entries: usize, now: Instant) -> Settled {
     let config =
         WorkerConfig { unified_entries, unified_insert_inverse: 1, ..WorkerConfig::default() };
     let mut ofproto = Ofproto::new(Config::default());
-    case.bridge.iter().for_each(|bridge| add_bridge(&mut ofproto, bridge, now));
+    case.bridge.iter().for_each(|bridge| bridge.add_to(&mut ofproto, now));
     Settled::new(ofproto, config, 9).unwrap()
-}
-
-fn add_bridge(ofproto: &mut Ofproto, case: &BridgeCase, now: Instant) {
-    let mut config = BridgeConfig::new(&case.name, MacAddr([2, 0, 0, 0, 9, 9]));
-    if case.flows.is_some() {
-        config.fail_mode = FailMode::Secure;
-    }
-    let id = ofproto.add_bridge(config, now);
-    for port in &case.port {
-        let device = match port.device {
-            Some(number) => PortDevice::Datapath(PortNo(number)),
-            None => PortDevice::Patch { peer: port.peer.clone().unwrap_or_default() },
-        };
-        let mut spec = PortSpec::new(&port.name, MacAddr([2, 0, 0, 0, 9, 8]), device);
-        spec.is_local = port.local;
-        spec.vlan = port.vlan.as_deref().map(vlan_mode).unwrap_or_default();
-        ofproto.add_port(id, spec, now).unwrap();
-    }
-    let flows = case.flows.iter().flat_map(|flows| flows.lines());
-    for line in flows.filter(|line| !line.trim().is_empty()) {
-        let ports = |name: &str| ofproto.port_number(id, name);
-        let flow_mod = openflow::text::parse_flow(line, FlowModCommand::Add, &ports).unwrap();
-        ofproto.flow_mod(id, &flow_mod, now).unwrap();
-    }
-    for line in &case.macs {
-        let words: Vec<&str> = line.split(' ').collect();
-        let (vlan, port) = (words[0].parse().unwrap(), OfPort(words[2].parse().unwrap()));
-        ofproto.learn_mac(id, vlan, words[1].parse().unwrap(), port, now);
-    }
 }
 
 /// A switch with a cache, and the same without one.
