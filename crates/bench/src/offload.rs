@@ -24,24 +24,24 @@ use testbed::Screen;
   tidegate bench offload --rate 200000 --rounds 5
   tidegate bench offload --seconds 1 --json
 
-A host sends datagrams to another one through veths, in namespaces of their own. Four ways take turns:
+A host sends datagrams to another one through veths, in namespaces of their own. Four forwarders take turns:
 a veth from host to host, with nothing between (direct); the switch with a rule set that tracks
 (switch); the same with other_config:hw-offload (offload); and the kernel's IP forwarding with an
 nftables rule set that tracks (kernel).
 
 cpu_ns_per_packet is the time that the sending thread and the switch's process had on processors, for
 each packet that arrived: on veths the kernel forwards in the sender's context. forwarding_ns_per_packet
-is without what the direct way costs, and packets_per_cpu_second is its inverse. Time is counted by
+is without what the direct path costs, and packets_per_cpu_second is its inverse. Time is counted by
 thread, so that other programs on the machine change it little. Needs ovsdb-server, the stock tools and
 nftables, and for offload the rights to load an XDP program.")]
 pub struct OffloadArgs {
     /// Packets per second that are sent
     #[arg(long, value_name = "N", default_value_t = 50_000, value_parser = whole::<u32>(1000..=1_000_000))]
     rate: u32,
-    /// How long each way is measured in a round
+    /// How long each is measured in a round
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole::<u32>(1..=600))]
     seconds: u32,
-    /// How often all ways are measured, in turns
+    /// How often all forwarders are measured, in turns
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole::<u32>(1..=100))]
     rounds: u32,
     /// Bytes of a frame
@@ -54,7 +54,7 @@ pub struct OffloadArgs {
 
 /// What carries packets from host to host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum Forwarder {
     /// A veth.
     Direct,
     /// The switch.
@@ -65,20 +65,21 @@ pub enum Way {
     Kernel,
 }
 
-impl Way {
-    const ALL: [Way; 4] = [Way::Direct, Way::Switch, Way::Offload, Way::Kernel];
+impl Forwarder {
+    const ALL: [Forwarder; 4] =
+        [Forwarder::Direct, Forwarder::Switch, Forwarder::Offload, Forwarder::Kernel];
 
     fn name(self) -> &'static str {
         match self {
-            Way::Direct => "direct",
-            Way::Switch => "switch",
-            Way::Offload => "offload",
-            Way::Kernel => "kernel",
+            Forwarder::Direct => "direct",
+            Forwarder::Switch => "switch",
+            Forwarder::Offload => "offload",
+            Forwarder::Kernel => "kernel",
         }
     }
 }
 
-/// What was measured of a way.
+/// What was measured of a forwarder.
 #[derive(Default)]
 struct Measured {
     cpu_ns: Vec<f64>,
@@ -93,16 +94,17 @@ pub fn measure(args: &OffloadArgs) -> Result<Outcome, BenchError> {
     if let Inside::Ended(code) = inside {
         return Err(BenchError::Ended(code));
     }
-    let progress = Progress::start("forwarding", u64::from(args.rounds) * Way::ALL.len() as u64);
-    let mut measured: [Measured; Way::ALL.len()] = Default::default();
+    let progress =
+        Progress::start("forwarding", u64::from(args.rounds) * Forwarder::ALL.len() as u64);
+    let mut measured: [Measured; Forwarder::ALL.len()] = Default::default();
     let mut missing = Vec::new();
     for round in 0..args.rounds {
-        for (way, measured) in Way::ALL.into_iter().zip(&mut measured) {
-            if !missing.iter().any(|(known, _)| *known == way) {
-                match one(args, way) {
+        for (forwarder, measured) in Forwarder::ALL.into_iter().zip(&mut measured) {
+            if !missing.iter().any(|(known, _)| *known == forwarder) {
+                match one(args, forwarder) {
                     Ok(sent) => measured.add(&sent),
                     // What is not there is told beside what could be measured.
-                    Err(BenchError::WrongWork(why)) if round == 0 => missing.push((way, why)),
+                    Err(BenchError::WrongWork(why)) if round == 0 => missing.push((forwarder, why)),
                     Err(error) => return Err(error),
                 }
             }
@@ -113,9 +115,9 @@ pub fn measure(args: &OffloadArgs) -> Result<Outcome, BenchError> {
     outcome(args, &measured, &missing)
 }
 
-/// One way in one round.
-fn one(args: &OffloadArgs, way: Way) -> Result<Sent, BenchError> {
-    let mut place = Place::build(way)?;
+/// One forwarder in one round.
+fn one(args: &OffloadArgs, forwarder: Forwarder) -> Result<Sent, BenchError> {
+    let mut place = Place::build(forwarder)?;
     let payload = args.frame as usize - 42;
     let sent =
         sender::run(&mut place, (args.rate, payload), Duration::from_secs(args.seconds.into()));
@@ -135,7 +137,7 @@ impl Measured {
 fn outcome(
     args: &OffloadArgs,
     measured: &[Measured],
-    missing: &[(Way, String)],
+    missing: &[(Forwarder, String)],
 ) -> Result<Outcome, BenchError> {
     let median = |samples: &[f64]| Summary::of(samples).map(|it| it.median);
     let Some(direct) = median(&measured[0].cpu_ns) else {
@@ -144,40 +146,40 @@ fn outcome(
     };
     let mut text = format!(
         "{} packets per second of {} bytes, {} s, {} rounds, medians (least to most)\n\
-         {:<8} {:>24} {:>14} {:>16} {:>9} {:>10}\n",
+         {:<9} {:>24} {:>14} {:>16} {:>9} {:>10}\n",
         args.rate,
         args.frame,
         args.seconds,
         args.rounds,
-        "way",
+        "forwarder",
         "ns of CPU per packet",
         "forwarding ns",
         "packets per CPU s",
         "arrived",
         "offloaded"
     );
-    let mut ways = Vec::new();
-    for (way, it) in Way::ALL.into_iter().zip(measured) {
+    let mut forwarders = Vec::new();
+    for (forwarder, it) in Forwarder::ALL.into_iter().zip(measured) {
         let Some(cpu) = Summary::of(&it.cpu_ns) else { continue };
         let forwarding = (cpu.median - direct).max(0.0);
         let per_second = if forwarding > 0.0 { 1e9 / forwarding } else { 0.0 };
         let share = |samples: &[f64]| median(samples).unwrap_or(0.0);
         let (arrived, offloaded) = (share(&it.arrived), share(&it.offloaded));
         let spread = format!("{:.0} ({:.0} to {:.0})", cpu.median, cpu.min, cpu.max);
-        let is_direct = way == Way::Direct;
+        let is_direct = forwarder == Forwarder::Direct;
         let shown = |value: f64| if is_direct { "-".to_owned() } else { format!("{value:.0}") };
         let _ = writeln!(
             text,
-            "{:<8} {spread:>24} {:>14} {:>17} {:>8.2}% {:>9.2}%",
-            way.name(),
+            "{:<9} {spread:>24} {:>14} {:>17} {:>8.2}% {:>9.2}%",
+            forwarder.name(),
             shown(forwarding),
             shown(per_second),
             arrived * 100.0,
             offloaded * 100.0,
         );
         let figure = |value: f64| if is_direct { Value::Null } else { json!(value) };
-        ways.push(json!({
-            "way": way.name(),
+        forwarders.push(json!({
+            "forwarder": forwarder.name(),
             "cpu_ns_per_packet": cpu.median,
             "cpu_ns_per_packet_samples": it.cpu_ns,
             "forwarding_ns_per_packet": figure(forwarding),
@@ -186,17 +188,17 @@ fn outcome(
             "offloaded_ratio": offloaded,
         }));
     }
-    for (way, why) in missing {
-        let _ = writeln!(text, "{}: not measured: {why}", way.name());
+    for (forwarder, why) in missing {
+        let _ = writeln!(text, "{}: not measured: {why}", forwarder.name());
     }
     let missing: Vec<Value> =
-        missing.iter().map(|(way, why)| json!({"way": way.name(), "why": why})).collect();
+        missing.iter().map(|it| json!({"forwarder": it.0.name(), "why": it.1})).collect();
     let json = json!({
         "rate": args.rate,
         "frame_bytes": args.frame,
         "seconds": args.seconds,
         "rounds": args.rounds,
-        "ways": ways,
+        "forwarders": forwarders,
         "not_measured": missing,
     });
     Ok(Outcome { text, json })

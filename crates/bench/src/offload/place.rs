@@ -1,6 +1,6 @@
 //! Two hosts in namespaces, and what carries packets between them.
 
-use super::Way;
+use super::Forwarder;
 use crate::BenchError;
 use std::path::Path;
 use std::time::Duration;
@@ -23,28 +23,28 @@ const NFTABLES: &str = "table ip t { chain f { type filter hook forward priority
 
 /// The hosts `client` and `server`, whose devices are `eth0`, and what is between.
 pub struct Place {
-    way: Way,
+    forwarder: Forwarder,
     switch: Option<Switch>,
 }
 
 impl Place {
-    /// Builds a way from one host to the other.
-    pub fn build(way: Way) -> Result<Place, BenchError> {
+    /// Builds the path from one host to the other.
+    pub fn build(forwarder: Forwarder) -> Result<Place, BenchError> {
         for host in ["client", "server"] {
             run(&format!("ip netns add {host}"))?;
         }
-        let mut place = Place { way, switch: None };
-        match way {
-            Way::Direct => {
+        let mut place = Place { forwarder, switch: None };
+        match forwarder {
+            Forwarder::Direct => {
                 run("ip link add eth0 netns client type veth peer name eth0 netns server")?;
                 place.address("10.0.0.1/24", "10.0.0.2/24")?;
             }
-            Way::Switch | Way::Offload => {
+            Forwarder::Switch | Forwarder::Offload => {
                 place.cables()?;
                 place.address("10.0.0.1/24", "10.0.0.2/24")?;
                 place.start_switch()?;
             }
-            Way::Kernel => {
+            Forwarder::Kernel => {
                 place.cables()?;
                 place.address("10.0.1.1/24", "10.0.2.1/24")?;
                 place.route()?;
@@ -91,7 +91,7 @@ impl Place {
         for rule in RULES {
             Stock::new("ovs-ofctl add-flow br0").word(rule).run()?;
         }
-        if self.way == Way::Offload {
+        if self.forwarder == Forwarder::Offload {
             run("ovs-vsctl --timeout=50 set Open_vSwitch . other_config:hw-offload=true -- set \
                  interface p0 options:xdp-offload=true -- set interface p1 options:xdp-offload=true")?;
             if let Err(why) = offload_statistics()? {
@@ -103,7 +103,11 @@ impl Place {
 
     /// The addresses of client and server.
     pub fn addresses(&self) -> [&'static str; 2] {
-        if self.way == Way::Kernel { ["10.0.1.1", "10.0.2.1"] } else { ["10.0.0.1", "10.0.0.2"] }
+        if self.forwarder == Forwarder::Kernel {
+            ["10.0.1.1", "10.0.2.1"]
+        } else {
+            ["10.0.0.1", "10.0.0.2"]
+        }
     }
 
     /// The file of a host's network namespace.
@@ -121,7 +125,7 @@ impl Place {
 
     /// Waits until connections are where they are to be.
     pub fn settle(&self) -> Result<(), BenchError> {
-        if self.way != Way::Offload {
+        if self.forwarder != Forwarder::Offload {
             return Ok(());
         }
         for _ in 0..50 {
@@ -136,7 +140,7 @@ impl Place {
 
     /// Packets that the device forwarded.
     pub fn offloaded(&self) -> Result<u64, BenchError> {
-        if self.way != Way::Offload {
+        if self.forwarder != Forwarder::Offload {
             return Ok(0);
         }
         let text = offload_statistics()?.unwrap_or_default();
@@ -154,15 +158,15 @@ impl Place {
         Duration::from_nanos(ns.sum())
     }
 
-    /// Takes everything away, so that the next way finds nothing of this one.
+    /// Takes everything away, so that the next one finds nothing of this one.
     pub fn remove(self) -> Result<(), BenchError> {
         if let Some(switch) = self.switch {
             switch.stop()?;
         }
-        if self.way == Way::Kernel {
+        if self.forwarder == Forwarder::Kernel {
             run("nft flush ruleset")?;
         }
-        if self.way != Way::Direct {
+        if self.forwarder != Forwarder::Direct {
             run("ip link del p0")?;
             run("ip link del p1")?;
         }
