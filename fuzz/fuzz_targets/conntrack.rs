@@ -82,8 +82,8 @@ enum Operation {
     CheckWindows {
         check: bool,
     },
-    MakesRoom {
-        makes_room: bool,
+    EarlyDrop {
+        early_drop: bool,
     },
     Drain,
     /// Some packets of a connection that goes far, one after the other.
@@ -260,7 +260,7 @@ impl World {
                 tracker.clear_zone_timeouts(zone(it));
             }
             Operation::CheckWindows { check } => tracker.set_check_tcp_windows(check),
-            Operation::MakesRoom { makes_room } => tracker.set_makes_room(makes_room),
+            Operation::EarlyDrop { early_drop } => tracker.set_early_drop(early_drop),
             Operation::Drain => _ = tracker.drain(),
             _ => {}
         }

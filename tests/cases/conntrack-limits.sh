@@ -54,8 +54,8 @@ if ours; then
     remains() { ovs-appctl dpctl/dump-conntrack | sed 's/.*,dport=\([0-9]*\)),reply.*/\1/'; }
     for state in off on; do
         ovs-appctl dpctl/flush-conntrack
-        same "$state" "connections make room: $state" \
-            "$(ovs-appctl tidegate/conntrack-makes-room $state)"
+        same "$state" "early drop: $state" \
+            "$(ovs-appctl tidegate/conntrack-early-drop $state)"
         udp_ask client 10.0.0.2 54 1 8000 >/dev/null
         for source in $(seq 8001 8020); do
             [ "$(remains)" = 54 ] || break
@@ -66,7 +66,7 @@ if ours; then
         on) same "a new one has its place" 53 "$(remains)" ;;
         esac
     done
-    contains "neither" "$(must_fail ovs-appctl tidegate/conntrack-makes-room x)" "say on or off"
+    contains "neither" "$(must_fail ovs-appctl tidegate/conntrack-early-drop x)" "say on or off"
     ovs-appctl dpctl/flush-conntrack
 fi
 must_fail ovs-appctl dpctl/ct-set-maxconns x >/dev/null

@@ -33,7 +33,7 @@ ofproto and table.
 
   --sample N       faults of each crate; default: 30
   --seed N         chooses other ones; default: 1
-  --file GLOB      only in these files, such as 'crates/conntrack/src/extract.rs'
+  --file GLOB      only in these files, such as 'crates/conntrack/src/headers/extract.rs'
 
 Exits with 1 where less than 95% of a crate's faults are noticed or listed in xtask/mutants.toml.";
 

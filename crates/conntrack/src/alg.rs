@@ -11,6 +11,8 @@
 //! A connection's record knows only that it has a helper, or that it was expected. All else is
 //! here, so that other connections pay nothing for it.
 
+pub(crate) mod expectations;
+
 pub(crate) mod ftp;
 mod lines;
 mod rewrite;
@@ -21,11 +23,11 @@ mod tests;
 
 pub(crate) use shared::SharedAlgs;
 
-use crate::connection::Helper;
+use crate::alg::expectations::{Expectation, Expectations};
 use crate::counters::Event;
-use crate::expectations::{Expectation, Expectations};
 use crate::key::{Address, Key};
-use crate::tcp::Segment;
+use crate::protocols::connection::Helper;
+use crate::protocols::tcp::Segment;
 use base::Instant;
 use flow::{Frame, NatKind};
 use ftp::{Announcement, Line, Mode};

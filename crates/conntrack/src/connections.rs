@@ -5,10 +5,12 @@
 //! methods that follow ids take as proof.
 
 mod context;
+pub(crate) mod early_drop;
 mod insert;
 mod page;
 mod records;
 mod remove;
+pub(crate) mod zone_filter;
 
 pub(crate) use context::ThreadContext;
 pub(crate) use insert::{Refused, Taken, fits_state, reversed_v4, reversed_v6};
@@ -16,11 +18,11 @@ pub(crate) use records::Place;
 pub(crate) use remove::Expiry;
 
 use crate::alg::SharedAlgs;
-use crate::change::{Changes, Waiting, What};
+use crate::connections::early_drop::LargeZones;
 use crate::counters::{Counters, Event, SharedCounters};
-use crate::early_drop::LargeZones;
 use crate::hash::Secrets;
 use crate::key::{Family, Key};
+use crate::management::change::{Changes, Waiting, What};
 use crate::record::{Kind, LINK, Record, State, WORDS_V4, WORDS_V6};
 use base::Instant;
 use rapidhash::v3::RapidSecrets;

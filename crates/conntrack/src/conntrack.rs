@@ -1,19 +1,19 @@
 //! The interface of connection tracking for settings, dumps, flushes and expiry.
 
-use crate::change::Changes;
+use crate::alg::expectations::{ExpectedCursor, ExpectedPage};
 use crate::connections::{Connections, Expiry, ThreadContext};
 use crate::counters::Counters;
-use crate::cursor::Cursor;
-use crate::entry::Entry;
 use crate::error::Error;
-use crate::expectations::{ExpectedCursor, ExpectedPage};
-use crate::filter::Filter;
 use crate::fragments::Fragments;
-use crate::limit::{Limits, ZoneLimits};
+use crate::management::change::Changes;
+use crate::management::cursor::Cursor;
+use crate::management::entry::Entry;
+use crate::management::filter::Filter;
+use crate::management::limit::{Limits, ZoneLimits};
+use crate::management::settings::{Published, Settings};
+use crate::management::stats::Stats;
+use crate::management::timeout::TimeoutPolicy;
 use crate::record::{Record, passed_ms};
-use crate::settings::{Published, Settings};
-use crate::stats::Stats;
-use crate::timeout::TimeoutPolicy;
 use crate::tracker::Tracker;
 use base::{Instant, Zone, limits};
 use hashbrown::HashMap;
@@ -38,9 +38,9 @@ pub struct Config {
     pub check_tcp_windows: bool,
     /// Whether packets and bytes of each connection are counted.
     pub counts_traffic: bool,
-    /// Whether early drop makes room for new connections ([`early_drop`](crate::early_drop)). Open
+    /// Whether early drop makes room for new connections ([`early_drop`](crate::connections::early_drop)). Open
     /// vSwitch lets new ones pass untracked instead.
-    pub makes_room: bool,
+    pub early_drop: bool,
 }
 
 impl Default for Config {
@@ -50,7 +50,7 @@ impl Default for Config {
             timeouts: TimeoutPolicy::new(),
             check_tcp_windows: true,
             counts_traffic: true,
-            makes_room: true,
+            early_drop: true,
         }
     }
 }
@@ -66,7 +66,7 @@ pub struct Conntrack {
     /// Generates the seeds of the trackers' random numbers.
     seeds: Mutex<fastrand::Rng>,
     /// The reader and context with which dumps, flushes and expiry work.
-    hand: Mutex<(Reader, ThreadContext)>,
+    context: Mutex<(Reader, ThreadContext)>,
 }
 
 const _: () = {
@@ -88,15 +88,15 @@ impl Conntrack {
     /// that senders cannot choose tuples that collide.
     pub fn new(seed: u64, config: Config) -> Self {
         let connections = Connections::new(seed, config.connections_max);
-        let hand = connections.join(seed);
-        let Some(hand) = hand else { unreachable!("no other thread took a place yet") };
+        let joined = connections.join(seed);
+        let Some(joined) = joined else { unreachable!("no other thread took a place yet") };
         let settings = Settings {
             timeouts: config.timeouts,
             zone_timeouts: HashMap::new(),
             limits: Limits::default(),
             check_tcp_windows: config.check_tcp_windows,
             counts_traffic: config.counts_traffic,
-            makes_room: config.makes_room,
+            early_drop: config.early_drop,
             is_watched: false,
         };
         Conntrack {
@@ -105,7 +105,7 @@ impl Conntrack {
             fragments: Fragments::new(),
             is_watched: AtomicBool::new(false),
             seeds: Mutex::new(fastrand::Rng::with_seed(seed)),
-            hand: Mutex::new(hand),
+            context: Mutex::new(joined),
         }
     }
 
@@ -134,7 +134,7 @@ impl Conntrack {
 
     fn turn(&self, now: Instant, connections_max: usize) -> Expiry {
         self.fragments.tick(now);
-        self.with_hand(|connections, guard, context| {
+        self.with_context(|connections, guard, context| {
             context.now = now;
             connections.algs.expire(now);
             let is_draining = connections.drain(guard, context, DRAIN_BUDGET.min(connections_max));
@@ -151,7 +151,7 @@ impl Conntrack {
     /// Frees part of the memory of flushed zones, as [`Self::tick`] does. Returns whether more is
     /// left.
     pub fn drain(&self) -> bool {
-        self.with_hand(|connections, guard, context| {
+        self.with_context(|connections, guard, context| {
             connections.drain(guard, context, DRAIN_BUDGET)
         })
     }
@@ -213,8 +213,8 @@ impl Conntrack {
         cursor: Cursor,
         mut show: impl FnMut(&Connections, Id, &Record<'_>),
     ) -> Option<Cursor> {
-        let mut hand = self.hand.lock().unwrap_or_else(PoisonError::into_inner);
-        let guard = hand.0.enter();
+        let mut own = self.context.lock().unwrap_or_else(PoisonError::into_inner);
+        let guard = own.0.enter();
         let connections = &self.connections;
         let may_hold = |index: &Index| filter.may_show_of(index);
         connections.page(&guard, filter.zone, cursor, may_hold, |id, record| {
@@ -257,14 +257,14 @@ impl Conntrack {
         self.settings.change(|settings| settings.counts_traffic = counts);
     }
 
-    /// Whether early drop makes room for new connections ([`Config::makes_room`]).
-    pub fn makes_room(&self) -> bool {
-        self.settings.get().makes_room
+    /// Whether early drop makes room for new connections ([`Config::early_drop`]).
+    pub fn early_drop(&self) -> bool {
+        self.settings.get().early_drop
     }
 
-    /// Sets whether early drop makes room for new connections ([`Config::makes_room`]).
-    pub fn set_makes_room(&self, makes_room: bool) {
-        self.settings.change(|settings| settings.makes_room = makes_room);
+    /// Sets whether early drop makes room for new connections ([`Config::early_drop`]).
+    pub fn set_early_drop(&self, early_drop: bool) {
+        self.settings.change(|settings| settings.early_drop = early_drop);
     }
 
     /// The timeouts of zones without a policy of their own.
@@ -302,7 +302,7 @@ impl Conntrack {
     /// The limits of these zones; for an empty list, of all zones that have one.
     pub fn zone_limits(&self, zones: &[Zone]) -> ZoneLimits {
         let settings = self.settings.get();
-        self.with_hand(|connections, guard, _| {
+        self.with_context(|connections, guard, _| {
             let count = |zone| connections.zones.get(guard, zone).map_or(0, Index::connections);
             settings.limits.list(zones, count)
         })
@@ -335,12 +335,12 @@ impl Conntrack {
     }
 
     /// A poisoned lock is ignored: a panic in one thread must not stop the others.
-    pub(crate) fn with_hand<T>(
+    pub(crate) fn with_context<T>(
         &self,
         work: impl FnOnce(&Connections, &Guard<'_>, &mut ThreadContext) -> T,
     ) -> T {
-        let mut hand = self.hand.lock().unwrap_or_else(PoisonError::into_inner);
-        let (reader, context) = &mut *hand;
+        let mut own = self.context.lock().unwrap_or_else(PoisonError::into_inner);
+        let (reader, context) = &mut *own;
         context.is_watched = self.is_watched.load(Relaxed);
         let guard = reader.enter();
         let answer = work(&self.connections, &guard, context);

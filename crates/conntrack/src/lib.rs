@@ -7,73 +7,46 @@
 //!
 //! A packet's tuple is parsed, the zone's index finds the connection by one hash that both
 //! directions share, the protocol's state machine is updated, NAT rewrites the packet. This path
-//! takes no lock, and allocates only when it creates a connection. `track.rs` and `track_v6.rs` are
-//! its fast path, `slow_path.rs` handles every packet.
+//! takes no lock, and allocates only when it creates a connection. `fast_path/` is its
+//! fast path, `slow_path.rs` handles every packet.
 
 #![forbid(unsafe_code)]
 
 mod alg;
-mod begin;
-mod change;
-mod connection;
 mod connections;
 mod conntrack;
 mod counters;
-mod cursor;
-mod early_drop;
-mod entry;
 mod error;
-mod expectations;
-mod extract;
-mod fast_parse;
-mod fast_parse_v6;
-mod filter;
-pub mod flush;
-mod follow;
+mod fast_path;
 mod fragments;
 mod hash;
-mod icmp_error;
+mod headers;
 mod key;
-mod limit;
-mod lookahead;
+mod management;
 mod nat;
-mod nat_rewrite;
-mod offloaded;
-mod original_tuple;
-mod parsed;
-mod query;
+mod protocols;
 mod record;
-mod sctp;
-mod settings;
 mod slow_path;
-mod stats;
-mod tcp;
-pub mod text;
-mod timeout;
-mod track;
-mod track_v6;
 mod tracker;
-mod update;
-mod write;
-mod zone_filter;
 
-pub use change::{Change, Changes, What};
+pub use alg::expectations::{ExpectedConnection, ExpectedCursor, ExpectedPage};
 pub use conntrack::{Config, Conntrack, Page};
 pub use counters::{Counters, Event};
-pub use cursor::Cursor;
-pub use entry::{Entry, SctpEntry, TcpEntry, TcpSide, Traffic};
 pub use error::Error;
-pub use expectations::{ExpectedConnection, ExpectedCursor, ExpectedPage};
-pub use filter::{Filter, StateName};
 pub use flow::CtFlush;
-pub use flush::Direction;
 pub use fragments::{
     FragmentCounts, FragmentStatus, Fragments, HeldDatagram, IpVersion, OutOfBounds, Whole,
 };
-pub use limit::{ZoneLimit, ZoneLimits};
-pub use offloaded::Offloaded;
-pub use sctp::SctpState;
-pub use stats::Stats;
-pub use tcp::TcpState;
-pub use timeout::{Timeout, TimeoutPolicy};
+pub use management::change::{Change, Changes, What};
+pub use management::cursor::Cursor;
+pub use management::entry::{Entry, SctpEntry, TcpEntry, TcpSide, Traffic};
+pub use management::filter::{Filter, StateName};
+pub use management::flush::Direction;
+pub use management::limit::{ZoneLimit, ZoneLimits};
+pub use management::offloaded::Offloaded;
+pub use management::stats::Stats;
+pub use management::timeout::{Timeout, TimeoutPolicy};
+pub use management::{flush, text};
+pub use protocols::sctp::SctpState;
+pub use protocols::tcp::TcpState;
 pub use tracker::{FollowGuard, Tracker};

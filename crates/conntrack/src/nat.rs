@@ -3,6 +3,8 @@
 //! A hash picks the address from its range. Ports are then tried until no other connection has the
 //! reply tuple (ovs: `lib/conntrack.c`, `nat_get_unique_tuple`).
 
+pub(crate) mod rewrite;
+
 use crate::key::{Address, Family, Key};
 use flow::{CtState, NatKind, NatRange, PortSelection};
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};

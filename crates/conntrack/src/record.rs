@@ -21,9 +21,9 @@ pub(crate) use life::Life;
 pub(crate) use state::{Kind, State};
 pub(crate) use words::{Words, wide};
 
-use crate::connection::Protocol;
 use crate::key::{Address, Family, Key};
-use crate::tcp::TcpPeers;
+use crate::protocols::connection::Protocol;
+use crate::protocols::tcp::TcpPeers;
 use base::Instant;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use table::atomic::AtomicU64;

@@ -1,19 +1,21 @@
 //! The slow path, which handles every packet: find the connection, update or create it, NAT, write
 //! the key (ovs: `lib/conntrack.c`, `process_one`).
 
+pub(crate) mod begin;
+
+use crate::alg::expectations::Expectation;
 use crate::alg::{Announced, Connection};
 use crate::connections::Found;
 use crate::counters::Event;
-use crate::expectations::Expectation;
-use crate::extract::Extracted;
-use crate::fast_parse::{FastParse, Segments};
-use crate::icmp_error;
+use crate::fast_path::track::Pass;
+use crate::headers::extract::Extracted;
+use crate::headers::fast_parse::{FastParse, Segments};
+use crate::headers::original_tuple::{self, Named};
 use crate::key::Key;
 use crate::nat;
-use crate::nat_rewrite::rewrite_nat;
-use crate::original_tuple::{self, Named};
-use crate::tcp::Update;
-use crate::track::Pass;
+use crate::nat::rewrite::rewrite_nat;
+use crate::protocols::icmp_error;
+use crate::protocols::tcp::Update;
 use flow::{CtState, FlowKey, Frame, NatKind};
 use table::Id;
 

@@ -2,10 +2,10 @@
 
 use crate::connections::ThreadContext;
 use crate::conntrack::Conntrack;
-use crate::entry::Entry;
-use crate::follow::Follower;
-use crate::settings::SettingsCopy;
-use crate::track::Pass;
+use crate::fast_path::follow::Follower;
+use crate::fast_path::track::Pass;
+use crate::management::entry::Entry;
+use crate::management::settings::SettingsCopy;
 use base::Instant;
 use base::limits::BATCH_SIZE;
 use flow::{ConnectionRef, CtAction, Frame};

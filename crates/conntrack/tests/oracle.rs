@@ -15,10 +15,10 @@ proptest! {
     #[test]
     fn the_tracker_does_as_the_oracle_does(
         seed: u64,
-        makes_room: bool,
+        early_drop: bool,
         operations in proptest::collection::vec(any::<Operation>(), 0..400),
     ) {
-        run(seed, makes_room, &operations);
+        run(seed, early_drop, &operations);
     }
 
     #[test]

@@ -116,8 +116,8 @@ fn all(conntrack: &Conntrack, now: Instant) -> Vec<conntrack::Entry> {
 
 #[test]
 fn threads_leave_a_table_in_order() {
-    for (seed, makes_room) in [(1, true), (2, false), (3, true)] {
-        let config = Config { connections_max: 200, makes_room, ..Config::default() };
+    for (seed, early_drop) in [(1, true), (2, false), (3, true)] {
+        let config = Config { connections_max: 200, early_drop, ..Config::default() };
         let conntrack = Arc::new(Conntrack::new(seed, config));
         let clock_ms = AtomicU64::new(1000);
         thread::scope(|scope| {
@@ -150,7 +150,7 @@ fn threads_leave_a_table_in_order() {
         assert!(counters.get(Event::Created) > 1000, "{counters:?}");
         // All places came back: the maximum fits in again, and not one more.
         let mut tracker = conntrack.tracker().expect("a tracker");
-        conntrack.set_makes_room(false);
+        conntrack.set_early_drop(false);
         for port in 0..300 {
             let mut frame = support::frame(&format!("1.1.1.1:{}>2.2.2.2:80 udp len=4", 1 + port));
             tracker.execute(now, &support::commit(1), std::slice::from_mut(&mut frame));

@@ -1,7 +1,7 @@
 //! Rewrites an announced endpoint in a segment, and moves sequence numbers.
 
 use super::sequence::Shift;
-use crate::tcp::Segment;
+use crate::protocols::tcp::Segment;
 use flow::Frame;
 use packet::Checksum;
 use wire::{Ipv4, Ipv6, Tcp, UpperLayer, ethertype, tcp};

@@ -1,7 +1,7 @@
 //! The ALGs, shared by all threads.
 
 use super::Algs;
-use crate::expectations::zone_bit;
+use crate::alg::expectations::zone_bit;
 use base::Instant;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

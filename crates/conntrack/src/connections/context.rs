@@ -1,7 +1,7 @@
 //! A thread's own data for connection tracking.
 
+use crate::connections::early_drop::LargeZones;
 use crate::counters::Counters;
-use crate::early_drop::LargeZones;
 use base::Instant;
 use std::sync::Arc;
 use table::{Id, Quota, Share, Spare};

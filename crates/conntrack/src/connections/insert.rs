@@ -1,10 +1,10 @@
 //! Inserts connections into the table.
 
 use super::{Connections, REPLY_ENTRY, ThreadContext};
-use crate::change::What;
+use crate::connections::zone_filter;
 use crate::counters::Event;
+use crate::management::change::What;
 use crate::record::{Record, State, passed_ms};
-use crate::zone_filter;
 use base::Instant;
 use table::{Guard, Id, Index, Insert};
 

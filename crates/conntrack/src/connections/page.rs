@@ -1,7 +1,7 @@
 //! Visits all connections, part by part.
 
 use super::Connections;
-use crate::cursor::Cursor;
+use crate::management::cursor::Cursor;
 use crate::record::Record;
 use base::Zone;
 use table::{Guard, Id, Index};

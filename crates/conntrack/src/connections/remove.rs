@@ -1,8 +1,8 @@
 //! Removes connections: ended by one thread, which takes them out; expired; drained.
 
 use super::{Connections, REPLY_ENTRY, Shard, ThreadContext, V6};
-use crate::change::What;
 use crate::counters::Event;
+use crate::management::change::What;
 use crate::record::{Record, passed_ms};
 use base::Instant;
 use std::sync::atomic::Ordering::Relaxed;
@@ -71,7 +71,7 @@ impl Connections {
     /// Takes the record off the wheel and returns it to the slab; no index has it any more.
     fn end(&self, context: &mut ThreadContext, id: Id) {
         let record = self.record(id);
-        if record.state().is_known_to_gateways() {
+        if record.state().is_known_to_algs() {
             self.algs.with(|algs| algs.forget(id));
         }
         let shard = usize::from(record.birth().shard);

@@ -1,7 +1,7 @@
 //! SCTP associations in a record: a version number makes the three words consistent.
 
 use super::{PEERS, Record, SEQ};
-use crate::sctp::Association;
+use crate::protocols::sctp::Association;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// The lowest bit of the version, above the state: set while a thread writes.

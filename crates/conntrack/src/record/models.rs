@@ -5,7 +5,7 @@
 //! runs them; `make test` does so too.
 
 use super::*;
-use crate::query::Exchange;
+use crate::protocols::query::Exchange;
 use loom::thread;
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! A connection's kind, progress and mark, in one word.
 
-use crate::connection::{Helper, Protocol};
-use crate::query::{Exchange, Query};
+use crate::protocols::connection::{Helper, Protocol};
+use crate::protocols::query::{Exchange, Query};
 use flow::NatKind;
 
 /// The mark, and in 32 bits the connection's kind, progress and index.
@@ -180,7 +180,7 @@ impl State {
 
     /// Whether the ALGs know more of it than its record.
     #[inline(always)]
-    pub fn is_known_to_gateways(self) -> bool {
+    pub fn is_known_to_algs(self) -> bool {
         self.0 & (Self::HELPER | Self::EXPECTED) != 0
     }
 

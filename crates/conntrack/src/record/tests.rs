@@ -1,9 +1,9 @@
 use super::association::SCTP_BUSY;
 use super::*;
-use crate::connection::Helper;
-use crate::query::{Exchange, Query};
-use crate::sctp::Association;
-use crate::tcp::Segment;
+use crate::protocols::connection::Helper;
+use crate::protocols::query::{Exchange, Query};
+use crate::protocols::sctp::Association;
+use crate::protocols::tcp::Segment;
 use flow::NatKind;
 use proptest::prelude::*;
 

@@ -168,7 +168,7 @@ struct Case {
     check_windows: Option<bool>,
     /// Whether unanswered and closed connections give way; Open vSwitch's never do.
     #[serde(default)]
-    makes_room: bool,
+    early_drop: bool,
     #[serde(default)]
     limits: BTreeMap<String, u32>,
     #[serde(default)]
@@ -240,7 +240,7 @@ fn run<S: SlowPathPacket>(case: &Case, make: impl Fn(Config) -> S) {
     let config = Config {
         connections_max: case.max.unwrap_or(3_000_000),
         check_tcp_windows: case.check_windows.unwrap_or(true),
-        makes_room: case.makes_room,
+        early_drop: case.early_drop,
         ..Config::default()
     };
     let tracker = make(config);

@@ -108,8 +108,8 @@ struct World {
 }
 
 /// Carries out operations on both, and panics where they differ.
-pub fn run(seed: u64, makes_room: bool, operations: &[Operation]) {
-    let config = Config { connections_max: 20, makes_room, ..Config::default() };
+pub fn run(seed: u64, early_drop: bool, operations: &[Operation]) {
+    let config = Config { connections_max: 20, early_drop, ..Config::default() };
     let mut world = World::new(seed, config);
     // Few enough that they give way to each other.
     let fragments_max = seed as u32 % 8;

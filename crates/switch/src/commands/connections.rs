@@ -85,14 +85,14 @@ pub fn counters(switch: &mut Switch, words: &[String]) -> Answer {
     Ok(format!("packets and bytes of connections: {}\n", said(conntrack.counts_traffic())))
 }
 
-/// `tidegate/conntrack-makes-room [on|off]`: whether early drop removes closed or unanswered connections from
+/// `tidegate/conntrack-early-drop [on|off]`: whether early drop removes closed or unanswered connections from
 /// a full table.
-pub fn makes_room(switch: &mut Switch, words: &[String]) -> Answer {
+pub fn early_drop(switch: &mut Switch, words: &[String]) -> Answer {
     let conntrack = switch.conntrack();
-    if let Some(makes_room) = on_or_off(words)? {
-        conntrack.set_makes_room(makes_room);
+    if let Some(early_drop) = on_or_off(words)? {
+        conntrack.set_early_drop(early_drop);
     }
-    Ok(format!("connections make room: {}\n", said(conntrack.makes_room())))
+    Ok(format!("early drop: {}\n", said(conntrack.early_drop())))
 }
 
 fn on_or_off(words: &[String]) -> Result<Option<bool>, String> {

@@ -131,7 +131,7 @@ fn add_conntrack(commands: &mut Commands<Switch>) {
     let usage = "text|json cursor [filter]...";
     add_beside(commands, "tidegate/conntrack", usage, 2..=16, connections::list);
     add(commands, "tidegate/conntrack-counters", "[on|off]", 0..=1, connections::counters);
-    add(commands, "tidegate/conntrack-makes-room", "[on|off]", 0..=1, connections::makes_room);
+    add(commands, "tidegate/conntrack-early-drop", "[on|off]", 0..=1, connections::early_drop);
     add(commands, "tidegate/conntrack-events", "text|json", 1..=1, connections::events);
     let usage = "start text|json count sample [filter] | next number | stop number | show";
     add(commands, "tidegate/trace", usage, 1..=5, trace::trace);

@@ -92,10 +92,11 @@ fn an_announcement_that_expired_is_forgotten_while_its_connection_lives() {
 }
 
 #[test]
-fn whatever_ends_connections_leaves_nothing_with_the_gateways() {
+fn whatever_ends_connections_leaves_nothing_with_the_algs() {
     let exact = |text: &str| {
         let mut flush = CtFlush::zone(Zone(3));
-        crate::flush::add_tuple(&mut flush, crate::Direction::Original, text).expect("a tuple");
+        crate::management::flush::add_tuple(&mut flush, crate::Direction::Original, text)
+            .expect("a tuple");
         flush
     };
     let control = "ct_nw_src=10.0.0.1,ct_nw_dst=20.0.0.1,ct_nw_proto=6,ct_tp_src=1000,ct_tp_dst=21";

@@ -68,7 +68,7 @@ impl Oracle {
         }
         let is_dropped = |it: &&&Known| self.dropped.contains(&(it.zone, it.original));
         let chosen = best.iter().find(is_dropped).or(best.first()).copied();
-        let Some(chosen) = chosen.filter(|_| self.makes_room) else { return false };
+        let Some(chosen) = chosen.filter(|_| self.early_drop) else { return false };
         let (id, class) = (chosen.id, chosen.class());
         class.is_some_and(|(_, event)| self.remove(event, |it| it.id == id) > 0)
     }

@@ -102,7 +102,7 @@ impl Followed {
 pub struct Oracle {
     pub known: Vec<Known>,
     pub max: u32,
-    pub makes_room: bool,
+    pub early_drop: bool,
     pub checks_windows: bool,
     pub limits: BTreeMap<u16, u32>,
     pub limit_default: u32,
@@ -210,7 +210,7 @@ impl Oracle {
         Oracle {
             known: Vec::new(),
             max: config.connections_max,
-            makes_room: config.makes_room,
+            early_drop: config.early_drop,
             checks_windows: config.check_tcp_windows,
             limits: BTreeMap::new(),
             limit_default: 0,
@@ -564,7 +564,7 @@ impl Oracle {
         }
         let reserve = self.max as usize / 32;
         let left = (self.max as usize).saturating_sub(self.known.len());
-        if self.makes_room && reserve > 0 && left <= reserve && self.size(zone) >= left {
+        if self.early_drop && reserve > 0 && left <= reserve && self.size(zone) >= left {
             let large: Vec<u16> = self.zones().filter(|&zone| self.size(zone) >= left).collect();
             if !self.drop_early(&large, ANSWERED) {
                 self.count(Event::Full);

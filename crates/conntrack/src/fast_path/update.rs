@@ -1,0 +1,177 @@
+//! Updates a connection's state and deadline for a packet.
+
+use crate::connections::Found;
+use crate::fast_path::track::Pass;
+use crate::management::change::What;
+use crate::management::timeout::Timeout;
+use crate::protocols::sctp::Chunks;
+use crate::protocols::tcp::{Ends, Segment, TcpPeers, Update};
+use crate::record::{Kind, Record, State, Words};
+
+impl Pass<'_> {
+    /// Updates a connection's state and deadline. If flows can see the change, `generation` becomes
+    /// the new generation.
+    #[inline]
+    pub fn update(
+        &mut self,
+        record: &Record<'_>,
+        found: Found,
+        (segment, chunks): (Option<&Segment>, Option<&Chunks>),
+        generation: &mut Option<u32>,
+    ) -> Update {
+        let (update, timeout) =
+            self.update_state(record, found.is_reply, (segment, chunks), generation);
+        if let Some(timeout) = timeout {
+            self.set_deadline(record, found, record.life(), timeout);
+        }
+        update
+    }
+
+    /// [`Pass::update`] for a TCP segment.
+    #[inline(never)]
+    pub fn update_segment<'w>(
+        &mut self,
+        words: impl Words<'w>,
+        found: Found,
+        segment: &Segment,
+    ) -> Update {
+        let record = &words.record();
+        let (update, timeout) = self.update_tcp(record, found.is_reply, segment);
+        if let Some(timeout) = timeout {
+            self.set_deadline(record, found, record.life(), timeout);
+        }
+        update
+    }
+
+    #[inline]
+    fn update_state(
+        &mut self,
+        record: &Record<'_>,
+        is_reply: bool,
+        (segment, chunks): (Option<&Segment>, Option<&Chunks>),
+        generation: &mut Option<u32>,
+    ) -> (Update, Option<Timeout>) {
+        let mut state = record.state();
+        if state.kind() == Kind::Tcp {
+            // Packets of a TCP connection all have a segment.
+            let Some(segment) = segment else { return (Update::Invalid, None) };
+            return self.update_tcp(record, is_reply, segment);
+        }
+        if state.kind() == Kind::Sctp {
+            // Packets of an association all have chunks.
+            let Some(chunks) = chunks else { return (Update::Invalid, None) };
+            return self.update_sctp(record, is_reply, chunks);
+        }
+        loop {
+            let (progress, update, timeout) = match state.kind() {
+                Kind::Icmp => {
+                    let mut query = state.query();
+                    let (update, timeout) = query.update(is_reply);
+                    (query as u8, update, timeout)
+                }
+                _ => {
+                    let mut exchange = state.exchange();
+                    let (update, timeout) = exchange.update(is_reply);
+                    (exchange as u8, update, timeout)
+                }
+            };
+            let next = state.with_progress(progress);
+            if next == state {
+                return (update, Some(timeout));
+            }
+            match record.replace_state(state, next) {
+                Ok(()) => {
+                    // The connection was new to flows and is established now.
+                    if update == Update::Valid {
+                        *generation = record.age();
+                        self.connections.note(self.context, record, What::Updated);
+                    }
+                    return (update, Some(timeout));
+                }
+                Err(changed) => state = changed,
+            }
+        }
+    }
+
+    #[cold]
+    fn update_sctp(
+        &mut self,
+        record: &Record<'_>,
+        is_reply: bool,
+        chunks: &Chunks,
+    ) -> (Update, Option<Timeout>) {
+        loop {
+            let seen = record.sctp_seen();
+            let mut after = seen.0;
+            let answer = after.update(chunks, is_reply, &mut self.context.counters);
+            if record.set_sctp(seen, &after) {
+                if seen.0.state != after.state {
+                    self.connections.note(self.context, record, What::Updated);
+                }
+                return answer;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn update_tcp(
+        &mut self,
+        record: &Record<'_>,
+        is_reply: bool,
+        segment: &Segment,
+    ) -> (Update, Option<Timeout>) {
+        match self.try_tcp(record, is_reply, segment) {
+            Some(answer) => answer,
+            None => self.retry_tcp(record, is_reply, segment),
+        }
+    }
+
+    /// A function of its own, out of line: as a loop it would make the compiler spill values for a
+    /// second try that is very rare.
+    #[cold]
+    #[inline(never)]
+    fn retry_tcp(
+        &mut self,
+        record: &Record<'_>,
+        is_reply: bool,
+        segment: &Segment,
+    ) -> (Update, Option<Timeout>) {
+        loop {
+            if let Some(answer) = self.try_tcp(record, is_reply, segment) {
+                return answer;
+            }
+        }
+    }
+
+    /// Returns `None` if the other direction changed the states meanwhile; the segment must be
+    /// judged again.
+    #[inline(always)]
+    fn try_tcp(
+        &mut self,
+        record: &Record<'_>,
+        is_reply: bool,
+        segment: &Segment,
+    ) -> Option<(Update, Option<Timeout>)> {
+        let before = record.tcp_words();
+        let mut ends = Ends::from_words(before, is_reply);
+        let is_loose = record.state().has_any(State::LOOSE);
+        let check = self.settings.check_tcp_windows & !is_loose;
+        let answer = ends.update(segment, check, &mut self.context.counters);
+        let after = ends.words(is_reply);
+        if !record.set_tcp(before, after) {
+            return None;
+        }
+        if self.context.is_watched {
+            self.note_tcp(record, before, after);
+        }
+        Some(answer)
+    }
+
+    #[cold]
+    fn note_tcp(&mut self, record: &Record<'_>, before: [u64; 3], after: [u64; 3]) {
+        let shown = |words| TcpPeers::from_words(words).shown();
+        if shown(before) != shown(after) {
+            self.connections.note(self.context, record, What::Updated);
+        }
+    }
+}
