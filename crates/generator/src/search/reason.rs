@@ -161,7 +161,10 @@ impl Reason {
                 100.0 * share
             ),
             Reason::TooSlow { took, due } => {
-                write!(f, "the generator took {took:.2} s for what should have taken {due:.2} s")
+                write!(
+                    f,
+                    "the generator took {took:.2} s to send what should have taken {due:.2} s"
+                )
             }
             Reason::Overrun { overrun, of } => {
                 let share = 100.0 * *overrun as f64 / (*of).max(1) as f64;
