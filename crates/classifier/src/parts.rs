@@ -2,7 +2,7 @@
 //!
 //! The largest part has twice the entries of the smallest, and the others lie evenly between. Parts double
 //! their room as they fill; of equal parts all would do so within a few insertions of each other, and so
-//! would those of every index that grows with it: a pause for whoever inserts then.
+//! would those of every index that grows with it: a pause of the thread that inserts then.
 
 /// Parts of an index or a map.
 pub(crate) const PARTS: usize = 256;
