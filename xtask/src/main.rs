@@ -9,6 +9,7 @@ mod files;
 mod floors;
 mod licences;
 mod metadata;
+mod modules;
 mod mutants;
 mod outline;
 mod problem;

@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::files::{self, RustFile};
 use crate::floors::{Floors, Member, PAGE};
 use crate::metadata::Metadata;
+use crate::modules;
 use crate::problem::Problem;
 use crate::settings;
 use crate::sizes::{RATCHET, Ratchet, Sizes};
@@ -33,6 +34,7 @@ pub fn run(update: Update) -> Result<bool, String> {
     problems.extend(found);
     problems.extend(check_architecture(&root, &members, &rust_files));
     problems.extend(settings::check(&rust_files));
+    problems.extend(modules::check(&rust_files));
 
     let sizes = Sizes::measure(&rust_files);
     let ratchet = load_ratchet(&root, &sizes, update)?;
