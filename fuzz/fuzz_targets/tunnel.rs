@@ -8,7 +8,7 @@ use flow::TunnelKind;
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use std::net::IpAddr;
-use tunnel::{Envelope, Inner, Outer, TunnelConfig};
+use tunnel::{Envelope, Inner, Outer, PacketType, TunnelConfig};
 
 #[derive(Arbitrary, Debug)]
 struct Input<'a> {
@@ -74,7 +74,7 @@ fuzz_target!(|input: Input<'_>| {
         group: input.group,
         erspan: input.erspan,
         gtpu: input.gtpu,
-        packet: input.packet.or(config.strips_ethernet().then_some(0x0800)),
+        packet: input.packet.or((config.packet_type == PacketType::LegacyL3).then_some(0x0800)),
     };
     let Some(header) = tunnel::build(&config, &outer) else { return };
     let mut frame = header.to_vec();
