@@ -120,6 +120,7 @@ mutants: setup
 .PHONY: lint
 lint: setup
 	cargo fmt --all --check
+	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	if [ -n "$(dpdk)" ]; then \
 	    cargo clippy --package port-dpdk --all-targets --locked $(dpdk) -- -D warnings; \

@@ -4,7 +4,7 @@
 #![no_main]
 
 use base::{Instant, PortNo, Zone};
-use conntrack::{Config, Conntrack, Entry, Filter, CtFlush, Timeout, TimeoutPolicy, Tracker};
+use conntrack::{Config, Conntrack, CtFlush, Entry, Filter, Timeout, TimeoutPolicy, Tracker};
 use flow::{CtAction, CtState, Field, Frame, Nat, Tuple, TupleMatch};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;

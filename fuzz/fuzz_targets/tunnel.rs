@@ -50,16 +50,23 @@ fn read(kind: TunnelKind, frame: &[u8], trusted: bool) {
 fuzz_target!(|input: Input<'_>| {
     let kind = TunnelKind::ALL[usize::from(input.kind) % TunnelKind::ALL.len()];
     read(kind, input.bytes, input.trusted);
-    let mut configured: std::collections::BTreeMap<String, String> =
-        input.configured.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    let mut configured: std::collections::BTreeMap<String, String> = input
+        .configured
+        .iter()
+        .map(|(name, value)| (name.to_string(), value.to_string()))
+        .collect();
     configured.entry("remote_ip".to_owned()).or_insert("flow".to_owned());
     configured.entry("key".to_owned()).or_insert("flow".to_owned());
     let Ok(config) = TunnelConfig::parse(kind, "t", &configured).config else { return };
     let ends = match input.is_ipv6 {
-        true => [IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, 1]), IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, 2])],
+        true => [
+            IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, 1]),
+            IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, 2]),
+        ],
         false => [IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2])],
     };
-    let whole = wire::geneve::read_options(input.options).map(|it| 4 + it.value.len()).sum::<usize>();
+    let whole =
+        wire::geneve::read_options(input.options).map(|it| 4 + it.value.len()).sum::<usize>();
     let outer = Outer {
         ethernet: (MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])),
         source: ends[0],
