@@ -18,7 +18,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("datapath", &["openflow", "ofproto", "tokio", "port-linux", "port-afxdp", "port-dpdk"]),
     ("ofproto", &["datapath"]),
     ("conntrack", &["port", "openflow"]),
-    ("generator", &["flow", "conntrack", "datapath"]),
+    ("generator", &["wire", "flow", "conntrack", "datapath"]),
 ];
 
 /// Only crates marked `[program]` may use these packages, and those whose names go on with `-` or `_`.

@@ -227,6 +227,8 @@ impl PcapPortRx {
         let now = (self.clock)();
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (played, sent) = (read(&self.counters.rx_packets), read(&self.counters.tx_packets));
+        // Frames that come back after they were given up are no longer lost.
+        self.lost = self.lost.min(played.saturating_sub(sent));
         let under_way = played.saturating_sub(sent + self.lost);
         if sent > self.answered.0 || under_way == 0 {
             self.answered = (sent, now);

@@ -125,6 +125,7 @@ fn what_is_refused() {
         (&["ofproto ~> datapath"], "`ofproto` must not depend on `datapath`"),
         (&["conntrack -> port"], "`conntrack` must not depend on `port`"),
         (&["generator -> flow"], "`generator` must not depend on `flow`"),
+        (&["generator -> wire"], "`generator` must not depend on `wire`"),
         (&["control -> tokio-rustls"], "only crates marked [program] may depend on `tokio-rustls`"),
         (
             &["ovsdb -> rustls-pki-types"],

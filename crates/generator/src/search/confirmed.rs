@@ -19,8 +19,8 @@ pub struct Precision {
     pub relative: f64,
     /// Most trials, the confirming one included; `None` is unlimited.
     pub max_iterations: Option<u32>,
-    /// Allowed loss. A trial that lost up to five times as much is near the boundary, wherever the bounds
-    /// are.
+    /// Allowed loss. A trial that lost something, but at most five times as much, is near the boundary,
+    /// wherever the bounds are.
     pub loss: f64,
 }
 

@@ -38,8 +38,9 @@ pub fn whole<T: TryFrom<u64> + 'static>(
         if (number - nearest).abs() > 1e-6 {
             return Err(format!("{text} is not a whole number"));
         }
-        // Beyond 64 bits the conversion saturates, which no bound of an option allows.
-        let within = Some(nearest as u64).filter(|number| bounds.contains(number));
+        // The conversion saturates, so a number beyond 64 bits is refused before it.
+        let fits = Some(nearest).filter(|&number| number < 2f64.powi(64));
+        let within = fits.map(|number| number as u64).filter(|number| bounds.contains(number));
         within.and_then(|number| T::try_from(number).ok()).ok_or_else(|| outside(text, &bounds))
     }
 }
@@ -126,5 +127,9 @@ mod tests {
         check(any("0"), Ok(0));
         check(any("5g"), Err("5g is too large"));
         check(some("0"), Err("0 is not from 1 on"));
+        let most = whole::<u64>(..);
+        let beyond = "18446744073709551616";
+        assert_eq!(most("18446744073709549568"), Ok(18_446_744_073_709_549_568));
+        assert_eq!(most(beyond), Err(format!("{beyond} is too large")));
     }
 }

@@ -179,5 +179,9 @@ fn with_a_window_frames_are_played_as_earlier_ones_come_back() {
     NOW_MS.set(350);
     assert_eq!(receive(&mut rx), [2, 3]);
     assert_eq!(rx.quiet_for(), Duration::from_micros(50));
+    // The two that were given up come back after all, and do not widen the window.
+    back(4);
+    assert_eq!(receive(&mut rx), [1, 2]);
+    assert_eq!(receive(&mut rx), []);
     NOW_MS.set(0);
 }

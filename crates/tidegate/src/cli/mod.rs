@@ -346,6 +346,17 @@ mod tests {
                 assert!(names.iter().any(|name| name == other), "{name} refers to {word}");
             }
         }
+        for (name, expect) in [
+            ("tidegate", "its own page says how"),
+            ("tidegate-switch", "--check: the file is valid"),
+            ("tidegate-trace", "No packet matched the filter"),
+            ("tidegate-lab", "A check failed"),
+            ("tidegate-bench-rfc", "Everything was measured."),
+        ] {
+            let page = std::fs::read_to_string(made.join(format!("{name}.1"))).unwrap();
+            let plain = page.replace("\\-", "-");
+            assert!(plain.contains(expect), "{name}: no {expect}: {plain}");
+        }
         for verb in command().get_subcommands() {
             for shell in ["bash", "zsh", "fish"] {
                 let text = printed(&format!("tidegate completion {shell}"));

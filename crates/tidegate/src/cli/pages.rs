@@ -71,9 +71,11 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     section(&mut text, "FILES", of_verb.files)?;
     section(&mut text, "ENVIRONMENT", of_verb.environment)?;
     let end = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-    let (examples, notes) = end.split_once("\n\n").unwrap_or((&end, ""));
+    let (examples, notes) = match end.strip_prefix("Examples:\n") {
+        Some(end) => end.split_once("\n\n").unwrap_or((end, "")),
+        None => ("", end.as_str()),
+    };
     let mut roff = Roff::new();
-    let examples = examples.strip_prefix("Examples:\n").unwrap_or_default();
     if !examples.is_empty() {
         roff.control("SH", ["EXAMPLES"]).control("nf", []);
         examples.lines().for_each(|line| _ = roff.text([roman(line)]));
@@ -106,4 +108,29 @@ fn section(text: &mut Vec<u8>, title: &str, terms: &[(&str, &str)]) -> io::Resul
         roff.control("TP", []).text([roman(*term)]).text([roman(*meaning)]);
     }
     roff.to_writer(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::page;
+    use clap::Command;
+
+    #[test]
+    fn the_end_of_the_help_becomes_examples_and_notes() {
+        for (end, examples, notes) in [
+            ("Examples:\n  one\n  two\n\nA note.", Some("  one\n  two\n.fi\n"), Some("A note.\n")),
+            ("Examples:\n  one", Some("  one\n.fi\n"), None),
+            ("A note.\n\nAnother.", None, Some("A note.\n.PP\nAnother.\n")),
+        ] {
+            let command = Command::new("tidegate-bench-x").about("x").after_help(end);
+            let page = String::from_utf8(page(&command).unwrap()).unwrap();
+            let after = |title: &str| page.split_once(title).map(|(_, text)| text);
+            for (title, expect) in [(".SH EXAMPLES\n.nf\n", examples), (".SH NOTES\n", notes)] {
+                let found = after(title);
+                assert_eq!(found.is_some(), expect.is_some(), "{title} in {page}");
+                let text = expect.unwrap_or_default();
+                assert!(found.unwrap_or_default().starts_with(text), "{text} in {page}");
+            }
+        }
+    }
 }

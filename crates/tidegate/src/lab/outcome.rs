@@ -36,10 +36,24 @@ fn spread(mut figures: Vec<f64>) -> (f64, f64, f64) {
 }
 
 impl Outcome {
-    /// Returns whether every check passed and requests were answered.
+    /// Returns whether every check passed and every measurement had answered requests. Failed requests are
+    /// allowed.
     pub fn all_true(&self) -> bool {
-        let answered = self.rounds.iter().all(|round| round.measured.requests > 0);
-        !self.rounds.is_empty() && answered && self.checks.iter().all(Check::is_true)
+        !self.rounds.is_empty() && self.failures().is_empty()
+    }
+
+    /// Returns the failed checks and the measurements without an answered request.
+    fn failures(&self) -> Vec<String> {
+        let checks = self.checks.iter().filter(|check| !check.is_true());
+        let failed = checks.map(|check| check.name().to_owned());
+        let silent = self.rounds.iter().filter(|round| round.measured.requests == 0).map(|it| {
+            let traffic = it.measured.traffic.name();
+            format!(
+                "{traffic} traffic in round {} of {} (no request was answered)",
+                it.round, it.name
+            )
+        });
+        failed.chain(silent).collect()
     }
 
     /// Prints the table or the object.
@@ -49,7 +63,7 @@ impl Outcome {
             screen.say(&line);
         }
         if !self.all_true() {
-            screen.problem("not everything was as claimed");
+            screen.problem(&format!("failed: {}", self.failures().join(", ")));
         }
         if args.json {
             println!("{}", self.to_json(args, provenance));
@@ -138,7 +152,34 @@ impl Outcome {
 
 #[cfg(test)]
 mod tests {
-    use super::spread;
+    use super::{Measured, Outcome, Round, Traffic, spread};
+    use testbed::Check;
+
+    fn round(number: u32, requests: u64) -> Round {
+        let traffic = Traffic::Kept;
+        let measured =
+            Measured { traffic, requests, errors: 3, packets: 9, took_s: 1.0, processor_s: 1.0 };
+        Round { round: number, name: "ovs", measured }
+    }
+
+    #[test]
+    fn a_failed_check_or_a_measurement_without_answers_fails_the_lab() {
+        let check = |is_true| Check::new("rules_read_back", is_true, String::new());
+        let silent = "kept traffic in round 2 of ovs (no request was answered)";
+        for (checks, requests, failures) in [
+            (vec![check(true)], [7, 7], vec![]),
+            (vec![check(true), check(false)], [7, 7], vec!["rules_read_back"]),
+            (vec![check(false)], [7, 0], vec!["rules_read_back", silent]),
+        ] {
+            let outcome =
+                Outcome { checks, rounds: vec![round(1, requests[0]), round(2, requests[1])] };
+            assert_eq!(
+                (outcome.failures(), outcome.all_true()),
+                (failures.iter().map(ToString::to_string).collect(), failures.is_empty(),)
+            );
+        }
+        assert!(!Outcome::default().all_true());
+    }
 
     #[test]
     fn the_spread_is_around_the_median() {

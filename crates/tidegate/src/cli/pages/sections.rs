@@ -12,10 +12,29 @@ pub struct Sections {
 
 const INVALID_OPTIONS: (&str, &str) = ("2", "An option or argument is invalid.");
 
+/// Sections of the program itself.
+const PROGRAM: Sections = Sections {
+    exit_status: &[
+        ("0", "The verb succeeded."),
+        ("1", "The verb failed; its own page says how."),
+        INVALID_OPTIONS,
+    ],
+    files: &[],
+    environment: &[],
+};
+
 const SWITCH: Sections = Sections {
     exit_status: &[
-        ("0", "The switch was told to exit. With --detach: the first configuration is in force."),
-        ("1", "An option is invalid, or the switch could not start; standard error says why."),
+        (
+            "0",
+            "The switch was told to exit. With --detach: the first configuration is in force. With \
+             --check: the file is valid.",
+        ),
+        (
+            "1",
+            "An option is invalid, or the switch could not start; standard error says why. With \
+             --check: the file is invalid or could not be read.",
+        ),
     ],
     files: &[
         ("/var/run/openvswitch/db.sock", "The database's socket, where none is named."),
@@ -47,11 +66,24 @@ const ASKING: Sections = Sections {
     environment: &[("OVS_RUNDIR", "In place of /var/run/openvswitch.")],
 };
 
+const TRACING: Sections = Sections {
+    exit_status: &[
+        ("0", "At least one packet was shown."),
+        (
+            "1",
+            "No packet matched the filter within --timeout, no switch answered, or it answered with an \
+             error.",
+        ),
+        INVALID_OPTIONS,
+    ],
+    ..ASKING
+};
+
 /// Sections of the verbs that show that something works.
 const SHOWING: Sections = Sections {
     exit_status: &[
-        ("0", "All that was said happened."),
-        ("1", "Something did not happen, or could not be shown."),
+        ("0", "Every check passed."),
+        ("1", "A check failed, or the testbed could not be built."),
         INVALID_OPTIONS,
     ],
     files: &[],
@@ -84,7 +116,7 @@ const SEARCHING: Sections = Sections {
 
 const MEASURING: Sections = Sections {
     exit_status: &[
-        ("0", "All was measured."),
+        ("0", "Everything was measured."),
         ("1", "Something was not measured; standard error says why."),
         INVALID_OPTIONS,
     ],
@@ -94,7 +126,7 @@ const MEASURING: Sections = Sections {
 
 const WRITING: Sections = Sections {
     exit_status: &[
-        ("0", "All was written."),
+        ("0", "Everything was written."),
         ("1", "A file could not be read or written."),
         INVALID_OPTIONS,
     ],
@@ -119,11 +151,11 @@ impl Sections {
             "tidegate-generate" => GENERATING,
             "tidegate-cps-ndr" => SEARCHING,
             "tidegate-report" => REPORT,
-            "tidegate-conntrack"
-            | "tidegate-latency"
-            | "tidegate-trace"
-            | "tidegate-why-not-offloaded" => ASKING,
+            "tidegate-conntrack" | "tidegate-latency" | "tidegate-why-not-offloaded" => ASKING,
+            "tidegate-trace" => TRACING,
             "tidegate-completion" | "tidegate-man" => WRITING,
+            "tidegate" => PROGRAM,
+            // `tidegate bench` and its subcommands.
             _ => MEASURING,
         }
     }
