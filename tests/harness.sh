@@ -132,7 +132,7 @@ udp_echo() {
 # udp_ask HOST ADDRESS PORT [COUNT] [SOURCE_PORT] [BYTES]: how many of COUNT datagrams came back.
 udp_ask() { on "$1" $python "$tests/hosts/udp_ask.py" "$2" "$3" "${4:-3}" "${5:-0}" "${6:-0}"; }
 fetch() { on "$1" curl -sS --noproxy '*' --connect-timeout 2 -m 20 "${@:2}"; }
-# listen HOST, and later heard HOST: the frames that arrived there meanwhile, one a line.
+# listen HOST, and later heard HOST: the frames that arrived there meanwhile, one per line.
 listen() {
     # Not by `on`: of a function in the background, only the shell around it would be killed.
     ip netns exec "$1" $python "$tests/hosts/frames.py" receive 20 >"$1.heard" &
@@ -252,7 +252,7 @@ seed2_bridges() {
     seed2_rules_int | load br-int
 }
 ofport() { vsctl get interface "$1" ofport; }
-# flows BRIDGE [OPTION...]: one a line, without what changes by itself, sorted.
+# flows BRIDGE [OPTION...]: one per line, without what changes by itself, sorted.
 flows() {
     local name=$1
     shift

@@ -58,7 +58,7 @@ import json
 it = json.load(open("results/short-ct-1x1-tidegate-memory.json"))
 if it["connections_per_second"] is not None:
     counters, parts = it["worker"]["counters"], it["worker"]["parts"]
-    assert counters["connection, ns a packet"] > 0 and counters["parse, ns a packet"] > 0, counters
+    assert counters["connection, ns per packet"] > 0 and counters["parse, ns per packet"] > 0, counters
     assert abs(sum(part["percent"] for part in parts) - 100) < 40 and parts, parts
 P
 fi

@@ -65,7 +65,7 @@ come_and_go() {
         vsctl del-port torn0
     done
 }
-# 300 questions a second and as many answers, until the ports have come and gone.
+# 300 questions per second and as many answers, until the ports have come and gone.
 nothing_lost() {
     local pid lost
     on client ping -n -q -s 200 -i 0.003 -w 60 10.0.0.2 >ping.printed &

@@ -259,8 +259,8 @@ fn is_of_family(name: &str, package: &str) -> bool {
     name.strip_prefix(package).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '_']))
 }
 
-/// How `from` reaches `target` in the workspace: its own dependencies of any kind, then those
-/// that are not for tests alone.
+/// How `from` reaches `target` in the workspace: through dependencies that are not for tests alone, or as a
+/// dependency of its own tests.
 fn route(from: &str, target: &str, members: &[Member]) -> Option<Vec<String>> {
     let mut seen = BTreeSet::from([from.to_owned()]);
     let mut paths = vec![vec![from.to_owned()]];
@@ -275,7 +275,7 @@ fn route(from: &str, target: &str, members: &[Member]) -> Option<Vec<String>> {
             if name == target {
                 return Some(longer);
             }
-            if seen.insert(name.clone()) {
+            if !*only_tests && seen.insert(name.clone()) {
                 paths.push(longer);
             }
         }

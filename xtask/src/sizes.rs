@@ -1,4 +1,4 @@
-//! Sizes of files and functions, held by a ratchet: what is too large today may only shrink.
+//! Sizes of files and functions, held by a ratchet: what is too large may only shrink.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use crate::problem::Problem;
 #[cfg(test)]
 mod tests;
 
-/// The file of today's exceptions.
+/// The file of the exceptions.
 pub const RATCHET: &str = "xtask/ratchet.toml";
 
 /// Lines of a file, without tests, that need no exception.
@@ -21,7 +21,7 @@ const FILE_LIMIT: usize = 1000;
 /// Lines of a function that need no exception.
 const FUNCTION_AIM: usize = 70;
 
-/// Today's exceptions with their sizes in lines.
+/// The exceptions, with their sizes in lines.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ratchet {

@@ -37,7 +37,7 @@ const REGISTRY_HOSTS: &[&[&str]] = &[
 ];
 
 /// Words that do not name the part of the program, and what to write instead.
-const VAGUE_WORDS: &[&str] = &["nobody", "somebody", "whoever"];
+const VAGUE_WORDS: &[&str] = &["nobody", "somebody", "anybody", "whoever"];
 /// What is counted per second.
 const COUNTED: &[&str] = &[
     "connections",

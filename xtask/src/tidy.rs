@@ -19,7 +19,7 @@ pub enum Update {
     None,
     /// Lower and remove exceptions.
     Lower,
-    /// Write down today's sizes, larger ones too.
+    /// Write down the present sizes, larger ones too.
     Accept,
 }
 

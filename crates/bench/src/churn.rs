@@ -134,7 +134,7 @@ fn report(asked: &Asked, run: &Run, left: u32, bytes: Option<f64>) -> Outcome {
     let mut text = format!("conntrack:  {:5} ms\n", run.elapsed_ns / 1_000_000);
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{rate:.0} connections per second, of {PACKETS} packets each");
-    let _ = writeln!(text, "{ns:.1} ns a packet, {} threads", run.threads);
+    let _ = writeln!(text, "{ns:.1} ns per packet, {} threads", run.threads);
     let _ = writeln!(
         text,
         "{connections} connections in all, {left} of them not yet forgotten at the end \

@@ -38,7 +38,7 @@ const PREPARED: u64 = if cfg!(test) { 1 << 10 } else { 1 << 21 };
   tidegate bench conntrack 2 1000000 32 --rounds 100          two threads against each of them alone
 
 For each call of connection tracking a packet's tuple is read from its bytes and the IP checksum is
-verified; nothing is remembered from call to call but where its headers begin. 'ns a packet' is the time of one
+verified; nothing is remembered from call to call but where its headers begin. 'ns per packet' is the time of one
 thread for one of its packets. UDP timeouts are the defaults (60 s, 30 s once answered) and time
 stands still during the run, as in ovstest. With --random and --insert each packet's source address
 and port are written, and its checksum mended, within the measured time.
@@ -51,7 +51,7 @@ pub struct ConntrackArgs {
     /// How many packets each thread tracks
     #[arg(value_parser = whole::<u64>(1..=1_000_000_000_000))]
     packets: u64,
-    /// How many packets a call
+    /// How many packets per call
     #[arg(value_parser = whole::<u64>(1..=BATCH_SIZE as u64))]
     batch: u64,
     /// Not 0: send to port 3 instead of 2, which is another connection (with --mode one)
@@ -263,7 +263,7 @@ fn report(
     };
     let mut text = format!("conntrack:  {:5} ms\n", run.elapsed_ns / 1_000_000);
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "{ns:.1} ns a packet, {preparing:.1} ns of it for making it new");
+    let _ = writeln!(text, "{ns:.1} ns per packet, {preparing:.1} ns of it for making it new");
     let _ = writeln!(
         text,
         "{:.2} million packets per second, {} threads, {connections} connections",
@@ -272,7 +272,8 @@ fn report(
     );
     text += &rounds.map_or(String::new(), Rounds::text);
     if let Some(bytes) = bytes {
-        let _ = writeln!(text, "{bytes:.0} bytes a connection, of {} in one table", memory::SAMPLE);
+        let _ =
+            writeln!(text, "{bytes:.0} bytes per connection, of {} in one table", memory::SAMPLE);
     }
     let json = json!({
         "mode": mode,

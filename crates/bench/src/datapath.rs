@@ -59,7 +59,7 @@ of connections. Worker 0 is measured alone first, and then all at once: `ratio` 
 over that of one alone. --fwd and --rev given once are every worker's; or give one for each.
 
 The two ports are called p0 and p1 in flows; --fwd is played into p0, --rev into p1. Generated
-packets are UDP of 60 bytes, one a connection and direction. With --tunnel, flows' p1 is a tunnel whose
+packets are UDP of 60 bytes, one per connection and direction. With --tunnel, flows' p1 is a tunnel whose
 outer packets pass a bridge of their own on their way to and from p1, and --rev has outer packets. Each packet is copied once, on
 receipt, as from a network card that writes into the switch's buffers. UDP timeouts are the
 defaults (60 s, 30 s once answered); all connections are established and in use.")]
@@ -376,7 +376,7 @@ fn report(port: PortKind, it: &Measured) -> Outcome {
     let Counted { packets, sent, dropped, misses } = it.played.counted;
     let rate = it.played.rate();
     let mut text =
-        format!("{:.2} million packets per second, {:.1} ns a packet\n", rate / 1e6, 1e9 / rate);
+        format!("{:.2} million packets per second, {:.1} ns per packet\n", rate / 1e6, 1e9 / rate);
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,

@@ -125,7 +125,7 @@ fn report(asked: &Asked, fresh: &Run, rounds: &Rounds, bytes: Option<f64>) -> Ou
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,
-        "{ns:.1} ns a new connection, {:.2} million per second, {} threads into one zone",
+        "{ns:.1} ns per new connection, {:.2} million per second, {} threads into one zone",
         rate / 1e6,
         asked.threads
     );

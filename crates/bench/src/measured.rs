@@ -96,7 +96,7 @@ impl Measured {
         }
         let _ = writeln!(
             text,
-            "(stages by the clock, played a second time: {:.1} ns a packet with its looks at the \
+            "(stages by the clock, played a second time: {:.1} ns per packet with its looks at the \
              clock)",
             self.stages.total()
         );

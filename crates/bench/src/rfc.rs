@@ -75,7 +75,7 @@ pub struct RfcArgs {
     /// Flows that frames belong to (rfc2544)
     #[arg(long, value_name = "N", default_value = "100", value_parser = |text: &str| bounded(text, 1.0, 4e6))]
     flows: f64,
-    /// Connections opened a second, where their rate is not searched for; phase 1's rate
+    /// Connections opened per second, where their rate is not searched for; phase 1's rate
     #[arg(long, value_name = "N", default_value = "10k", value_parser = |text: &str| bounded(text, 10.0, 2e6))]
     rate: f64,
     /// IPv6 in place of IPv4 (RFC 5180), the smallest frames being of 84 bytes

@@ -69,7 +69,7 @@ impl Rounds {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "{count} rounds: {:.1} ns a packet together, {:.1} alone (medians)",
+            "{count} rounds: {:.1} ns per packet together, {:.1} alone (medians)",
             together_ns.median, alone_ns.median
         );
         let _ = writeln!(

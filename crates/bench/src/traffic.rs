@@ -34,7 +34,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// UDP packets of so many bytes without UDP checksum, one a connection and direction, from the
+    /// UDP packets of so many bytes without UDP checksum, one per connection and direction, from the
     /// client `first` on; what the server sends comes through a tunnel, if one is given. The source
     /// ports are random, the same ones each time.
     pub fn generate(

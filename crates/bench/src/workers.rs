@@ -180,7 +180,7 @@ fn report(args: &DatapathArgs, alone: &Measured, together: &[Played], cpus: &[us
     let mut describe = |name: &str, played: &Played| {
         let rate = played.rate();
         let (mpps, ns) = (rate / 1e6, 1e9 / rate);
-        let _ = writeln!(text, "  {name:18}{mpps:7.2} million per second, {ns:.1} ns a packet");
+        let _ = writeln!(text, "  {name:18}{mpps:7.2} million per second, {ns:.1} ns per packet");
     };
     describe("worker 0 alone", one);
     for (number, (played, cpu)) in together.iter().zip(cpus).enumerate() {

@@ -108,7 +108,7 @@ impl Bench {
         Ok(Bench { conntrack, tracker, packets, place: Place::new(), now: clock::now() })
     }
 
-    /// Tracks each connection's packet, one a call. A packet that can't be read would be missing in
+    /// Tracks each connection's packet, one per call. A packet that can't be read would be missing in
     /// the count of connections.
     fn track_all(&mut self, zone: Zone, commit: bool) {
         let action = CtAction { commit, zone, ..CtAction::default() };
@@ -189,8 +189,8 @@ fn report(args: &ZonesArgs, samples: &Samples, phases: [f64; 3]) -> Result<Outco
     );
     let rows = [
         ("flush full zone, us", flush_full),
-        ("commit, ns a connection", commit),
-        ("lookup, ns a connection", lookup),
+        ("commit, ns per connection", commit),
+        ("lookup, ns per connection", lookup),
         ("flush empty zone, us", flush_empty),
         ("drain, us", drain),
     ];

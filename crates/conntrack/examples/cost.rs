@@ -97,7 +97,7 @@ fn main() {
         }
         other => panic!("{other} is not known"),
     };
-    println!("{what}: {:.1} ns a packet", elapsed.as_nanos() as f64 / f64::from(packets));
+    println!("{what}: {:.1} ns per packet", elapsed.as_nanos() as f64 / f64::from(packets));
 }
 
 /// The shortest of so many passes, the first not counted, and none of them where no pass may look at
@@ -151,7 +151,7 @@ fn refill(conntrack: &Conntrack, tracker: &mut Tracker, rounds: u32) {
     }
 }
 
-/// New connections, zone by zone, one packet a call.
+/// New connections, zone by zone, one packet per call.
 fn insert(tracker: &mut Tracker, count: u32) -> (u32, Duration) {
     let mut frames: Vec<Frame> = (0..10_000).map(|at| frame(at, false)).collect();
     let zones = (count / 10_000).max(1);

@@ -97,8 +97,8 @@ fn check_already_running(path: &Path) -> Result<(), DaemonError> {
     }
 }
 
-/// Removes a stale pidfile. The caller must get its lock, and the name must still refer to the locked file;
-/// otherwise two starting daemons could remove each other's.
+/// Removes a stale pidfile. It first takes the file's lock and checks that the name still refers to the locked
+/// file; otherwise two starting daemons could remove each other's.
 fn remove_stale(path: &Path, file: &File) -> Result<(), (&'static str, io::Error)> {
     lock(file).map_err(|error| ("lost race to lock pidfile", error.into()))?;
     let identity = |data: std::fs::Metadata| (data.dev(), data.ino());

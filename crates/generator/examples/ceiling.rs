@@ -43,7 +43,7 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     let seconds = arguments.next().map_or(2.0, |text| text.parse().expect("seconds"));
     let at_once = arguments.next().map_or(1000, |text| text.parse().expect("connections at once"));
-    println!("{BYTES_PER_CONNECTION} bytes a connection and side");
+    println!("{BYTES_PER_CONNECTION} bytes per connection and side");
     let short = Profile { time_wait_ms: 0, connections_at_once: at_once, ..Profile::default() };
     let long =
         Profile { messages: 500, connections_at_once: at_once, time_wait_ms: 0, ..short.clone() };

@@ -51,7 +51,7 @@ pub struct PortSpec {
     pub is_local: bool,
     /// Current features (OpenFlow 1.0's `OFPPF_*` bits).
     pub features: u32,
-    /// Speed now, in kilobits a second; 0 where it is not known.
+    /// Current speed in kilobits per second; 0 if unknown.
     pub speed_kbps: u32,
     /// The queues that its packets are sent through, where it has any to choose from.
     pub queues: Vec<u32>,

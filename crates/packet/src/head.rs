@@ -90,8 +90,8 @@ impl Head {
             (head.lender, head.end as usize, head.before as usize)
         };
         match lender {
-            // SAFETY: the lender of the buffer promised that this is right; it is the last time
-            // that anybody has it.
+            // SAFETY: the lender of the buffer promised that this is right, and nothing refers to the
+            // buffer afterwards.
             Some(lender) => unsafe { (lender.take_back)(head) },
             // SAFETY: it was allocated so, in `allocate`.
             None => unsafe { dealloc(head.cast::<u8>().byte_sub(before).as_ptr(), layout(end)) },

@@ -39,7 +39,7 @@ impl Pool {
         self.free.pop().unwrap_or_else(|| Packet::with_capacity(FRAME_BYTES))
     }
 
-    /// Returns a packet with room for this many bytes, at most [`FRAME_BYTES`], from the small
+    /// Returns per packet with room for this many bytes, at most [`FRAME_BYTES`], from the small
     /// buffers if one fits. Its old contents remain until they are overwritten.
     #[inline]
     pub fn take_for(&mut self, bytes: usize) -> Packet {
@@ -53,7 +53,7 @@ impl Pool {
         if copy.copy_from(packet) { copy } else { packet.compact_copy() }
     }
 
-    /// Returns a packet to the pool. Frees small buffers of another origin, and packets beyond the
+    /// Returns per packet to the pool. Frees small buffers of another origin, and packets beyond the
     /// number that the pool keeps.
     #[inline]
     pub fn give(&mut self, packet: Packet) {

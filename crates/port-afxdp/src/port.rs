@@ -149,7 +149,8 @@ fn open_best(
     options: XdpOptions,
 ) -> Result<Opened, PortError> {
     let [fastest, fast, slowest] = XdpMode::ALL;
-    // Only the first of the queues has to wait for the device.
+    // A busy device or queue is waited for in one mode only, so that a failure takes about a second and not
+    // three.
     open_queues(name, device, (fastest, chunk), options, false)
         .or_else(|_| open_queues(name, device, (fast, chunk), options, true))
         .or_else(|_| open_queues(name, device, (slowest, chunk), options, false))

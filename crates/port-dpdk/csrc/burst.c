@@ -1,4 +1,4 @@
-/* Packets in and out, a burst a call. Workers call these. */
+/* Packets in and out, one burst per call. Workers call these. */
 #include "shim.h"
 
 #include <stddef.h>
@@ -159,8 +159,8 @@ static struct rte_mbuf *ready_mbuf(struct tidegate_head *head) {
     return mbuf;
 }
 
-/* The mbufs of a burst: those that were received and kept, new ones for the others. Gives 0 where
- * there are not enough, with none of them left to anybody. */
+/* Collects the mbufs of a burst: those that were received and kept, new ones for the others. If there are
+ * not enough, frees all of them and returns 0. */
 static int collect(struct rte_mbuf **mbufs, const struct tidegate_frame *frames, uint16_t count,
                    struct rte_mempool *pool) {
     struct rte_mbuf *fresh[TIDEGATE_BURST];

@@ -53,7 +53,7 @@ pub(crate) struct Device {
     pub frame_max: usize,
     /// How often what is left of a burst is offered again.
     pub retries: u16,
-    /// Whether anybody may send and receive.
+    /// Whether workers may send and receive.
     pub admin_up: AtomicBool,
     /// Packets that the device did not take in time.
     pub tx_dropped: AtomicU64,
@@ -79,7 +79,7 @@ impl DpdkPort {
         DpdkPort::open_found(name, config, tx_queues, find)
     }
 
-    /// The same, without waiting for anybody: some devices are there only when another program has
+    /// The same, without waiting: some devices are there only when another program has
     /// connected to them (`net_virtio_user` with `server=1`). Until then this is an error that says so;
     /// [`crate::look_at_awaited`] tells when to try again.
     ///

@@ -1,4 +1,4 @@
-//! Sending, a burst a call: packets in DPDK's own buffers as they are, others copied into some.
+//! Sending, one burst per call: packets in DPDK's own buffers as they are, others copied into some.
 
 use crate::buffers::LENDER;
 use crate::device::Device;

@@ -21,8 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Size of the receive buffer. If announcements are lost, everything is read again as usual, but a device
-/// that went down and up again meanwhile is missed.
+/// Size of the receive buffer. If announcements are lost, everything is read again, and every device counts as
+/// having been down.
 const RECEIVE_BUFFER_BYTES: i32 = 1 << 20;
 /// The tables that are read even without a rule: main, default and local (Linux:
 /// `include/uapi/linux/rtnetlink.h`).
@@ -105,7 +105,7 @@ impl RouteMonitor {
             .bind(&SocketAddr::new(0, groups as u32 | GROUP_IPV6_RULE))
             .map_err(failed("subscribe to route announcements"))?;
         announcements.set_non_blocking(true).map_err(failed("set up the netlink socket"))?;
-        // With a smaller buffer, only devices that go down briefly may be missed.
+        // With a smaller buffer, announcements are lost more often.
         let _ = announcements.set_rx_buf_sz(RECEIVE_BUFFER_BYTES);
         Ok(RouteMonitor {
             announcements,

@@ -108,7 +108,7 @@ fn tags_checksums_and_segmentation_cross_a_veth_unchanged() {
                 }
             }
         }
-        // Frames sent by this socket are not received again.
+        // The receive queue does not get the frames that the transmit queue of its port sent.
         assert_eq!(receive(&mut echo, 1).len(), 0);
         assert_eq!(rx.errors(), Default::default());
         assert_eq!(rx.take_kernel_drops(), 0);

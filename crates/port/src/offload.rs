@@ -35,7 +35,7 @@ pub fn complete_checksum(packet: &mut Packet) {
     }
 }
 
-/// Turns a packet with any offload into packets that any wire can carry: completes the checksum in place, or
+/// Turns per packet with any offload into packets that any wire can carry: completes the checksum in place, or
 /// segments a large frame and returns its buffer to `pool`. Returns false, without any output, if the
 /// packet's headers do not permit segmentation.
 #[must_use]

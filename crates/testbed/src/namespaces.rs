@@ -43,8 +43,8 @@ pub enum Place {
     Inside,
 }
 
-/// Where we are. A variable alone could be set by anybody, and what follows inside mounts over
-/// `/run`: only namespaces that differ from the outer ones count.
+/// Returns where the process runs. Any user can set the variable, and the process inside mounts over `/run`, so
+/// the namespaces must also differ from the outer ones.
 pub fn place() -> Place {
     let Ok(outside) = env::var(OUTSIDE) else { return Place::Outside };
     let outside: Vec<&str> = outside.split(' ').collect();

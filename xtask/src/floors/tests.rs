@@ -141,10 +141,14 @@ fn what_is_refused() {
 }
 
 #[test]
-fn a_route_through_tests_of_others_does_not_count() {
+fn a_route_through_tests_does_not_count() {
     let edges = ["datapath -> flow", "flow ~> base", "conntrack -> flow", "flow ~> port"];
     let found = check(&edges);
     assert!(!found.iter().any(|p| p.contains("`conntrack` must not")), "{found:?}");
+    let found = check(&["generator ~> port", "port -> wire"]);
+    assert!(!found.iter().any(|p| p.contains("`generator` must not")), "{found:?}");
+    let found = check(&["generator ~> wire"]);
+    assert!(found.iter().any(|p| p.contains("`generator` must not")), "{found:?}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use tree::Tree;
 
-/// Looks a second of processor time; a prime, so as not to keep step with what is measured.
+/// Samples per second of processor time; a prime, so as not to keep step with what is measured.
 const LOOKS_PER_S: i32 = 997;
 /// Where a look is not taken: there the unwinder finds no way out, or is itself at work.
 const BLIND: [&str; 2] = ["libgcc", "vdso"];

@@ -124,7 +124,7 @@ impl Cell {
         if self.version == Version::Ovs { "ovs" } else { "tidegate" }
     }
 
-    /// The range that is searched: what a device can carry there on machines of today.
+    /// The range that is searched: what a device can carry there on present machines.
     fn bounds(&self) -> [f64; 2] {
         let workers = self.layout.workers as f64;
         match (self.lived, self.ports) {

@@ -302,10 +302,10 @@ pub fn histogram(it: &Value, id: &str, what: &str, name: &str) -> String {
 
 fn generated(stored: &Stored, index: usize) -> String {
     let rows = [
-        ("Connections opened a second", shown(stored.number("/connections_per_second"))),
-        ("Connections completed a second", shown(stored.number("/completed_per_second"))),
+        ("Connections opened per second", shown(stored.number("/connections_per_second"))),
+        ("Connections completed per second", shown(stored.number("/completed_per_second"))),
         ("Active flows", shown(stored.number("/active_flows"))),
-        ("Packets sent a second", shown(stored.number("/tx_packets_per_second"))),
+        ("Packets sent per second", shown(stored.number("/tx_packets_per_second"))),
         ("Packets lost", percent(stored.number("/loss_ratio"))),
         ("Connections failed", percent(stored.number("/failure_ratio"))),
         ("Share of the generator's ceiling", percent(stored.number("/ceiling/share"))),

@@ -112,7 +112,7 @@ impl Stored {
         let rules = self.json.pointer("/dut/rules").map(ToString::to_string).unwrap_or_default();
         let tracked = if rules.contains("ct(") { "tracked" } else { "untracked" };
         let messages = self.number("/profile/messages").unwrap_or(1.0);
-        format!("{kind}, {ports} ports, {tracked}, {messages} messages a connection")
+        format!("{kind}, {ports} ports, {tracked}, {messages} messages per connection")
     }
 
     /// What stood under test, in a few words.

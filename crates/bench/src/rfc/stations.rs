@@ -263,7 +263,7 @@ pub fn ceiling(bench: &mut Bench<'_>, frame_bytes: u16) -> Result<Option<f64>, L
     stations.run(bench.clock, &|| false, Phase::Fill, None)?;
     let begun = bench.clock.now();
     let time_over = || bench.clock.now() - begun >= CEILING;
-    // So many that they would last for longer than anybody looks.
+    // So many that they last longer than the measurement.
     let phase = Phase::Exchange { frames: 1 << 24 };
     let sample = stations.run(bench.clock, &time_over, phase, None)?;
     let received = sample.forth.received.min(sample.back.received);

@@ -1,4 +1,4 @@
-//! RFC 3511's and RFC 9411's tests of TCP connections: how many a second, how many at once, and
+//! RFC 3511's and RFC 9411's tests of TCP connections: how many per second, how many at once, and
 //! what is left of that under a flood of SYNs.
 
 use super::bench::{Bench, Trial, told};

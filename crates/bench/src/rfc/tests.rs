@@ -408,7 +408,7 @@ fn a_flood_takes_its_part_of_what_the_device_can_do() {
     let alone = json["without_flood"]["answer"].as_f64().unwrap();
     let attacked = json["under_flood"]["answer"].as_f64().unwrap();
     assert!(alone > 2700.0, "{text}");
-    // 1,000 entries a second of 3,000 are the attack's.
+    // 1,000 entries per second of 3,000 are the attack's.
     assert!((1600.0..2400.0).contains(&attacked), "{text}");
     let trials = json["under_flood"]["trials"].as_array().unwrap();
     let passed = trials.iter().rev().find(|trial| trial["verdict"] == "pass").unwrap();

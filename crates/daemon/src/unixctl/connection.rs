@@ -1,7 +1,7 @@
 //! One client: JSON-RPC 1.0 in, JSON-RPC 1.0 out.
 //!
 //! As in Open vSwitch, a request is read whole, passed to the main loop, and answered before the next is
-//! read. Anything else than a request closes the connection without a reply.
+//! read. Anything other than a request closes the connection without a reply.
 
 use super::clients::Place;
 use super::{Call, Parts, Reply};

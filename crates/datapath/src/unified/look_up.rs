@@ -10,8 +10,8 @@ use crate::cache_insert::CONTROL;
 use flow::{ConnectionRef, Headers};
 
 impl UnifiedCache {
-    /// Finds entries for packets. A packet that is like the one before it, as far as anybody looks,
-    /// needs no probe of its own. `fetch` is told of each connection that was found, so that it is on
+    /// Finds entries for packets. A packet that equals the one before it, in all bits that entries look
+    /// at, needs no probe of its own. `fetch` is told of each connection that was found, so that it is on
     /// its way when the first of them is asked for. Says whether any entry has a NAT rewrite.
     pub fn look_up(
         &mut self,

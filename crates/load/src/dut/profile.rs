@@ -74,7 +74,7 @@ impl Profile {
         if let Some(stages) = stages.filter(|stages| stages.total() > 0.0) {
             let shares = stages.shares();
             let ns = shares.map(|(name, share)| (name, share * stages.total()));
-            counters.extend(ns.map(|(name, ns)| (format!("{name}, ns a packet"), ns.round())));
+            counters.extend(ns.map(|(name, ns)| (format!("{name}, ns per packet"), ns.round())));
             if parts.is_empty() {
                 source = "stages of a packet's way";
                 let part = |(name, share): (&str, f64)| Part {
@@ -371,7 +371,7 @@ mod tests {
             (it.source, it.parts.len(), it.parts[0].name.as_str()),
             ("perf, cpu-clock", 1, "f")
         );
-        assert!(it.counters.contains(&("connection, ns a packet".to_owned(), 60.0)));
+        assert!(it.counters.contains(&("connection, ns per packet".to_owned(), 60.0)));
         let it = Profile::of("pmd0", Vec::new(), Vec::new(), Some(stages));
         let parts: Vec<_> = it.parts.iter().take(3).map(|p| (p.name.as_str(), p.percent)).collect();
         assert_eq!(parts, [("connection", 60.0), ("lookup", 30.0), ("ports", 10.0)]);

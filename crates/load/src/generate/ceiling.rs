@@ -234,10 +234,10 @@ pub fn table(rows: &[Row]) -> String {
     }
     if rows.iter().any(|row| row.derived) {
         text.push_str(
-            "* packets per second over packets a connection: they live longer than this\n",
+            "* packets per second over packets per connection: they live longer than this\n",
         );
     }
-    text.push_str(&format!("{BYTES_PER_CONNECTION} bytes a connection and side\n"));
+    text.push_str(&format!("{BYTES_PER_CONNECTION} bytes per connection and side\n"));
     text
 }
 

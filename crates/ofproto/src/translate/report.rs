@@ -29,7 +29,7 @@ pub(crate) struct Note {
     pub below: Vec<Note>,
 }
 
-/// Collects remarks, where anybody wants them.
+/// Collects remarks, if the caller wants them.
 #[derive(Debug)]
 pub(crate) struct Notebook {
     wanted: bool,

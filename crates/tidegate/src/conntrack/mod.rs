@@ -40,7 +40,7 @@ pub struct ConntrackArgs {
     /// Print one JSON object per line
     #[arg(long)]
     json: bool,
-    /// With --events, end after so many seconds
+    /// With --events, end after this many seconds
     #[arg(long, value_name = "SECONDS", requires = "events", value_parser = whole::<u64>(..))]
     seconds: Option<u64>,
     /// The switch's control socket; by default that of the one whose pidfile

@@ -62,7 +62,8 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Returns the number of connections that the server's nginx has accepted, without the demo's own.
+    /// Returns the number of connections that the server's nginx has accepted, the demo's own requests for
+    /// its status included.
     pub fn accepted(&self) -> Result<u64, TestbedError> {
         let text =
             ask_status(&self.status).map_err(TestbedError::io("ask nginx for its status"))?;

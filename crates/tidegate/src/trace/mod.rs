@@ -40,7 +40,7 @@ pub struct TraceArgs {
     /// Trace one in this many packets, at random
     #[arg(long, value_name = "1/N", default_value = "1/1", value_parser = read_sample)]
     sample: u32,
-    /// End after so many seconds, found or not
+    /// End after this many seconds, found or not
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = whole::<u64>(1..=86_400))]
     timeout: u64,
     /// Print one JSON object per line

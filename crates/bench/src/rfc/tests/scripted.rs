@@ -21,13 +21,13 @@ use std::time::Duration;
 pub struct Script {
     /// One frame of so many is lost.
     pub drop_one_of: Option<u64>,
-    /// Frames that it carries a second, both directions together; more are lost.
+    /// Frames that it carries per second, both directions together; more are lost.
     pub most_per_second: Option<f64>,
     /// Every frame takes so long.
     pub delay: Duration,
     /// Entries of its table; none: it keeps none, and forwards everything.
     pub table: Option<usize>,
-    /// Entries that it makes a second; the first frames of more are lost.
+    /// Entries that it makes per second; the first frames of more are lost.
     pub entries_per_second: Option<f64>,
     /// It forwards first frames, and forgets to make the entry of one of so many.
     pub forgets_one_of: Option<u64>,
@@ -81,7 +81,7 @@ impl Clock for Steps {
     }
 }
 
-/// A limit of so many a second, with room for a hundredth of a second.
+/// A limit of so many per second, with room for a hundredth of a second.
 struct Bucket {
     per_second: f64,
     tokens: f64,
