@@ -15,8 +15,9 @@ use flow::{Action, DropReason, Frame};
 use packet::Batch;
 use std::ops::Range;
 
-/// The flow that each frame of a pass hits; `None` without a packet.
-type Hits = arrayvec::ArrayVec<Option<Handle>, BATCH_SIZE>;
+/// The flows that the frames of a pass hit, and how many frames in a row hit each; `None` without a
+/// packet.
+type Hits = arrayvec::ArrayVec<(Option<Handle>, usize), BATCH_SIZE>;
 
 /// Takes a batch from one port through the datapath.
 pub(crate) fn receive(
@@ -146,16 +147,21 @@ fn look_up(
     observer: &mut impl Observer,
 ) -> usize {
     let visited_before = worker.flows.counts().subtables_visited;
-    let mut left = 0;
+    let (mut left, mut at) = (0, 0);
     hits.clear();
-    while let Some(frame) = frames.get(hits.len()) {
-        if frame.packet.is_empty() {
-            hits.push(None);
-            continue;
+    while let Some(frame) = frames.get(at) {
+        let (hit, count) = if frame.packet.is_empty() {
+            (None, 1)
+        } else {
+            let found = worker.flow_of(&frames[at..], observer);
+            left += found.1;
+            found
+        };
+        at += count;
+        match hits.last_mut() {
+            Some((last, frames)) if *last == hit => *frames += count,
+            _ => hits.push((hit, count)),
         }
-        let (hit, count) = worker.flow_of(&frames[hits.len()..], observer);
-        left += count;
-        hits.extend(std::iter::repeat_n(hit, count));
     }
     worker.stats.subtables += worker.flows.counts().subtables_visited - visited_before;
     left
@@ -173,18 +179,18 @@ fn carry_out(
     observer: &mut impl Observer,
 ) {
     let mut start = 0;
-    for run in hits.chunk_by(|a, b| a == b) {
-        let range = start..start + run.len();
+    for &(hit, count) in hits {
+        let range = start..start + count;
         start = range.end;
         let frames = &mut frames[range.clone()];
         let traces = traces.get_mut(range).unwrap_or_default();
-        if let Some(handle) = run[0]
+        if let Some(handle) = hit
             && worker.holds_back(handle, frames)
         {
             carry_out_behind(worker, now, handle, frames, traces, out, observer);
             continue;
         }
-        let Some(flow) = run[0].and_then(|handle| worker.credit_frames(now, handle, frames)) else {
+        let Some(flow) = hit.and_then(|handle| worker.credit_frames(now, handle, frames)) else {
             frames.iter_mut().for_each(|frame| worker.miss(now, frame, out, observer));
             continue;
         };

@@ -200,9 +200,15 @@ impl Headers {
         // TTL, protocol, checksum, and the source address.
         let rest = be64(start, 22);
         let (ip_bytes, protocol) = ((ip >> 32 & 0xffff) as usize, (rest >> 48) as u8);
-        let least_bytes = match protocol {
-            UDP => 28,
-            TCP => 40,
+        let (least_bytes, flags) = match protocol {
+            TCP => {
+                let control = be16(start, 46);
+                // Too short a header makes a packet too long for any frame.
+                let header_bytes =
+                    if control < NO_OPTIONS { usize::MAX >> 1 } else { header_bytes(control) };
+                (20 + header_bytes, control & 0xfff)
+            }
+            UDP => (28, 0),
             _ => return false,
         };
         // All at once: what there must not be of each shows as a bit.
@@ -211,11 +217,6 @@ impl Headers {
         if odd != 0 || ip_bytes < least_bytes || ip_bytes > frame_bytes - 14 {
             return false;
         }
-        let control = if protocol == TCP { be16(start, 46) } else { 0 };
-        if protocol == TCP && !has_header(control, ip_bytes - 20) {
-            return false;
-        }
-        let flags = control & 0xfff;
         self.words = [
             u64::from(in_port.0) << 32 | flags << 20,
             be64(start, 0) & !0xffff | u64::from(ethertype::IPV4),
@@ -306,8 +307,13 @@ const NO_OPTIONS: u64 = 0x5000;
 /// Whether the data offset of TCP leaves room for the header, and lies within the packet's `bytes`.
 #[inline(always)]
 fn has_header(control: u64, bytes: usize) -> bool {
-    let header_bytes = (control >> 12 << 2) as usize;
-    control >= NO_OPTIONS && header_bytes <= bytes
+    control >= NO_OPTIONS && header_bytes(control) <= bytes
+}
+
+/// The length of a TCP header from its data offset and flags.
+#[inline(always)]
+fn header_bytes(control: u64) -> usize {
+    (control >> 12 << 2) as usize
 }
 
 /// The low 32 bits of word 3, and TCP flags; `None` where the header is cut short, or where a key has

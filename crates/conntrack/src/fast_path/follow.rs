@@ -222,7 +222,8 @@ impl<'a> Follower<'a> {
                 let segment = parsed.segment().filter(Segment::is_usual)?;
                 let before = record.tcp_words();
                 let mut ends = Ends::from_words(before, is_reply);
-                let check = self.settings.check_tcp_windows & !state.has_any(State::LOOSE);
+                let settings = self.settings;
+                let check = || settings.check_tcp_windows && !state.has_any(State::LOOSE);
                 let (update, timeout) = ends.update(&segment, check, &mut context.trial);
                 let timeout = timeout.filter(|_| update == Update::Valid)?;
                 Some(Step { timeout, peers: Some((before, ends.words(is_reply))) })

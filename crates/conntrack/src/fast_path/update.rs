@@ -154,8 +154,8 @@ impl Pass<'_> {
     ) -> Option<(Update, Option<Timeout>)> {
         let before = record.tcp_words();
         let mut ends = Ends::from_words(before, is_reply);
-        let is_loose = record.state().has_any(State::LOOSE);
-        let check = self.settings.check_tcp_windows & !is_loose;
+        let settings = self.settings;
+        let check = || settings.check_tcp_windows && !record.state().has_any(State::LOOSE);
         let answer = ends.update(segment, check, &mut self.context.counters);
         let after = ends.words(is_reply);
         if !record.set_tcp(before, after) {

@@ -52,8 +52,7 @@ impl Headers {
     #[inline]
     pub fn write_packet_fields(&self, key: &mut FlowKey) {
         let h = &self.words;
-        let tpid = if h[3] & SERVICE_TAG != 0 { 0x88a8 } else { 0x8100 };
-        let tag = if h[2] & 0xffff != 0 { tpid << 48 | (h[2] & 0xffff) << 32 } else { 0 };
+        let tag = if h[2] as u16 == 0 { 0 } else { self.tag() };
         let addresses = match self.is_ipv6() {
             true => [h[4], h[5], h[6], h[7]],
             false => [0, h[4] >> 32, 0, h[4] & 0xffff_ffff],
@@ -63,5 +62,13 @@ impl Headers {
         words[3..7].copy_from_slice(&addresses);
         words[7] = h[3] & 0xffff_ff00_0000_0000 | h[0] & 0xffff_ffff;
         words[8] = (h[3] & self.port_bits()) << 32;
+    }
+
+    /// The word of a key that has the VLAN tag.
+    #[inline(never)]
+    fn tag(&self) -> u64 {
+        let h = &self.words;
+        let tpid = if h[3] & SERVICE_TAG != 0 { 0x88a8 } else { 0x8100 };
+        tpid << 48 | (h[2] & 0xffff) << 32
     }
 }
