@@ -279,6 +279,9 @@ SECTION("xdp.frags") int forward(struct xdp_md *ctx)
         rule = find(&packet, ctx->ingress_ifindex, 0, 0);
     if (!rule)
         return pass(NO_RULE);
+    // The key of a tunnel whose VNI is 0 and whose source's words cancel out is that of packets without a tunnel.
+    if (is_inner != !!(rule->does & DECAPSULATE))
+        return pass(OTHER_HEADERS);
     if (is_inner) {
         if (outer.vxlan != rule->vxlan)
             return pass(OTHER_HEADERS);
@@ -312,19 +315,26 @@ SECTION("xdp.frags") int forward(struct xdp_md *ctx)
     enum verdict kind = checksum(ctx, &packet, rule->does & TRANSLATE);
     if (kind == BAD)
         return pass(CHECKSUM);
+    // The outer checksum then needs the sum of all bytes.
+    if (rule->does & (CHECKSUM_IN | CHECKSUM_OUT) && kind == NONE && packet.l4_bytes > PIECE * PIECES) {
+        slot->large_ns[direction] = now;
+        return pass(LARGE);
+    }
     // What is behind the inner packet counts, too, and is left to the switch.
     if (rule->does & (CHECKSUM_IN | CHECKSUM_OUT) && packet.l4 + packet.l4_bytes != frame)
         return pass(NOT_PLAIN);
     if (rule->does & CHECKSUM_IN && !is_outer_right(ctx, &packet, &outer, kind))
         return pass(CHECKSUM);
-    // Only now the packet is changed; what has no way out is passed up before.
-    if (redirect_map(&ports, rule->out, XDP_PASS) != XDP_REDIRECT)
-        return pass(NO_PORT);
-    if (change(ctx, rule, &packet, outer.bytes, kind, frame) < 0)
-        return pass(NO_ROOM);
+    if (!(rule->does & DROP)) {
+        // Only now the packet is changed; what has no way out is passed up before.
+        if (redirect_map(&ports, rule->out, XDP_PASS) != XDP_REDIRECT)
+            return pass(NO_PORT);
+        if (change(ctx, rule, &packet, outer.bytes, kind, frame) < 0)
+            return pass(NO_ROOM);
+    }
     slot->used_ns = now;
     __sync_fetch_and_add(&slot->traffic[direction], frame << PACKETS_BITS | 1);
-    return XDP_REDIRECT;
+    return rule->does & DROP ? XDP_DROP : XDP_REDIRECT;
 }
 
 char _license[] SECTION("license") = "Apache-2.0";

@@ -28,6 +28,8 @@ enum {
     // The outer packets that come in have UDP checksums; those that leave get them.
     CHECKSUM_IN = 1 << 9,
     CHECKSUM_OUT = 1 << 10,
+    // In place of all that changes packets and sends them.
+    DROP = 1 << 11,
 };
 // Ethernet, UDP, VXLAN and IPv4 without options or IPv6 without extension headers.
 enum { OUTER_V4_BYTES = 50, OUTER_V6_BYTES = 70 };

@@ -194,8 +194,9 @@ impl XdpOffload {
 
 /// The longest frame that comes in and is forwarded. Larger ones were not on a wire like this, and are several
 /// packets that the kernel has yet to cut (GSO), or do not fit the way out.
-fn frame_bytes_max(translated: &Translation, in_mtu: u32, out_mtu: u32) -> u32 {
+fn frame_bytes_max(translated: &Translation, in_mtu: u32, out: Option<&Port>) -> u32 {
     let Translation { rule, outer_bytes, .. } = translated;
+    let Some(&Port { mtu: out_mtu, .. }) = out else { return u32::MAX };
     let mut most = out_mtu.saturating_add(ETHERNET_BYTES);
     if let Some(frame_max) = translated.frame_max {
         let pushed = if rule.does & PUSH_VLAN != 0 { TAG_BYTES } else { 0 };
@@ -220,19 +221,19 @@ impl FlowOffload for XdpOffload {
     fn install(&mut self, from: &OffloadRule, idle: Duration) -> Result<OffloadId, Refusal> {
         self.refusal_words = None;
         let translated = translate(from)?;
-        let ports = [from.in_port(), translated.out];
-        let in_port = self.ports.get(&ports[0]).filter(|port| port.link.is_some());
+        let in_port = self.ports.get(&from.in_port()).filter(|port| port.link.is_some());
         let in_port = in_port.ok_or(Refusal::InPort)?;
         let ifindex = in_port.ifindex;
-        let out = self.ports.get(&ports[1]).ok_or(Refusal::OutPort)?;
+        let port = |out| self.ports.get(&out).ok_or(Refusal::OutPort);
+        let out = translated.out.map(port).transpose()?;
         // To send a packet back where it came from is left to the switch, which knows when that is right.
-        if ports[0] == ports[1] {
+        if translated.out == Some(from.in_port()) {
             return Err(Refusal::OutPort);
         }
         let (connection, direction) = (from.connection.id, usize::from(from.connection.is_reply));
         let rule = Rule {
-            out: out.ifindex,
-            frame_bytes_max: frame_bytes_max(&translated, in_port.mtu, out.mtu),
+            out: out.map_or(0, |out| out.ifindex),
+            frame_bytes_max: frame_bytes_max(&translated, in_port.mtu, out),
             direction: direction as u32,
             idle_ns: idle.as_nanos() as u64,
             ..translated.rule

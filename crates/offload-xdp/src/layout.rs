@@ -109,6 +109,7 @@ pub(crate) const DECAPSULATE: u32 = 1 << 7;
 pub(crate) const ENCAPSULATE: u32 = 1 << 8;
 pub(crate) const CHECKSUM_IN: u32 = 1 << 9;
 pub(crate) const CHECKSUM_OUT: u32 = 1 << 10;
+pub(crate) const DROP: u32 = 1 << 11;
 /// Bytes of Ethernet, UDP, VXLAN and IPv4 without options or IPv6 without extension headers.
 pub(crate) const OUTER_V4_BYTES: usize = 50;
 pub(crate) const OUTER_V6_BYTES: usize = 70;

@@ -3,7 +3,8 @@
 mod tunnel;
 
 use crate::layout::{
-    KeyV4, KeyV6, POP_VLAN, PUSH_VLAN, Rule, SET_ETH_DST, SET_ETH_SRC, SET_TOS, SET_TTL, TRANSLATE,
+    CHECKSUM_IN, DECAPSULATE, DROP, KeyV4, KeyV6, POP_VLAN, PUSH_VLAN, Rule, SET_ETH_DST,
+    SET_ETH_SRC, SET_TOS, SET_TTL, TRANSLATE,
 };
 use base::PortNo;
 use flow::{Action, Field, OffloadRule, Refusal, SetField};
@@ -23,7 +24,8 @@ pub(crate) struct Translation {
     /// Without the port's device.
     pub key: Key,
     pub rule: Rule,
-    pub out: PortNo,
+    /// The port that the packets leave by; `None` where they are dropped.
+    pub out: Option<PortNo>,
     /// The longest frame that may be encapsulated, where it is.
     pub frame_max: Option<u32>,
     /// Bytes of the tunnel's headers that packets come with.
@@ -87,10 +89,14 @@ fn address(high: u64, low: u64) -> [u32; 4] {
     [high >> 32, high, low >> 32, low].map(|word| (word as u32).swap_bytes())
 }
 
-/// Writes down what the steps do, and says where they send, and the longest frame that they encapsulate.
-fn steps(from: &OffloadRule, rule: &mut Rule) -> Result<(PortNo, Option<u32>), Refusal> {
-    let Some((Action::Output(out), before)) = from.actions.split_last() else {
-        return Err(Refusal::Actions);
+/// Writes down what the steps do, and says where they send, if anywhere, and the longest frame that they
+/// encapsulate.
+fn steps(from: &OffloadRule, rule: &mut Rule) -> Result<(Option<PortNo>, Option<u32>), Refusal> {
+    let (out, before) = match from.actions.split_last() {
+        Some((Action::Output(out), before)) => (Some(*out), before),
+        Some((Action::Drop(_), before)) => (None, before),
+        None => (None, &[][..]),
+        Some(_) => return Err(Refusal::Actions),
     };
     // Whether a tag is there, as far as it is known, and whether it was there from the start.
     let had_tag = from.headers.words()[2] as u16 & VLAN_PRESENT != 0;
@@ -114,7 +120,10 @@ fn steps(from: &OffloadRule, rule: &mut Rule) -> Result<(PortNo, Option<u32>), R
             _ => return Err(Refusal::Actions),
         }
     }
-    Ok((*out, frame_max))
+    if out.is_none() {
+        rule.does = rule.does & (DECAPSULATE | CHECKSUM_IN) | DROP;
+    }
+    Ok((out, frame_max))
 }
 
 fn set_field(set: &SetField, rule: &mut Rule) -> Result<(), Refusal> {

@@ -40,6 +40,12 @@ impl XdpOffload {
     /// # Errors
     /// The port is unknown, or the kernel does not run the program.
     pub fn try_frame(&mut self, port: PortNo, frame: &[u8]) -> io::Result<(bool, Vec<u8>)> {
+        let (verdict, out) = self.verdict(port, frame)?;
+        Ok((verdict == XDP_REDIRECT, out))
+    }
+
+    /// The program's answer for a frame, and what became of its bytes.
+    pub(crate) fn verdict(&mut self, port: PortNo, frame: &[u8]) -> io::Result<(u32, Vec<u8>)> {
         let ifindex = self.ifindex(port).ok_or(io::ErrorKind::NotFound)?;
         let program = self.program().xdp().map_err(io::Error::other)?.fd();
         let program = program.map_err(io::Error::other)?.as_fd().as_raw_fd();
@@ -66,6 +72,6 @@ impl XdpOffload {
             return Err(io::Error::last_os_error());
         }
         out.truncate(attribute.bytes_out as usize);
-        Ok((attribute.verdict == XDP_REDIRECT, out))
+        Ok((attribute.verdict, out))
     }
 }

@@ -344,6 +344,35 @@ fn a_full_device_and_ports_that_are_not_there_are_refused() {
 }
 
 #[test]
+fn a_connection_whose_flows_drop_is_dropped_and_counted() {
+    const XDP_DROP: u32 = 1;
+    const XDP_PASS: u32 = 2;
+    let set = |field, value| Action::Set(SetField { field, value, mask: 0xff });
+    let drop = || Action::Drop(flow::DropReason::NoAction);
+    let cases = [vec![], vec![drop()], vec![set(Field::NwTtl, 9), drop()]];
+    in_namespace("drops", move |mut offload| {
+        for actions in cases {
+            let rule = OffloadRule {
+                translated: to("192.168.7.9", "10.0.0.2", (2000, 80)),
+                ..rule(PLAIN, &actions)
+            };
+            let id = offload.install(&rule, IDLE).unwrap();
+            // No way out limits the length.
+            for (frame, verdict) in [
+                (PLAIN, XDP_DROP),
+                ("10.0.0.1:1000>10.0.0.2:80 . len=1500", XDP_DROP),
+                ("10.0.0.1:1000>10.0.0.2:80 . len=100 csum=bad", XDP_PASS),
+                ("10.0.0.1:1000>10.0.0.2:81 .", XDP_PASS),
+            ] {
+                let bytes = wire::text::parse(frame).unwrap();
+                assert_eq!(offload.verdict(IN, &bytes).unwrap(), (verdict, bytes), "{frame}");
+            }
+            assert_eq!(offload.remove(id).packets, 2);
+        }
+    });
+}
+
+#[test]
 fn a_connection_without_packets_for_its_time_is_passed_up() {
     in_namespace("idle connections", |mut offload| {
         let rule = rule(PLAIN, &[Action::Output(OUT)]);

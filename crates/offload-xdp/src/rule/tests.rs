@@ -1,7 +1,7 @@
 //! What is refused; what is done with packets is seen in `device/tests.rs`.
 
 use super::*;
-use flow::{ConnectionRef, Headers, Match};
+use flow::{ConnectionRef, DropReason, Headers, Match};
 use std::sync::Arc;
 
 const OUT: PortNo = PortNo(2);
@@ -29,11 +29,17 @@ fn what_the_program_cannot_do_is_refused_by_its_reason() {
     let (udp, output) = ("10.0.0.1:1>10.0.0.2:2 udp", || Action::Output(OUT));
     let tagged = "10.0.0.1:1>10.0.0.2:2 udp vlan=5";
     let push = || Action::PushVlan { tpid: 0x8100, tci: 0x1005 };
-    let cases: [(&str, Vec<Action>, Result<(), Refusal>); 13] = [
+    let cases: [(&str, Vec<Action>, Result<(), Refusal>); 15] = [
         (udp, vec![output()], Ok(())),
         ("10.0.0.1:1>10.0.0.2:2 sctp", vec![output()], Err(Refusal::Protocol)),
         ("10.0.0.1>10.0.0.2 icmp-echo", vec![output()], Err(Refusal::Protocol)),
-        (udp, vec![], Err(Refusal::Actions)),
+        (udp, vec![], Ok(())),
+        (udp, vec![set(Field::NwTtl, 1, 0xff), Action::Drop(DropReason::NoAction)], Ok(())),
+        (
+            udp,
+            vec![Action::Clone(Arc::new([])), Action::Drop(DropReason::NoAction)],
+            Err(Refusal::Actions),
+        ),
         (udp, vec![output(), push()], Err(Refusal::Actions)),
         (udp, vec![output(), output()], Err(Refusal::Actions)),
         (udp, vec![Action::PopVlan, output()], Err(Refusal::Actions)),

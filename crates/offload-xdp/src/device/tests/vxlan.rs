@@ -289,6 +289,56 @@ fn other_tunnels_and_other_inner_packets_are_passed_up() {
 }
 
 #[test]
+fn packets_without_a_tunnel_are_not_decapsulated_whatever_the_tunnels_key() {
+    in_namespace("the key of packets without a tunnel", |mut offload| {
+        // The words of the source cancel out, and the VNI is 0.
+        let outer = Outer { key: 0, ..outer("fd00:31:fd00:31::", "fd00:31::1") };
+        let inner = INNERS[0];
+        let frame = within(&built(TunnelKind::Vxlan, &outer), 40_000, inner);
+        let plain = wire::text::parse(inner).unwrap();
+        let id = offload.install(&out_of(&frame, inner, &[Action::Output(OUT)]), IDLE).unwrap();
+        bytes_become(&mut offload, &plain, None);
+        bytes_become(&mut offload, &frame, Some(&plain));
+        offload.remove(id);
+        // The other way round: the packet in the tunnel is none of the rule's.
+        offload.install(&rule(inner, &[Action::Output(OUT)]), IDLE).unwrap();
+        bytes_become(&mut offload, &frame, None);
+        bytes_become(&mut offload, &plain, Some(&plain));
+    });
+}
+
+#[test]
+fn datagrams_without_a_checksum_that_are_too_long_to_sum_are_passed_up() {
+    let inner = |bytes: usize| format!("10.0.0.1:1>10.0.0.2:2 udp len={} csum=zero", bytes - 8);
+    in_namespace("long datagrams without a checksum", move |mut offload| {
+        for (port, receives) in [(IN, true), (OUT, false)] {
+            offload.add_port(port, ("lo", LOOPBACK, 20_000), receives).unwrap();
+        }
+        let with = Outer { checksum: true, ..outer("172.31.1.1", "172.31.1.9") };
+        let to =
+            TunnelPush { header: built(TunnelKind::Vxlan, &with), frame_max: 19_000, ..push() };
+        let [fits, too_long] = [9216, 9217].map(&inner);
+        let into = rule(&fits, &[Action::TunnelPush(Arc::new(to.clone())), Action::Output(OUT)]);
+        let headers = &into.headers;
+        let source_port =
+            to.source_port(headers.key_addresses(), headers.key_ports(), headers.protocol());
+        let bytes = [&fits, &too_long].map(|it| wire::text::parse(it).unwrap());
+        let id = offload.install(&into, IDLE).unwrap();
+        let expect = within(&to.header, source_port, &fits);
+        bytes_become(&mut offload, &bytes[0], Some(&expect));
+        bytes_become(&mut offload, &bytes[1], None);
+        let passed = offload.passed();
+        assert!(passed.contains(&("large", 1)), "{passed:?}");
+        offload.remove(id);
+        let frames = [&fits, &too_long].map(|it| vxlan_with(true, it));
+        let out_of = out_of(&frames[0], &fits, &[Action::Output(OUT)]);
+        offload.install(&out_of, IDLE).unwrap();
+        bytes_become(&mut offload, &frames[0], Some(&bytes[0]));
+        bytes_become(&mut offload, &frames[1], None);
+    });
+}
+
+#[test]
 fn tunnels_that_the_program_does_not_know_are_refused() {
     in_namespace("refused tunnels", |mut offload| {
         let into = |push: TunnelPush| {
