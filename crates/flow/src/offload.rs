@@ -27,7 +27,8 @@ pub struct OffloadRule {
     pub second: Option<ConnectionRef>,
     /// Addresses and ports behind connection tracking, where those are others.
     pub translated: Option<Translated>,
-    /// What is done with them then. Ends in an output, which a tunnel's outer headers may precede.
+    /// What is done with them then. Ends in an output, which a tunnel's outer headers may precede, or in a drop;
+    /// none at all is a drop, too.
     pub actions: Arc<[Action]>,
     /// The tunnel that they come in through. `headers` and `mask` then are those of the inner packet, whose
     /// port is the tunnel's.
@@ -203,9 +204,9 @@ refusals! {
     /// A header that the device does not look at.
     Match = "match", "its flows look at headers that the device does not (TCP flags, IPv6 flow label)";
     /// Steps that the device cannot carry out.
-    Actions = "actions", "its flows do more than rewrite headers and send to one port";
+    Actions = "actions", "its flows do what the device cannot";
     /// A tunnel that the device cannot put packets into or take them out of.
-    Tunnel = "tunnel", "its tunnel is none that the device knows (VXLAN without extensions)";
+    Tunnel = "tunnel", "the device does not support its tunnel (it may support VXLAN without extensions)";
     /// Frames that may be too large for the way out.
     Mtu = "mtu", "frames of the port that it comes in on can be too large for the port that it leaves by";
     /// The direction of the connection has a rule already.

@@ -86,6 +86,13 @@ fn why_not(switch: &mut Switch, words: &[String]) -> Answer {
     Ok(text)
 }
 
+/// Says why packets of a port are not offloaded; `failure` is why XDP is not possible.
+fn not_receiving(port: &str, failure: Option<&str>) -> String {
+    let takes = "a system device with options:xdp-offload=true, or a port of DPDK";
+    let failure = failure.map(|failure| format!("; for system devices, {failure}"));
+    format!("packets of {port} are not offloaded; it takes {takes}{}", failure.unwrap_or_default())
+}
+
 /// Returns each reason's name, its description, and the number of refused offers; 0 if the reason prevents
 /// offers.
 fn reasons(
@@ -106,10 +113,7 @@ fn reasons(
     // For packets from a tunnel, the device belongs to the flow that decapsulates, so it is not checked here.
     if !offload.receives_from(in_port) && !flow.key.has_tunnel() {
         let name = switch.devices().get(in_port).map_or("its port", |device| &device.name);
-        let words = format!(
-            "packets of {name} are not offloaded; it takes a system device with \
-             options:xdp-offload=true, or a port of DPDK"
-        );
+        let words = not_receiving(name, offload.failure());
         reasons.push((Refusal::InPort.name(), words, 0));
     }
     // After decapsulation, packets may be tracked.
@@ -125,8 +129,21 @@ fn reasons(
     }));
     if reasons.is_empty() && known.is_none_or(|known| known.rules.is_empty()) {
         let words = "no established TCP or UDP connection of it had packets since it was installed, \
-                     or its actions do more than rewrite headers and send to one port";
+                     or its actions do more than rewrite headers and send to one port or drop";
         reasons.push(("not-offered", words.to_owned(), 0));
     }
     reasons
+}
+
+#[cfg(test)]
+mod tests {
+    use super::not_receiving;
+
+    #[test]
+    fn a_failure_of_xdp_is_told_beside_what_offload_takes() {
+        let text = not_receiving("p0", None);
+        assert!(text.ends_with("options:xdp-offload=true, or a port of DPDK"), "{text}");
+        let text = not_receiving("p0", Some("this build has no XDP program"));
+        assert!(text.ends_with("; for system devices, this build has no XDP program"), "{text}");
+    }
 }

@@ -5,7 +5,7 @@ use base::{Instant, PortNo, WorkerId};
 use conntrack::Conntrack;
 use flow::{
     ConnectionRef, FlowId, FlowOffload, OffloadId, OffloadOffer, OffloadRule, OffloadStatus,
-    OffloadTraffic, Refusal,
+    OffloadTraffic, OffloadTunnel, Refusal,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;
@@ -43,8 +43,18 @@ struct Held {
     connections: Vec<ConnectionRef>,
     ports: Vec<PortNo>,
     tcp_flags: u16,
-    /// Bytes of the tunnel headers of its packets, which are credited to its first flow.
-    outer_bytes: Option<usize>,
+    /// The tunnel that its packets come out of. Its headers are credited to the first flow.
+    tunnel: Option<OffloadTunnel>,
+}
+
+/// What is installed for the direction of an offer.
+enum Known {
+    /// The same rule.
+    Same,
+    /// The same rule but for the tunnel that packets come out of.
+    OtherTunnel(OffloadId),
+    /// No such rule.
+    None,
 }
 
 #[derive(Debug)]
@@ -155,14 +165,19 @@ impl Table {
                 return;
             };
             let Waiting { seen, offer, .. } = &waiting;
-            if self.has_same(offer) {
-                continue;
-            }
+            let replaced = match self.compare(offer) {
+                Known::Same => continue,
+                Known::OtherTunnel(id) => Some(id),
+                Known::None => None,
+            };
             let current = changes.are_none_since(*seen, offer).then_some(());
             let checked = current
                 .ok_or(Refusal::FlowChanged)
                 .and_then(|()| check(conntrack, now, &offer.rule));
             let is_asked = checked.is_ok();
+            if let Some(id) = replaced.filter(|_| is_asked) {
+                self.remove(device, id, conntrack, now);
+            }
             match checked.and_then(|idle| device.install(&offer.rule, idle)) {
                 Ok(id) => {
                     let begin = |it| conntrack.with_offloaded(now, |hand| hand.begin(it));
@@ -177,15 +192,20 @@ impl Table {
         }
     }
 
-    /// Returns whether the offered rule is installed already: a worker offers a cache entry again when it inserts
-    /// it again.
-    fn has_same(&self, OffloadOffer { worker, rule, flows }: &OffloadOffer) -> bool {
-        let known = self.directions.get(&direction(rule.connection));
-        known.and_then(|id| self.rules.get(id)).is_some_and(|held| {
+    /// Compares an offer with the rule of the same direction: a worker offers a cache entry again when it inserts
+    /// it again, and the packets of a connection may come out of another tunnel than before.
+    fn compare(&self, OffloadOffer { worker, rule, flows }: &OffloadOffer) -> Known {
+        let Some(id) = self.directions.get(&direction(rule.connection)) else { return Known::None };
+        let same = self.rules.get(id).filter(|held| {
             (held.worker, &held.flows) == (*worker, flows)
                 && held.connections.iter().copied().eq(rule.connections())
                 && held.ports.iter().copied().eq(rule.ports())
-        })
+        });
+        match same {
+            Some(held) if held.tunnel == rule.tunnel => Known::Same,
+            Some(_) => Known::OtherTunnel(*id),
+            None => Known::None,
+        }
     }
 
     fn hold(&mut self, id: OffloadId, offer: OffloadOffer) {
@@ -197,8 +217,8 @@ impl Table {
         let connections = rule.connections().collect();
         let ports = rule.ports().collect();
         let tcp_flags = if rule.headers.protocol() == TCP { ACK } else { 0 };
-        let outer_bytes = rule.tunnel.map(|tunnel| tunnel.header_bytes);
-        let held = Held { worker, flows, connections, ports, tcp_flags, outer_bytes };
+        let tunnel = rule.tunnel;
+        let held = Held { worker, flows, connections, ports, tcp_flags, tunnel };
         self.rules.insert(id, held);
         self.totals.installed += 1;
     }
@@ -247,7 +267,8 @@ impl Table {
         now: Instant,
     ) -> bool {
         let Some(held) = self.rules.get(&id) else { return false };
-        let &Held { worker, tcp_flags, ref flows, ref connections, outer_bytes, .. } = held;
+        let &Held { worker, tcp_flags, ref flows, ref connections, ref tunnel, .. } = held;
+        let outer_bytes = tunnel.as_ref().map(|tunnel| tunnel.header_bytes);
         let outer = traffic.packets * outer_bytes.unwrap_or(0) as u64;
         let inner = OffloadTraffic { bytes: traffic.bytes.saturating_sub(outer), ..traffic };
         let note = |connection: &ConnectionRef| {

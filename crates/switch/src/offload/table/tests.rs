@@ -154,15 +154,12 @@ fn flows_and_connections_are_credited_and_kept_alive() {
     assert!(bench.device.rules.is_empty() && !bench.table.is_offloaded(FlowId(10)));
 }
 
-#[test]
-fn of_packets_out_of_a_tunnel_only_the_first_flow_is_credited_with_outer_headers() {
-    let mut bench = Bench::new();
-    let mut offer = bench.offer(1000, &[10, 11]);
-    let connection = offer.rule.connection;
+/// A VXLAN tunnel from this address.
+fn out_of(source: &str) -> OffloadTunnel {
     let mut headers = Headers::none();
-    let outer = wire::text::parse("172.31.1.2:5>172.31.1.1:4789 udp len=72").unwrap();
+    let outer = wire::text::parse(&format!("{source}:5>172.31.1.1:4789 udp len=72")).unwrap();
     assert!(headers.read(&outer, PortNo(5)).is_some());
-    offer.rule.tunnel = Some(OffloadTunnel {
+    OffloadTunnel {
         kind: TunnelKind::Vxlan,
         headers,
         mask: Headers::none(),
@@ -171,7 +168,15 @@ fn of_packets_out_of_a_tunnel_only_the_first_flow_is_credited_with_outer_headers
         has_checksum: false,
         options: Box::new([]),
         header_bytes: 50,
-    });
+    }
+}
+
+#[test]
+fn of_packets_out_of_a_tunnel_only_the_first_flow_is_credited_with_outer_headers() {
+    let mut bench = Bench::new();
+    let mut offer = bench.offer(1000, &[10, 11]);
+    let connection = offer.rule.connection;
+    offer.rule.tunnel = Some(out_of("172.31.1.2"));
     assert_eq!(offer.rule.in_port(), PortNo(5));
     let counted = |bench: &mut Bench| {
         bench.tracker.entry(after_ms(60), connection).unwrap().original_traffic.bytes
@@ -189,6 +194,27 @@ fn of_packets_out_of_a_tunnel_only_the_first_flow_is_credited_with_outer_headers
     let Bench { conntrack, table, device, .. } = &mut bench;
     table.remove_port(device, PortNo(1), conntrack, START);
     assert!(device.rules.is_empty());
+}
+
+#[test]
+fn packets_out_of_another_tunnel_than_before_replace_the_rule() {
+    let mut bench = Bench::new();
+    let mut offer = bench.offer(1000, &[10, 11]);
+    offer.rule.tunnel = Some(out_of("172.31.1.2"));
+    let mut moved = offer.clone();
+    moved.rule.tunnel = Some(out_of("172.31.1.3"));
+    bench.install(vec![offer]);
+    bench.forwards(1, 7);
+    bench.install(vec![moved.clone(), moved.clone()]);
+    assert_eq!(bench.device.rules.keys().collect::<Vec<_>>(), [&OffloadId(2)]);
+    assert_eq!(bench.table.connections(), (1, 0));
+    let credited: u64 = bench.table.take_credits().iter().map(|it| it.traffic.packets).sum();
+    assert_eq!(credited, 14, "the last packets of the old rule are credited");
+    // A connection that ended takes nothing away on account of an offer.
+    bench.conntrack.flush(START, &conntrack::CtFlush::default()).unwrap();
+    moved.rule.tunnel = Some(out_of("172.31.1.4"));
+    bench.install(vec![moved]);
+    assert_eq!(bench.refused(), [(Refusal::Ended, 1)]);
 }
 
 #[test]
