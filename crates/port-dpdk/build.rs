@@ -28,7 +28,13 @@ const LIBRARIES: [&str; 8] = [
 #[cfg(feature = "dpdk")]
 fn dpdk() -> Result<(), String> {
     let mut build = cc::Build::new();
-    build.files(["csrc/start.c", "csrc/device.c", "csrc/burst.c", "csrc/guest.c", "csrc/rule.c"]);
+    build.files([
+        "csrc/start.c",
+        "csrc/device.c",
+        "csrc/burst.c",
+        "csrc/guest.c",
+        "csrc/rte_flow.c",
+    ]);
     // Among the flags is the processor that DPDK's inline functions need at least.
     for flag in pkg_config(&["--cflags", "libdpdk >= 21.11"])? {
         build.flag(flag);

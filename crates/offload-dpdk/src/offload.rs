@@ -1,21 +1,19 @@
 //! Network cards of DPDK as a device that forwards by itself.
 
-use crate::translate::translate;
+use crate::strictness::Strictness;
+use crate::translate::{Translation, translate};
 use base::PortNo;
 use flow::{FlowOffload, OffloadId, OffloadRule, OffloadStatus, OffloadTraffic, Refusal};
 use hashbrown::{HashMap, HashSet};
-use port_dpdk::flow_rule::Commands;
-use port_dpdk::flow_rule::RuleAction;
-use port_dpdk::flow_rule::{DeviceRefusal, FlowDevice, FlowRule, RuleHandle, RuleState};
-use port_dpdk::flow_rule::{Item, L3_OK, L4_OK};
+use port_dpdk::flow_rule::{
+    Commands, DeviceRefusal, FlowDevice, FlowRule, Item, RuleHandle, RuleState,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of an Ethernet header, which an MTU does not count.
+/// Bytes of an Ethernet header and of a VLAN tag, which an MTU does not count.
 const ETHERNET_BYTES: u32 = 14;
-/// The longest time of `AGE`.
-const AGE_MAX_S: u32 = (1 << 24) - 1;
-
+const TAG_BYTES: u32 = 4;
 /// Forwards packets of offloaded connections by rules of `rte_flow`.
 pub struct DpdkOffload<D> {
     device: D,
@@ -33,23 +31,19 @@ pub struct DpdkOffload<D> {
 struct Port {
     number: u16,
     mtu: u32,
-    /// What its device accepted of what makes rules stricter, once it accepted a rule.
-    strictness: Option<Strictness>,
+    /// The strictness at which its device accepted the first rule of each shape.
+    accepted: [Option<Strictness>; SHAPES],
 }
 
-/// Parts of a rule that a device may lack.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Strictness {
-    /// `INTEGRITY`: packets with wrong checksums or lengths are left to the switch.
-    integrity: bool,
-    /// `AGE`: the device notes idle rules.
-    age: bool,
-}
+/// Shapes of rules: with `transfer` or without, with a tunnel's outer headers or without.
+const SHAPES: usize = 4;
 
 /// A rule that a device has.
 #[derive(Clone, Copy, Debug)]
 struct Installed {
     handle: RuleHandle,
+    /// DPDK's number of the port whose packets it is for.
+    port: u16,
     direction: (u32, bool),
     /// The counters when they were read last.
     read: OffloadTraffic,
@@ -79,7 +73,7 @@ impl<D: FlowDevice> DpdkOffload<D> {
         if self.ports.get(&port).is_some_and(|it| (it.number, it.mtu) == (number, mtu)) {
             return false;
         }
-        self.ports.insert(port, Port { number, mtu, strictness: None });
+        self.ports.insert(port, Port { number, mtu, accepted: [None; SHAPES] });
         true
     }
 
@@ -95,7 +89,7 @@ impl<D: FlowDevice> DpdkOffload<D> {
         self.ports.contains_key(&port)
     }
 
-    /// Has the device make a rule, as strict as it can.
+    /// Has the device make a rule that is as strict as the device accepts.
     fn create(
         &mut self,
         in_port: PortNo,
@@ -103,16 +97,24 @@ impl<D: FlowDevice> DpdkOffload<D> {
         idle: Duration,
     ) -> Result<RuleHandle, Refusal> {
         let Some(port) = self.ports.get_mut(&in_port) else { return Err(Refusal::InPort) };
-        let known = port.strictness.map(|it| [it]);
-        let tried = known.as_ref().map_or(&Strictness::ALL[..], |it| &it[..]);
+        let is_tunnelled = rule.items.iter().any(|it| matches!(it, Item::Vxlan { .. }));
+        let accepted =
+            &mut port.accepted[usize::from(rule.transfers) << 1 | usize::from(is_tunnelled)];
+        let tried = Strictness::all(is_tunnelled);
         let mut refusal = DeviceRefusal { kind: Refusal::Device, words: String::new() };
-        for strictness in tried {
-            match self.device.create(port.number, &strictness.apply(rule, idle)) {
+        for strictness in tried.skip_while(|it| accepted.is_some_and(|accepted| *it != accepted)) {
+            let rule = strictness.apply(rule, idle);
+            log::debug!(target: "netdev_offload", "{}", Commands(port.number, &rule));
+            match self.device.create(port.number, &rule) {
                 Ok(handle) => {
-                    port.strictness = Some(*strictness);
+                    accepted.get_or_insert(strictness);
                     return Ok(handle);
                 }
                 Err(refused) => refusal = refused,
+            }
+            log::debug!(target: "netdev_offload", "DPDK: refused: {}", refusal.words);
+            if refusal.kind != Refusal::Device {
+                break;
             }
         }
         self.refusal_words = (!refusal.words.is_empty()).then(|| refusal.words.into());
@@ -137,32 +139,16 @@ impl<D: FlowDevice> DpdkOffload<D> {
     }
 }
 
-impl Strictness {
-    /// All of them, the strictest first.
-    const ALL: [Strictness; 4] = [
-        Strictness { integrity: true, age: true },
-        Strictness { integrity: true, age: false },
-        Strictness { integrity: false, age: true },
-        Strictness { integrity: false, age: false },
-    ];
-
-    /// A rule with these parts.
-    fn apply(self, rule: &FlowRule, idle: Duration) -> FlowRule {
-        let mut rule = rule.clone();
-        if self.integrity {
-            let is_ip = |item: &&Item| matches!(item, Item::Ipv4(_) | Item::Ipv6(_));
-            let levels = rule.items.iter().filter(is_ip).count() as u32;
-            let bits = L3_OK | L4_OK;
-            rule.items.extend((1..=levels).map(|level| Item::Integrity { level, bits }));
-        }
-        let timeout_s = idle.as_secs().saturating_add(u64::from(idle.subsec_nanos() > 0));
-        if self.age
-            && let Ok(timeout_s @ ..=AGE_MAX_S) = u32::try_from(timeout_s)
-        {
-            rule.actions.insert(1, RuleAction::Age { timeout_s });
-        }
-        rule
-    }
+/// Whether all frames that a port receives fit the way out: a device neither fragments nor answers larger ones.
+fn fits(translation: &Translation, in_mtu: u32, out_mtu: u32) -> bool {
+    let &Translation { decapsulated_bytes, tags: [came, leave], encapsulated_max, .. } =
+        translation;
+    // An inner frame counts with its tags.
+    let outer_tags = if decapsulated_bytes == 0 { came } else { 0 };
+    let received = in_mtu + ETHERNET_BYTES + outer_tags * TAG_BYTES;
+    let inner = received.saturating_sub(decapsulated_bytes);
+    let sent = (inner + leave * TAG_BYTES).saturating_sub(came * TAG_BYTES);
+    sent <= encapsulated_max.unwrap_or(out_mtu + ETHERNET_BYTES + leave * TAG_BYTES)
 }
 
 impl<D: FlowDevice> FlowOffload for DpdkOffload<D> {
@@ -177,9 +163,7 @@ impl<D: FlowDevice> FlowOffload for DpdkOffload<D> {
                 // is right.
                 return Err(Refusal::OutPort);
             }
-            let decapsulated = translation.decapsulated_bytes;
-            let sent_max = translation.encapsulated_max.unwrap_or(out.mtu + ETHERNET_BYTES);
-            if (received.mtu + ETHERNET_BYTES).saturating_sub(decapsulated) > sent_max {
+            if !fits(&translation, received.mtu, out.mtu) {
                 return Err(Refusal::Mtu);
             }
         }
@@ -188,14 +172,14 @@ impl<D: FlowDevice> FlowOffload for DpdkOffload<D> {
             return Err(Refusal::Twice);
         }
         let handle = self.create(in_port, &translation.rule, idle)?;
-        log::debug!(target: "netdev_offload", "{}", Commands(translation.in_port, &translation.rule));
         self.directions.insert(direction);
         let id = self.free_rules.pop().unwrap_or(self.rules.len() as u32);
         if id as usize == self.rules.len() {
             self.rules.push(None);
         }
         let read = OffloadTraffic::default();
-        self.rules[id as usize] = Some(Installed { handle, direction, read });
+        self.rules[id as usize] =
+            Some(Installed { handle, port: translation.in_port, direction, read });
         Ok(OffloadId(id))
     }
 
@@ -211,12 +195,12 @@ impl<D: FlowDevice> FlowOffload for DpdkOffload<D> {
         self.free_rules.push(id.0);
         self.directions.remove(&rule.direction);
         if let Err(words) = self.device.destroy(rule.handle) {
-            // The rule must not outlive what it hangs on, so that all rules of the ports go.
+            // The rule must not outlive what it depends on, so that all rules of its device go.
             log::error!(
                 target: "netdev_offload",
-                "DPDK: cannot remove a rule: {words}; all rules are removed"
+                "DPDK: cannot remove a rule: {words}; all rules of its device are removed"
             );
-            self.ports.values().for_each(|port| self.device.flush(port.number));
+            self.device.flush(rule.port);
         }
         traffic
     }

@@ -22,6 +22,8 @@ pub struct Translation {
     pub encapsulated_max: Option<u32>,
     /// Bytes in front of the inner frame that the rule takes away.
     pub decapsulated_bytes: u32,
+    /// VLAN tags that packets come with and leave with, within tunnels.
+    pub tags: [u32; 2],
 }
 
 /// Translates a rule. `number` is DPDK's number of a port, if the port is DPDK's.
@@ -52,7 +54,7 @@ pub fn translate(
     pattern::connection(from, &mut rule.items)?;
     let mut steps = Vec::new();
     actions::translated(from, &mut steps);
-    actions::steps(from, &mut steps)?;
+    let tags = actions::steps(from, &mut steps)?;
     if out.is_some() {
         rule.actions.append(&mut steps);
     }
@@ -61,7 +63,7 @@ pub fn translate(
         None => RuleAction::Drop,
     });
     let encapsulated_max = push(from).map(|to| to.frame_max);
-    Ok(Translation { in_port, rule, out, encapsulated_max, decapsulated_bytes })
+    Ok(Translation { in_port, rule, out, encapsulated_max, decapsulated_bytes, tags })
 }
 
 /// The encapsulation among a rule's steps.

@@ -3,7 +3,10 @@
 mod recorder;
 
 use base::PortNo;
-use flow::{Action, ConnectionRef, FlowOffload, Headers, OffloadRule, OffloadTraffic, Refusal};
+use flow::{
+    Action, ConnectionRef, FlowKey, FlowOffload, Headers, OffloadRule, OffloadTraffic,
+    OffloadTunnel, Refusal, TunnelKind, TunnelPush,
+};
 use offload_dpdk::DpdkOffload;
 use port_dpdk::flow_rule::{FlowRule, Item, RuleAction};
 use recorder::{Fate, Recorder};
@@ -32,8 +35,16 @@ fn bytes(connection: u32) -> Vec<u8> {
 
 /// A rule of a connection's packets.
 fn rule(connection: u32, actions: &[Action]) -> OffloadRule {
+    rule_from(IN, connection, actions)
+}
+
+fn rule_from(port: PortNo, connection: u32, actions: &[Action]) -> OffloadRule {
+    rule_of(port, connection, &bytes(connection), actions)
+}
+
+fn rule_of(port: PortNo, connection: u32, frame: &[u8], actions: &[Action]) -> OffloadRule {
     let mut headers = Headers::none();
-    assert!(headers.read(&bytes(connection), IN).is_some());
+    assert!(headers.read(frame, port).is_some());
     OffloadRule {
         tunnel: None,
         headers,
@@ -129,12 +140,29 @@ fn a_rule_that_the_device_forgot_has_ended() {
 
 #[test]
 fn a_device_that_removes_no_single_rule_loses_all() {
-    let mut offload = card(Recorder::default());
+    for (proxy, expect) in [(None, [false, false, true]), (Some(7), [false; 3])] {
+        let mut offload = card(Recorder { proxy, ..Recorder::default() });
+        let back = rule_from(OUT, 3, &[Action::Output(IN)]);
+        let ids = [forward(1), forward(2), back].map(|it| offload.install(&it, IDLE).unwrap());
+        offload.device().is_stuck = true;
+        offload.remove(ids[0]);
+        assert!(!is_forwarded(&mut offload, 1) && !is_forwarded(&mut offload, 2));
+        let holds =
+            ids.map(|id| offload.device().rules.keys().any(|it| it.0 == u64::from(id.0) + 1));
+        assert_eq!(holds, expect, "rules of the other port end where the card has a proxy");
+        assert!(offload.status(ids[1]).is_ended);
+        assert_eq!(offload.status(ids[2]).is_ended, !expect[2]);
+    }
+}
+
+#[test]
+fn a_device_that_cannot_be_flushed_keeps_its_rules() {
+    let device = Recorder { is_stuck: true, keeps_rules: true, ..Recorder::default() };
+    let mut offload = card(device);
     let [first, second] = [1, 2].map(|it| offload.install(&forward(it), IDLE).unwrap());
-    offload.device().is_stuck = true;
     offload.remove(first);
-    assert!(!is_forwarded(&mut offload, 1) && !is_forwarded(&mut offload, 2));
-    assert!(offload.status(second).is_ended);
+    assert_eq!(offload.device().rules.len(), 2);
+    assert!(!offload.status(second).is_ended && is_forwarded(&mut offload, 2));
 }
 
 #[test]
@@ -165,42 +193,176 @@ fn ports_that_cannot_take_each_others_frames_are_refused() {
 }
 
 #[test]
+fn tags_count_where_they_make_frames_larger_than_the_way_out() {
+    let tagged = wire::text::parse(&format!("{} vlan=5", text(1))).unwrap();
+    let into = |frame_max| {
+        let push = TunnelPush {
+            port: PortNo(4),
+            out_port: PortNo(3),
+            kind: TunnelKind::Vxlan,
+            strips_ethernet: false,
+            source_ports: (40_000, 40_000),
+            header: encapsulation(),
+            frame_max,
+            answer: FlowKey::new(),
+        };
+        Action::TunnelPush(Arc::new(push))
+    };
+    let push = || Action::PushVlan { tpid: 0x8100, tci: 0x1007 };
+    let cases: [(&[u8], Vec<Action>, u32); 5] = [
+        (&bytes(1), vec![], 1514),
+        (&bytes(1), vec![push()], 1518),
+        (&tagged, vec![], 1518),
+        (&tagged, vec![Action::PopVlan], 1514),
+        (&tagged, vec![Action::PopVlan, push()], 1518),
+    ];
+    for (frame, steps, least) in cases {
+        for (frame_max, expect) in [(least, None), (least - 1, Some(Refusal::Mtu))] {
+            let mut offload = card(Recorder::default());
+            let actions = [steps.clone(), vec![into(frame_max), Action::Output(OUT)]].concat();
+            let rule = rule_of(IN, 1, frame, &actions);
+            assert_eq!(offload.install(&rule, IDLE).err(), expect, "{steps:?} {frame_max}");
+            // Without a tunnel, the MTU of the way out counts no tags.
+            let actions = [steps.clone(), vec![Action::Output(OUT)]].concat();
+            assert!(
+                card(Recorder::default()).install(&rule_of(IN, 1, frame, &actions), IDLE).is_ok()
+            );
+        }
+    }
+}
+
+/// Outer headers of VXLAN over IPv4.
+fn encapsulation() -> Box<[u8]> {
+    let mac = |last| base::MacAddr([2, 0, 0, 0, 0, last]);
+    let outer = tunnel::Outer {
+        ethernet: (mac(1), mac(2)),
+        source: [172, 31, 0, 1].into(),
+        destination: [172, 31, 0, 2].into(),
+        tos: 0,
+        ttl: 64,
+        dont_fragment: true,
+        checksum: false,
+        oam: false,
+        key: 101,
+        options: &[],
+        group: (0, 0),
+        erspan: (0, 0, 0, 0),
+        gtpu: (0, 0),
+        packet: None,
+    };
+    tunnel::build(&tunnel::TunnelConfig::new(TunnelKind::Vxlan), &outer).unwrap()
+}
+
+/// A connection's packet in a VXLAN tunnel.
+fn encapsulated(connection: u32) -> Vec<u8> {
+    let mut frame = [&encapsulation()[..], &bytes(connection)].concat();
+    tunnel::finish(&mut frame, TunnelKind::Vxlan, 40_000, &mut 0).unwrap();
+    frame
+}
+
+/// A rule of packets that come out of a VXLAN tunnel.
+fn out_of_tunnel(connection: u32) -> OffloadRule {
+    let mut headers = Headers::none();
+    assert!(headers.read(&encapsulated(connection), IN).is_some());
+    let tunnel = OffloadTunnel {
+        kind: TunnelKind::Vxlan,
+        headers,
+        mask: Headers::none(),
+        word: 0x08 << 56 | 101 << 8,
+        word_mask: u64::MAX,
+        has_checksum: false,
+        options: Box::new([]),
+        header_bytes: 50,
+    };
+    OffloadRule { tunnel: Some(tunnel), ..rule(connection, &[Action::Output(OUT)]) }
+}
+
+/// Which optional parts a rule has: integrity, age, VXLAN's flags.
+fn parts(rule: &FlowRule) -> [bool; 3] {
+    let has_item = |is_it: fn(&Item) -> bool| rule.items.iter().any(is_it);
+    [
+        has_item(|it| matches!(it, Item::Integrity { .. })),
+        rule.actions.iter().any(|it| matches!(it, RuleAction::Age { .. })),
+        has_item(|it| matches!(it, Item::Vxlan { compares_flags: true, .. })),
+    ]
+}
+
+type Lacks = fn(&FlowRule) -> Option<&'static str>;
+
+#[test]
 fn a_device_gets_rules_as_strict_as_it_takes() {
-    type Lacks = fn(&FlowRule) -> Option<&'static str>;
-    /// Whether the rule has integrity and age, or the device's words.
-    type Got = Result<(bool, bool), &'static str>;
-    let integrity = |rule: &FlowRule| {
-        rule.items.iter().any(|it| matches!(it, Item::Integrity { .. })).then_some("no integrity")
-    };
-    let age = |rule: &FlowRule| {
-        rule.actions.iter().any(|it| matches!(it, RuleAction::Age { .. })).then_some("no age")
-    };
-    let cases: [(Lacks, Got); 5] = [
-        (|_| None, Ok((true, true))),
-        (integrity, Ok((false, true))),
-        (age, Ok((true, false))),
+    /// The parts that the rule has, or the device's words.
+    type Got = Result<[bool; 3], &'static str>;
+    let cases: [(Lacks, [Got; 2]); 7] = [
+        (|_| None, [Ok([true, true, false]), Ok([true, true, true])]),
         (
-            |rule| {
-                rule.items.iter().any(|it| matches!(it, Item::Integrity { .. })).then_some("a").or(
-                    rule.actions
-                        .iter()
-                        .any(|it| matches!(it, RuleAction::Age { .. }))
-                        .then_some("b"),
-                )
-            },
-            Ok((false, false)),
+            |rule| parts(rule)[0].then_some("no integrity"),
+            [Ok([false, true, false]), Ok([false, true, true])],
         ),
-        (|_| Some("no rules at all"), Err("no rules at all")),
+        (
+            |rule| parts(rule)[1].then_some("no age"),
+            [Ok([true, false, false]), Ok([true, false, true])],
+        ),
+        (
+            |rule| parts(rule)[2].then_some("no flags"),
+            [Ok([true, true, false]), Ok([true, true, false])],
+        ),
+        (
+            |rule| (parts(rule) != [false; 3]).then_some("nothing of all that"),
+            [Ok([false; 3]), Ok([false; 3])],
+        ),
+        (
+            |rule| (rule.actions.contains(&RuleAction::VxlanDecap)).then_some("no tunnels"),
+            [Ok([true, true, false]), Err("no tunnels")],
+        ),
+        (|_| Some("no rules at all"), [Err("no rules at all"); 2]),
     ];
     for (lacks, expect) in cases {
-        let mut offload = card(Recorder { lacks: Some(lacks), ..Recorder::default() });
-        let got = offload.install(&forward(1), IDLE);
-        let words = offload.refusal_words();
-        let rule = offload.device().rules.values().next().map(|it| it.1.clone());
-        let got =
-            got.map(|_| rule.unwrap()).map(|it| (integrity(&it).is_some(), age(&it).is_some()));
-        let got = got.map_err(|refusal| (refusal, words.as_deref().unwrap_or_default()));
-        assert_eq!(got, expect.map_err(|words| (Refusal::Device, words)));
+        // What one kind of rule lacks says nothing of the other.
+        for order in [[0, 1], [1, 0]] {
+            let mut offload = card(Recorder { lacks: Some(lacks), ..Recorder::default() });
+            for at in order {
+                let rule = if at == 0 { forward(1) } else { out_of_tunnel(2) };
+                let installed = offload.install(&rule, IDLE);
+                let words = offload.refusal_words();
+                let last = offload.device().rules.values().next_back().map(|it| parts(&it.1));
+                let got = installed.map(|_| last.unwrap());
+                let got = got.map_err(|refusal| (refusal, words.as_deref().unwrap_or_default()));
+                assert_eq!(got, expect[at].map_err(|words| (Refusal::Device, words)));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_device_without_room_is_asked_once_and_known_strictness_comes_first() {
+    let mut offload = card(Recorder { room: Some(0), ..Recorder::default() });
+    assert_eq!(offload.install(&forward(1), IDLE), Err(Refusal::Full));
+    assert_eq!(offload.device().asked, 1);
+    let lacks: Lacks = |rule| parts(rule)[0].then_some("no");
+    let mut offload = card(Recorder { lacks: Some(lacks), ..Recorder::default() });
+    for (connection, asked) in [(1, 3), (2, 1)] {
+        offload.install(&forward(connection), IDLE).unwrap();
+        assert_eq!(std::mem::take(&mut offload.device().asked), asked);
+    }
+    // A rule that is refused as strict as the first one is tried with less.
+    offload.device().lacks = Some(|rule| (parts(rule) != [false; 3]).then_some("no"));
+    offload.install(&forward(3), IDLE).unwrap();
+}
+
+#[test]
+fn packets_with_extensions_of_vxlan_are_left_to_the_switch_where_the_device_compares_flags() {
+    let lacks: Lacks = |rule| parts(rule)[2].then_some("no");
+    for (lacks, flags, expect) in [
+        (None, 0x08, Fate::Sent(1, bytes(1))),
+        (None, 0x88, Fate::Switch),
+        (Some(lacks), 0x88, Fate::Sent(1, bytes(1))),
+    ] {
+        let mut offload = card(Recorder { lacks, ..Recorder::default() });
+        offload.install(&out_of_tunnel(1), IDLE).unwrap();
+        let mut frame = encapsulated(1);
+        frame[42] = flags;
+        assert_eq!(offload.device().receive(0, &frame), expect);
     }
 }
 

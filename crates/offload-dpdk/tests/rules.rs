@@ -4,10 +4,10 @@ mod recorder;
 
 use base::{MacAddr, PortNo};
 use flow::{
-    Action, ConnectionRef, FlowKey, Headers, Mask, OffloadRule, OffloadTunnel, Translated,
-    TunnelKind, TunnelPush,
+    Action, ConnectionRef, FlowKey, FlowOffload, Headers, Mask, OffloadRule, OffloadTunnel,
+    Translated, TunnelKind, TunnelPush,
 };
-use offload_dpdk::translate;
+use offload_dpdk::{DpdkOffload, translate};
 use port_dpdk::flow_rule::{Commands, FlowDevice};
 use recorder::{Fate, Recorder};
 use serde::Deserialize;
@@ -17,6 +17,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 use tunnel::{Envelope, Outer, TunnelConfig};
 
 #[derive(Deserialize)]
@@ -242,7 +243,10 @@ fn the_rules_are_commands_that_testpmd_reads() {
         println!("\nSKIPPED: commands of testpmd: dpdk-testpmd is not installed");
         return;
     };
-    let rules: Vec<String> = cases().into_values().filter_map(|case| case.expect).collect();
+    let mut rules: Vec<String> = cases().values().filter_map(|case| case.expect.clone()).collect();
+    let whole = cases().values().filter_map(whole_command).collect::<Vec<_>>();
+    assert!(whole.iter().all(|it| it.contains("/ integrity level is 1 ") && it.contains("/ age ")));
+    rules.extend(whole);
     let lines = rules.iter().flat_map(|rule| rule.lines()).filter(|it| !it.is_empty());
     let commands: Vec<String> = lines.flat_map(testpmd_commands).collect();
     child.stdin.take().unwrap().write_all((commands.join("\n") + "\nquit\n").as_bytes()).unwrap();
@@ -257,16 +261,33 @@ fn the_rules_are_commands_that_testpmd_reads() {
     assert_eq!(output.matches("testpmd> flow ").count(), asked, "{output}");
 }
 
-/// A rule as commands that only ask. testpmd reads lines of up to 511 bytes, so that items and actions of a longer
-/// rule are asked about apart.
+/// The rule of a case as a device gets it that takes every part.
+fn whole_command(case: &Case) -> Option<String> {
+    let mut offload = DpdkOffload::new(Recorder::default());
+    for port in (1..9).map(PortNo) {
+        // What is encapsulated fits the tunnel.
+        offload.add_port(port, dpdk_port(port)?, if port == PortNo(1) { 1400 } else { 1500 });
+    }
+    offload.install(&rule(case), Duration::from_secs(30)).ok()?;
+    let (port, rule, _) = offload.device().rules.values().next()?;
+    Some(Commands(*port, rule).to_string())
+}
+
+/// A rule as commands that only ask. testpmd reads lines of up to 511 bytes, so that the items and the actions of
+/// a longer rule are asked about in several.
 fn testpmd_commands(line: &str) -> Vec<String> {
     const BYTES_MAX: usize = 511;
     let command = line.replace("flow create", "flow validate");
-    match command.split_once(" end actions ") {
-        Some((items, actions)) if command.len() > BYTES_MAX => vec![
-            format!("{items} end actions drop / end"),
-            format!("flow validate 0 transfer pattern eth / end actions {actions}"),
-        ],
-        _ => vec![command],
+    let Some((items, actions)) = command.split_once(" / end actions ") else {
+        return vec![command];
+    };
+    if command.len() <= BYTES_MAX {
+        return vec![command];
     }
+    let (start, items) = items.split_once(" pattern ").unwrap();
+    let items: Vec<&str> = items.split(" / ").collect();
+    let asks =
+        |items: &[&str]| format!("{start} pattern {} / end actions drop / end", items.join(" / "));
+    let actions = format!("flow validate 0 transfer pattern eth / end actions {actions}");
+    items.chunks(5).map(asks).chain([actions]).collect()
 }

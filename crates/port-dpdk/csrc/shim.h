@@ -225,6 +225,8 @@ int tidegate_rule_validate(uint16_t port, const struct tidegate_rule *rule, char
 int tidegate_rule_create(uint16_t port, const struct tidegate_rule *rule, char *words,
                          struct tidegate_made_rule *made);
 int tidegate_rule_destroy(const struct tidegate_made_rule *made, char *words);
+/* Removes all rules that were made through a port. */
+int tidegate_rules_flush(uint16_t owner, char *words);
 int tidegate_rule_query(const struct tidegate_made_rule *made, int ages,
                         struct tidegate_rule_state *state);
 

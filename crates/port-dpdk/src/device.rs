@@ -7,7 +7,7 @@ use crate::receive::DpdkRx;
 use crate::send::DpdkTx;
 use crate::setup::{self, NOT_SUPPORTED, RX_CHECKSUMS, TX_CHECKSUMS, TX_CUT_NEEDS};
 use crate::start::{check, is_running, take_words};
-use crate::{DpdkConfig, DpdkError, Facts, guest, rules};
+use crate::{DpdkConfig, DpdkError, Facts, guest, rte_flow};
 use base::MacAddr;
 use port::{PortError, TxCounters};
 use std::collections::BTreeMap;
@@ -357,7 +357,7 @@ pub(crate) fn find(devargs: &str) -> Found {
 }
 
 pub(crate) fn close(port: u16, attached: bool) {
-    rules::forget(port);
+    rte_flow::remove_rules(port);
     // SAFETY: an order by number. The caller holds the device alone: no other thread received its
     // number, or all that had it are gone.
     unsafe { ffi::tidegate_dpdk_close(port, c_int::from(attached)) }

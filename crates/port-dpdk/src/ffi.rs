@@ -199,6 +199,7 @@ unsafe extern "C" {
         made: *mut MadeRule,
     ) -> c_int;
     pub fn tidegate_rule_destroy(made: *const MadeRule, words: *mut c_char) -> c_int;
+    pub fn tidegate_rules_flush(owner: u16, words: *mut c_char) -> c_int;
     pub fn tidegate_rule_query(made: *const MadeRule, ages: c_int, state: *mut RuleState) -> c_int;
     pub fn tidegate_dpdk_pool(
         name: *const c_char,

@@ -54,13 +54,14 @@ pub trait FlowDevice {
     /// The device does not take it; nothing changed.
     fn create(&mut self, port: u16, rule: &FlowRule) -> Result<RuleHandle, DeviceRefusal>;
 
-    /// Ends a rule. One that went with its port is no error.
+    /// Removes a rule. One that went with its port is no error.
     ///
     /// # Errors
-    /// The device did not, in its words.
+    /// The device did not, in its words. It may still forward packets by the rule.
     fn destroy(&mut self, rule: RuleHandle) -> Result<(), String>;
 
-    /// Ends all rules that were made for packets of a port.
+    /// Ends all rules of the devices through which rules for packets of a port were made, those of other ports
+    /// with them. A device that fails keeps them, which is logged.
     fn flush(&mut self, port: u16);
 
     /// What became of a rule; `None` where it is there no more.

@@ -37,7 +37,7 @@ mod guest;
 #[cfg(feature = "dpdk")]
 mod receive;
 #[cfg(feature = "dpdk")]
-mod rules;
+mod rte_flow;
 #[cfg(feature = "dpdk")]
 mod send;
 #[cfg(feature = "dpdk")]
@@ -64,7 +64,7 @@ pub use device::DpdkPort;
 #[cfg(feature = "dpdk")]
 pub use receive::DpdkRx;
 #[cfg(feature = "dpdk")]
-pub use rules::DpdkRules;
+pub use rte_flow::DpdkRules;
 #[cfg(feature = "dpdk")]
 pub use send::DpdkTx;
 #[cfg(feature = "dpdk")]

@@ -3,7 +3,7 @@
 use crate::buffers::{Buffers, MTU_MAX};
 use crate::device::with_words;
 use crate::start::{check, take_words};
-use crate::{DpdkConfig, ffi, rules};
+use crate::{DpdkConfig, ffi, rte_flow};
 
 // DPDK's bits for what a device can do (rte_ethdev.h); csrc/device.c asserts them.
 pub const RX_CHECKSUMS: u64 = 1 << 2 | 1 << 3;
@@ -63,8 +63,8 @@ impl Buffers {
             failed_step: 0,
             spare: [0; 4],
         };
-        // Rules need not outlive a stop (rte_flow's guide, "Caveats").
-        rules::forget(port);
+        // A driver may discard rules when its port stops (rte_flow's guide, "Caveats").
+        rte_flow::remove_rules(port);
         take_words();
         // SAFETY: the shim reads and writes one structure of this type, which both sides assert;
         // the pool in it lives for ever. No queue of the device is in use: it is new, or its

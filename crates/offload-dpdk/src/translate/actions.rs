@@ -47,14 +47,14 @@ pub fn translated(from: &OffloadRule, actions: &mut Vec<RuleAction>) {
     }
 }
 
-/// The steps before the last, which sends or drops.
+/// The steps before the last, which sends or drops. Returns how many VLAN tags packets come with and leave with.
 ///
 /// # Errors
 /// `rte_flow` cannot carry out one of them.
-pub fn steps(from: &OffloadRule, actions: &mut Vec<RuleAction>) -> Result<(), Refusal> {
-    let Some((_, before)) = from.actions.split_last() else { return Ok(()) };
-    let first = actions.len();
-    let mut tags = Tags { depth: usize::from(has_tag(&from.headers)), first };
+pub fn steps(from: &OffloadRule, actions: &mut Vec<RuleAction>) -> Result<[u32; 2], Refusal> {
+    let had_tags = u32::from(has_tag(&from.headers));
+    let Some((_, before)) = from.actions.split_last() else { return Ok([had_tags; 2]) };
+    let mut tags = Tags { depth: had_tags, first: actions.len() };
     for (at, action) in before.iter().enumerate() {
         match action {
             Action::PopVlan => tags.pop(actions)?,
@@ -68,12 +68,12 @@ pub fn steps(from: &OffloadRule, actions: &mut Vec<RuleAction>) -> Result<(), Re
             _ => return Err(Refusal::Actions),
         }
     }
-    Ok(())
+    Ok([had_tags, tags.depth])
 }
 
 /// The VLAN tags that packets have on their way.
 struct Tags {
-    depth: usize,
+    depth: u32,
     /// Where the steps begin among the actions.
     first: usize,
 }

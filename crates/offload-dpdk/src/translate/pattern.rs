@@ -57,7 +57,8 @@ pub fn outer(from: &OffloadTunnel, items: &mut Vec<Item>) -> Result<(), Refusal>
     let destination = from.headers.ports() as u16;
     let value = Udp { source: 0, destination };
     items.push(Item::Udp(Spec { value, mask: Udp { source: 0, destination: u16::MAX } }));
-    items.push(Item::Vxlan((from.word >> 8) as u32 & 0xff_ffff));
+    let vni = (from.word >> 8) as u32 & 0xff_ffff;
+    items.push(Item::Vxlan { vni, compares_flags: true });
     Ok(())
 }
 

@@ -67,11 +67,10 @@ impl Reader<'_> {
                     && same(source.into(), spec(udp, |it| it.source.into()))
                     && same(destination.into(), spec(udp, |it| it.destination.into()))
             }
-            Item::Vxlan(vni) => {
+            Item::Vxlan { vni, compares_flags } => {
                 self.at += 8;
-                let header: &[u8; 8] = rest.first_chunk()?;
-                let [.., a, b, c, _] = *header;
-                header[0] & 0x08 != 0 && u32::from_be_bytes([0, a, b, c]) == *vni
+                let [flags, _, _, _, a, b, c, _] = *rest.first_chunk()?;
+                (flags == 0x08 || !compares_flags) && u32::from_be_bytes([0, a, b, c]) == *vni
             }
             Item::Integrity { level, bits } => self.is_whole(*level, *bits),
         })

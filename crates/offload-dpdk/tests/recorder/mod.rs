@@ -11,19 +11,25 @@ use flow::Refusal;
 use port_dpdk::flow_rule::{
     DeviceRefusal, FlowDevice, FlowRule, RuleAction, RuleHandle, RuleState,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The device.
 #[derive(Default)]
 pub struct Recorder {
     /// Its rules, with the ports whose packets they are for.
     pub rules: BTreeMap<RuleHandle, (u16, FlowRule, RuleState)>,
+    /// The port through which rules of its switch are made; otherwise each port has its own.
+    pub proxy: Option<u16>,
     /// Rules that it has room for.
     pub room: Option<usize>,
     /// Says why it does not take a rule.
     pub lacks: Option<fn(&FlowRule) -> Option<&'static str>>,
     /// It removes no single rule.
     pub is_stuck: bool,
+    /// It cannot be flushed.
+    pub keeps_rules: bool,
+    /// How often it was asked to make a rule.
+    pub asked: u64,
     /// The number of the rule that was made last.
     pub last: u64,
 }
@@ -64,6 +70,7 @@ impl Recorder {
 
 impl FlowDevice for Recorder {
     fn create(&mut self, port: u16, rule: &FlowRule) -> Result<RuleHandle, DeviceRefusal> {
+        self.asked += 1;
         let refuse = |kind, words: &str| Err(DeviceRefusal { kind, words: words.to_owned() });
         if let Some(words) = self.lacks.and_then(|lacks| lacks(rule)) {
             return refuse(Refusal::Device, words);
@@ -86,7 +93,15 @@ impl FlowDevice for Recorder {
     }
 
     fn flush(&mut self, port: u16) {
-        self.rules.retain(|_, (of, _, _)| *of != port);
+        if self.keeps_rules {
+            return;
+        }
+        let proxy = self.proxy;
+        let owner = |of: u16, rule: &FlowRule| proxy.filter(|_| rule.transfers).unwrap_or(of);
+        let its =
+            self.rules.values().filter(|(of, rule, _)| *of == port || owner(*of, rule) == port);
+        let owners: BTreeSet<u16> = its.map(|(of, rule, _)| owner(*of, rule)).collect();
+        self.rules.retain(|_, (of, rule, _)| !owners.contains(&owner(*of, rule)));
     }
 
     fn query(&mut self, rule: RuleHandle) -> Option<RuleState> {

@@ -35,8 +35,13 @@ pub enum Item {
     Tcp(Spec<Tcp>),
     /// `UDP`.
     Udp(Spec<Udp>),
-    /// `VXLAN`, with all bits of this VNI. The items behind it are of the inner packet.
-    Vxlan(u32),
+    /// `VXLAN`, with all bits of the VNI. The items behind it are of the inner packet.
+    Vxlan {
+        /// The network identifier.
+        vni: u32,
+        /// The flags are compared, too: the VNI's alone is set (RFC 7348, section 5).
+        compares_flags: bool,
+    },
     /// `INTEGRITY`: the device checked the packet, and these bits are set.
     Integrity {
         /// 1 for the outermost headers, 2 for those inside a tunnel.

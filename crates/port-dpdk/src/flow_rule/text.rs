@@ -55,7 +55,8 @@ impl fmt::Display for Item {
                 f.write_str("udp")?;
                 ports_text(f, value, mask)
             }
-            Item::Vxlan(vni) => write!(f, "vxlan vni is {vni}"),
+            // The grammar has no flags.
+            Item::Vxlan { vni, .. } => write!(f, "vxlan vni is {vni}"),
             Item::Integrity { level, bits } => {
                 write!(f, "integrity level is {level} value spec {bits:#x} value mask {bits:#x}")
             }

@@ -1,4 +1,5 @@
-/* Rules of rte_flow: this file's plain structures become those of the API. Only the control thread calls these. */
+/* Rules of rte_flow: the shim's plain structures become those of the API. The caller holds the list's lock
+ * (src/rte_flow.rs), except for validation; any thread may call these. */
 #include "shim.h"
 
 #include <errno.h>
@@ -98,13 +99,13 @@ static int write_spec(union spec *spec, uint32_t kind, const uint8_t *bytes, uin
     }
 }
 
-_Static_assert(sizeof(struct rte_ether_hdr) == 14, "src/rules/encode.rs says otherwise");
-_Static_assert(sizeof(struct rte_vlan_hdr) == 4, "src/rules/encode.rs says otherwise");
-_Static_assert(sizeof(struct rte_ipv4_hdr) == 20, "src/rules/encode.rs says otherwise");
-_Static_assert(sizeof(struct rte_ipv6_hdr) == 40, "src/rules/encode.rs says otherwise");
-_Static_assert(sizeof(struct rte_tcp_hdr) == 20, "src/rules/encode.rs says otherwise");
-_Static_assert(sizeof(struct rte_udp_hdr) == 8, "src/rules/encode.rs says otherwise");
-_Static_assert(sizeof(struct rte_vxlan_hdr) == 8, "src/rules/encode.rs says otherwise");
+_Static_assert(sizeof(struct rte_ether_hdr) == 14, "src/rte_flow/encode.rs says otherwise");
+_Static_assert(sizeof(struct rte_vlan_hdr) == 4, "src/rte_flow/encode.rs says otherwise");
+_Static_assert(sizeof(struct rte_ipv4_hdr) == 20, "src/rte_flow/encode.rs says otherwise");
+_Static_assert(sizeof(struct rte_ipv6_hdr) == 40, "src/rte_flow/encode.rs says otherwise");
+_Static_assert(sizeof(struct rte_tcp_hdr) == 20, "src/rte_flow/encode.rs says otherwise");
+_Static_assert(sizeof(struct rte_udp_hdr) == 8, "src/rte_flow/encode.rs says otherwise");
+_Static_assert(sizeof(struct rte_vxlan_hdr) == 8, "src/rte_flow/encode.rs says otherwise");
 
 /* An item that compares nothing has neither value nor mask, as some drivers want it. */
 static int compares(const struct tidegate_item *item) {
@@ -268,6 +269,13 @@ int tidegate_rule_destroy(const struct tidegate_made_rule *made, char *words) {
     struct rte_flow_error why = {0};
     words[0] = 0;
     int error = rte_flow_destroy(made->owner, made->rule, &why);
+    return error == 0 ? 0 : told(error, &why, words);
+}
+
+int tidegate_rules_flush(uint16_t owner, char *words) {
+    struct rte_flow_error why = {0};
+    words[0] = 0;
+    int error = rte_flow_flush(owner, &why);
     return error == 0 ? 0 : told(error, &why, words);
 }
 

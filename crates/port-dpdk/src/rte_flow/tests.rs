@@ -29,7 +29,8 @@ fn headers_are_bytes_as_packets_have_them() {
     let tcp = Tcp { source: 1000, destination: 80, flags: 0x10 };
     let mask = Tcp { source: u16::MAX, destination: u16::MAX, flags: 0x17 };
     let eth = Eth { ethertype: 0x8100, ..Eth::default() };
-    let cases: [(Item, u32, &str, &str); 5] = [
+    let vxlan = |compares_flags| Item::Vxlan { vni: 0x010203, compares_flags };
+    let cases: [(Item, u32, &str, &str); 6] = [
         (Item::RepresentedPort(3), 3, "", ""),
         (
             Item::Tcp(Spec { value: tcp, mask }),
@@ -43,7 +44,8 @@ fn headers_are_bytes_as_packets_have_them() {
             "00000000 00000000 00000000 8100",
             "00000000 00000000 00000000 8100 01",
         ),
-        (Item::Vxlan(0x010203), 0, "08000000 01020300", "00000000 ffffff00"),
+        (vxlan(false), 0, "08000000 01020300", "00000000 ffffff00"),
+        (vxlan(true), 0, "08000000 01020300", "ff000000 ffffff00"),
         (Item::Integrity { level: 2, bits: 12 }, 2, "0c", "0c"),
     ];
     for (item, number, value, mask) in cases {
@@ -122,8 +124,14 @@ fn create_on(port: u16) {
         Ok(handle) => {
             // It does not count.
             assert_eq!(rules.query(handle), None);
-            forget(port);
+            remove_rules(port);
             assert_eq!(rules.destroy(handle), Ok(()), "it went with its port");
+            let again = rules.create(port, &drops).unwrap();
+            rules.flush(port);
+            assert!(!is_listed(again), "the driver flushes");
+            let last = rules.create(port, &drops).unwrap();
+            assert_eq!(rules.destroy(last), Ok(()));
+            assert!(!is_listed(last));
         }
         Err(refused) => assert!(refused.words.contains("Kernel"), "{refused:?}"),
     }
@@ -141,4 +149,39 @@ fn a_device_without_rules_says_so() {
     let refused = DpdkRules::new().create(number, &drops).unwrap_err();
     assert_eq!(refused.kind, Refusal::Device);
     assert_eq!(refused.words, "Function not implemented");
+}
+
+fn is_listed(handle: RuleHandle) -> bool {
+    rules().rules.contains_key(&handle.0)
+}
+
+#[test]
+fn a_rule_that_the_device_does_not_remove_stays_in_the_list_as_long_as_its_port() {
+    let name = "a_rule_that_the_device_does_not_remove_stays_in_the_list_as_long_as_its_port";
+    if !dpdk(name) {
+        return;
+    }
+    // The driver has no rules, so that it neither removes nor flushes any.
+    let ports = [open("null", "net_null_kept"), open("null", "net_null_owner")];
+    let [port, owner] = ports.each_ref().map(|it| it.facts().unwrap().port);
+    let add = |port, owner| {
+        let made = ffi::MadeRule { rule: std::ptr::null_mut(), owner, spare: [0; 6] };
+        let mut list = rules();
+        list.next += 1;
+        let handle = list.next;
+        list.rules.insert(handle, Made { made, port, ages: false });
+        RuleHandle(handle)
+    };
+    let (own, through_other) = (add(port, port), add(port, owner));
+    let mut device = DpdkRules::new();
+    for handle in [own, through_other] {
+        assert_eq!(device.destroy(handle), Err("Function not implemented".to_owned()));
+        assert!(is_listed(handle));
+    }
+    device.flush(port);
+    assert!(is_listed(own) && is_listed(through_other));
+    remove_rules(port);
+    assert!(!is_listed(own) && is_listed(through_other));
+    remove_rules(owner);
+    assert!(!is_listed(through_other));
 }

@@ -80,10 +80,11 @@ fn item(from: &Item) -> ffi::Item {
         Item::Ipv6(Spec { value, mask }) => plain(IPV6, ipv6(value), ipv6(mask)),
         Item::Tcp(Spec { value, mask }) => plain(TCP, tcp(value), tcp(mask)),
         Item::Udp(Spec { value, mask }) => plain(UDP, udp(value), udp(mask)),
-        Item::Vxlan(vni) => {
+        Item::Vxlan { vni, compares_flags } => {
             let vxlan =
                 |flags, vni: u32| [&[flags, 0, 0, 0], &(vni << 8).to_be_bytes()[..]].concat();
-            plain(VXLAN, vxlan(VNI_VALID, *vni), vxlan(0, 0xff_ffff))
+            let flags_mask = if *compares_flags { 0xff } else { 0 };
+            plain(VXLAN, vxlan(VNI_VALID, *vni), vxlan(flags_mask, 0xff_ffff))
         }
         Item::Integrity { level, bits } => ffi::Item {
             number: *level,
@@ -172,8 +173,7 @@ fn encap_items(from: &VxlanEncap) -> Vec<ffi::Item> {
     let udp = Udp { source: from.udp_source, destination: from.udp_destination };
     let ports = Udp { source: u16::MAX, destination: u16::MAX };
     let udp = item(&Item::Udp(Spec { value: udp, mask: ports }));
-    let mut vxlan = item(&Item::Vxlan(from.vni));
-    vxlan.mask[0] = 0xff;
+    let vxlan = item(&Item::Vxlan { vni: from.vni, compares_flags: true });
     vec![item(&Item::Eth(eth)), ip, udp, vxlan]
 }
 

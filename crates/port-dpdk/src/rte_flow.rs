@@ -1,0 +1,185 @@
+//! Rules of `rte_flow` in the devices of DPDK.
+//!
+//! A rule lives as long as its port is set up. The list of all rules is kept here, so that a port that is
+//! closed or set up again removes its own first, and a handle that outlives its rule finds nothing.
+
+mod encode;
+
+use crate::device::text_of;
+use crate::ffi;
+use crate::flow_rule::{DeviceRefusal, FlowDevice, FlowRule, RuleAction, RuleHandle, RuleState};
+use crate::start::check;
+use encode::Encoded;
+use flow::Refusal;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{c_char, c_int};
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// All rules of all devices. The lock is held while DPDK is called for one of them.
+static RULES: Mutex<Rules> = Mutex::new(Rules { next: 0, rules: BTreeMap::new() });
+
+/// EEXIST, ENOMEM and ENOSPC (asm-generic/errno-base.h).
+const EXISTS: i32 = 17;
+const NO_MEMORY: i32 = 12;
+const NO_SPACE: i32 = 28;
+
+/// The rules by the numbers of their handles.
+struct Rules {
+    next: u64,
+    rules: BTreeMap<u64, Made>,
+}
+
+/// A rule that a device has.
+struct Made {
+    made: ffi::MadeRule,
+    /// The port whose packets it is for.
+    port: u16,
+    ages: bool,
+}
+
+// SAFETY: the pointer in it is only passed to DPDK, while the list's lock is held, and DPDK binds no rule to a
+// thread.
+unsafe impl Send for Made {}
+
+/// The devices of DPDK, as far as they take rules.
+#[derive(Debug, Default)]
+pub struct DpdkRules(());
+
+impl DpdkRules {
+    /// Those of all ports.
+    pub fn new() -> DpdkRules {
+        DpdkRules(())
+    }
+
+    /// Asks a device whether it would take a rule.
+    ///
+    /// # Errors
+    /// It would not, in its words.
+    pub fn validate(&self, port: u16, rule: &FlowRule) -> Result<(), DeviceRefusal> {
+        let (encoded, mut words) = (Encoded::of(rule), [0; ffi::WORDS]);
+        let rule = encoded.rule();
+        // SAFETY: the lists that the rule points to live in `encoded`, and `words` has the size that the shim
+        // writes at most.
+        let answer =
+            unsafe { ffi::tidegate_rule_validate(port, &raw const rule, words.as_mut_ptr()) };
+        check(answer).map_err(|error| refusal(&error, &words))
+    }
+}
+
+fn rules() -> MutexGuard<'static, Rules> {
+    RULES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Why a device did not take a rule (rte_flow.h, `rte_flow_validate`).
+fn refusal(error: &io::Error, words: &[c_char]) -> DeviceRefusal {
+    let kind = match error.raw_os_error() {
+        Some(EXISTS) => Refusal::Twice,
+        Some(NO_MEMORY | NO_SPACE) => Refusal::Full,
+        _ => Refusal::Device,
+    };
+    let words = match text_of(words) {
+        words if words.is_empty() => error.to_string(),
+        words => words,
+    };
+    DeviceRefusal { kind, words }
+}
+
+impl Made {
+    /// Returns whether the rule is for packets of a port, or was made through it.
+    fn is_of(&self, port: u16) -> bool {
+        self.port == port || self.made.owner == port
+    }
+
+    /// Removes the rule from its device, or returns the device's words. The list's lock is held.
+    fn destroy(&self) -> Result<(), String> {
+        let mut words = [0; ffi::WORDS];
+        // SAFETY: the rule is in the list, from which it is taken only after it was destroyed; `words` is as in
+        // `validate`.
+        let answer =
+            unsafe { ffi::tidegate_rule_destroy(&raw const self.made, words.as_mut_ptr()) };
+        check(answer).map_err(|error| refusal(&error, &words).words)
+    }
+}
+
+impl Rules {
+    /// Has each device flushed through which rules of a port were made. That removes the rules of other ports
+    /// of the same device, too. Rules of a device that fails stay in the list.
+    fn flush(&mut self, port: u16) {
+        let its = self.rules.values().filter(|rule| rule.is_of(port));
+        for owner in its.map(|rule| rule.made.owner).collect::<BTreeSet<_>>() {
+            let mut words = [0; ffi::WORDS];
+            // SAFETY: an order by number; `words` is as in `validate`.
+            let answer = unsafe { ffi::tidegate_rules_flush(owner, words.as_mut_ptr()) };
+            match check(answer) {
+                Ok(()) => self.rules.retain(|_, rule| rule.made.owner != owner),
+                Err(error) => log::error!(
+                    target: "netdev_offload",
+                    "DPDK: cannot flush the rules of port {owner}: {}; some may still forward packets",
+                    refusal(&error, &words).words
+                ),
+            }
+        }
+    }
+}
+
+/// Removes all rules that are for packets of a port, or were made through it. The caller is about to stop it.
+pub(crate) fn remove_rules(port: u16) {
+    let mut list = rules();
+    list.rules.retain(|_, rule| {
+        let destroyed = if rule.is_of(port) { rule.destroy() } else { return true };
+        if let Err(words) = &destroyed {
+            log::warn!(target: "netdev_offload", "DPDK: cannot remove a rule of port {port}: {words}");
+        }
+        destroyed.is_err()
+    });
+    list.flush(port);
+    // What is left of those made through the port ends with it, and DPDK frees them.
+    list.rules.retain(|_, rule| rule.made.owner != port);
+}
+
+impl FlowDevice for DpdkRules {
+    fn create(&mut self, port: u16, rule: &FlowRule) -> Result<RuleHandle, DeviceRefusal> {
+        let (encoded, mut words) = (Encoded::of(rule), [0; ffi::WORDS]);
+        let mut made = ffi::MadeRule { rule: std::ptr::null_mut(), owner: port, spare: [0; 6] };
+        let mut list = rules();
+        let plain = encoded.rule();
+        // SAFETY: as in `validate`; the shim writes one structure of the type of `made`.
+        let answer = unsafe {
+            ffi::tidegate_rule_create(port, &raw const plain, words.as_mut_ptr(), &raw mut made)
+        };
+        check(answer).map_err(|error| refusal(&error, &words))?;
+        let ages = rule.actions.iter().any(|action| matches!(action, RuleAction::Age { .. }));
+        list.next += 1;
+        let handle = list.next;
+        list.rules.insert(handle, Made { made, port, ages });
+        Ok(RuleHandle(handle))
+    }
+
+    fn destroy(&mut self, rule: RuleHandle) -> Result<(), String> {
+        let mut list = rules();
+        list.rules.get(&rule.0).map_or(Ok(()), Made::destroy)?;
+        list.rules.remove(&rule.0);
+        Ok(())
+    }
+
+    fn flush(&mut self, port: u16) {
+        rules().flush(port);
+    }
+
+    fn query(&mut self, rule: RuleHandle) -> Option<RuleState> {
+        let list = rules();
+        let rule = list.rules.get(&rule.0)?;
+        let mut state = ffi::RuleState::default();
+        // SAFETY: a rule in the list, whose lock is held, and a structure of the type that the shim writes.
+        let answer = unsafe {
+            ffi::tidegate_rule_query(&raw const rule.made, c_int::from(rule.ages), &raw mut state)
+        };
+        check(answer).ok()?;
+        let ffi::RuleState { packets, bytes, is_aged } = state;
+        Some(RuleState { packets, bytes, is_aged: is_aged != 0 })
+    }
+}
+
+#[cfg(test)]
+mod tests;
