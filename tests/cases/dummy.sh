@@ -30,6 +30,14 @@ same "warped" warped "$(ovs-appctl time/warp 70000 1000)"
 gone() { ! ovs-ofctl dump-flows br0 | grep -q idle_timeout=60; }
 eventually 5 gone
 
+shown=$(ovs-ofctl show br0)
+contains "no speed" "$shown" "speed: 0 Mbps now"
+lacks "no speed" "$shown" "current:"
+
+# A flow of related connections looks up by the original direction.
+ovs-ofctl add-flow br0 "table=1,ip,ct_state=+rel-inv+trk,actions=resubmit(,2,ct)"
+contains "resubmit" "$(ovs-ofctl dump-flows br0 table=1)" "ct_state=+rel-inv+trk,ip actions=resubmit(,2,ct)"
+
 ovs-appctl netdev-dummy/set-admin-state p1 down
 contains "down" "$(ovs-ofctl show br0)" "PORT_DOWN"
 ovs-appctl netdev-dummy/set-admin-state p1 up

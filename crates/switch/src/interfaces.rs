@@ -335,16 +335,20 @@ impl Switch {
     }
 }
 
-/// Sets the state in OpenFlow's description: up or down, carrier, and the speed as `OFPPF_*` bits (ovs:
-/// `include/openflow/openflow-1.0.h`).
+/// Sets the state in OpenFlow's description: up or down, carrier, and the speed.
 fn describe_link(spec: &mut PortSpec, link: &LinkInfo) {
     spec.up = link.admin_up;
     // A device that is down has no running link, whatever its carrier (IFF_RUNNING).
     spec.carrier = link.admin_up && link.carrier;
     let (speed_mbps, duplex) = link.speed_and_duplex();
-    let half = duplex == Some(port_linux::Duplex::Half);
+    spec.features = current_features(speed_mbps, duplex == Some(port_linux::Duplex::Half));
+    spec.speed_kbps = speed_mbps.unwrap_or(0).saturating_mul(1000);
+}
+
+/// Returns a speed as `OFPPF_*` bits (ovs: `include/openflow/openflow-1.0.h`).
+fn current_features(speed_mbps: Option<u32>, half: bool) -> u32 {
     const COPPER: u32 = 1 << 11;
-    spec.features = match (speed_mbps, half) {
+    match (speed_mbps, half) {
         (Some(10), true) => 1 | COPPER,
         (Some(10), false) => 1 << 1 | COPPER,
         (Some(100), true) => 1 << 2 | COPPER,
@@ -353,8 +357,7 @@ fn describe_link(spec: &mut PortSpec, link: &LinkInfo) {
         (Some(1000), false) => 1 << 5 | COPPER,
         (Some(10_000), _) => 1 << 6 | COPPER,
         _ => 0,
-    };
-    spec.speed_kbps = speed_mbps.unwrap_or(0).saturating_mul(1000);
+    }
 }
 
 fn no_device(name: &str) -> String {
@@ -366,5 +369,27 @@ fn describe_failure(name: &str, error: &PortError) -> String {
     match error {
         PortError::Gone { .. } => no_device(name),
         error => format!("could not open network device {name} ({error})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::current_features;
+
+    #[test]
+    fn speeds_are_bits_of_openflow() {
+        for (speed_mbps, half, expect) in [
+            (Some(10), true, 0x801),
+            (Some(10), false, 0x802),
+            (Some(100), true, 0x804),
+            (Some(100), false, 0x808),
+            (Some(1000), true, 0x810),
+            (Some(1000), false, 0x820),
+            (Some(10_000), false, 0x840),
+            (Some(25_000), false, 0),
+            (None, false, 0),
+        ] {
+            assert_eq!(current_features(speed_mbps, half), expect, "{speed_mbps:?} {half}");
+        }
     }
 }

@@ -417,3 +417,17 @@ fn a_miss_goes_on_in_the_next_table_or_to_the_controller_or_nowhere() {
     // `resubmit` looks only where it says.
     assert_eq!(outcome(&go_on, &["table=0,actions=resubmit(,1)", third]), (0, false));
 }
+
+/// As in Open vSwitch, whatever the bridge's other ports are.
+#[test]
+fn floods_reach_the_local_port_first() {
+    let mut seed = [0; 16];
+    seed[2] = 1;
+    let broadcast = packet(0x0806, seed);
+    for action in ["FLOOD", "ALL", "NORMAL"] {
+        let (ofproto, _) = switch(&[format!("actions={action}")]);
+        let translation = ofproto.translate(NOW, &broadcast, Notes::Off);
+        let first = translation.actions.iter().find(|it| matches!(it, Action::Output(_)));
+        assert_eq!(first, Some(&Action::Output(PortNo(9))), "{action}: {:?}", translation.actions);
+    }
+}

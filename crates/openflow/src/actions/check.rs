@@ -422,6 +422,7 @@ mod tests {
             Action::Learn(Box::new(Learn { specs: vec![spec], ..Learn::default() }))
         };
         let (valid, unseen, invalid) = (state(0x20, 0x34), state(0x20, 0x20), state(0x30, 0x30));
+        let (related, only_related) = (state(0x24, 0x34), state(0x04, 0x04));
         let bad_code = Some(ErrorCode::ActionMatchInconsistent);
         let cases: &[(&[Action], &Match, Option<ErrorCode>)] = &[
             (&[set("ip_src", 1)], &any, bad_code),
@@ -437,8 +438,10 @@ mod tests {
             (&[Action::DecTtl(vec![0])], &ip, None),
             (std::slice::from_ref(&ct), &any, bad_code),
             (std::slice::from_ref(&ct), &ip, None),
-            // ct_state=+trk-rel-inv, +trk and +trk+inv.
+            // ct_state=+trk-rel-inv, +rel-inv+trk, +rel, +trk and +trk+inv.
             (std::slice::from_ref(&with_orig), &valid, None),
+            (std::slice::from_ref(&with_orig), &related, None),
+            (std::slice::from_ref(&with_orig), &only_related, None),
             (std::slice::from_ref(&with_orig), &unseen, bad_code),
             (std::slice::from_ref(&with_orig), &invalid, bad_code),
             (&[Action::Decap(Action::NEXT_PROTOCOL), set("ip_src", 1)], &ip, None),
