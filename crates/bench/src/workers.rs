@@ -33,26 +33,26 @@ enum Done {
     Stages(Stages, usize),
 }
 
-/// A worker's thread, as it is spoken to.
-struct Hand {
+/// A worker's thread and the channels to it.
+struct WorkerHandle {
     cpu: usize,
     tasks: Sender<Task>,
     answers: Receiver<Result<Done, BenchError>>,
 }
 
-impl Hand {
-    fn tell(&self, task: Task) {
+impl WorkerHandle {
+    fn send(&self, task: Task) {
         // A thread that ended has left its error behind.
         let _ = self.tasks.send(task);
     }
 
-    fn hear(&self) -> Result<Done, BenchError> {
+    fn receive(&self) -> Result<Done, BenchError> {
         let ended = || BenchError::WrongWork("a worker's thread ended".into());
         self.answers.recv().map_err(|_| ended())?
     }
 
     fn played(&self) -> Result<Played, BenchError> {
-        match self.hear()? {
+        match self.receive()? {
             Done::Played(played) => Ok(played),
             Done::Prepared | Done::Stages(..) => {
                 Err(BenchError::WrongWork("a worker did something else".into()))
@@ -75,17 +75,17 @@ pub fn run(
         return Err(BenchError::WrongWork(wrong));
     }
     std::thread::scope(|scope| {
-        let mut hands = Vec::new();
+        let mut workers = Vec::new();
         for (number, &cpu) in (0..args.workers).zip(&cpus) {
             let (tasks, inbox) = channel();
             let (outbox, answers) = channel();
             scope.spawn(move || work(args, number, cpu, conntrack, &inbox, &outbox));
-            hands.push(Hand { cpu, tasks, answers });
+            workers.push(WorkerHandle { cpu, tasks, answers });
         }
-        for hand in &hands {
-            hand.hear()?;
+        for worker in &workers {
+            worker.receive()?;
         }
-        measure(args, time, conntrack, &hands)
+        measure(args, time, conntrack, &workers)
     })
 }
 
@@ -93,27 +93,27 @@ fn measure(
     args: &DatapathArgs,
     time: Duration,
     conntrack: &Conntrack,
-    hands: &[Hand],
+    workers: &[WorkerHandle],
 ) -> Result<Outcome, BenchError> {
-    let [first, ..] = hands else { return Err(BenchError::WrongWork("no workers".into())) };
+    let [first, ..] = workers else { return Err(BenchError::WrongWork("no workers".into())) };
     let all = |time: Duration| -> Result<Vec<Played>, BenchError> {
-        hands.iter().for_each(|hand| hand.tell(Task::Play(time)));
-        hands.iter().map(Hand::played).collect()
+        workers.iter().for_each(|worker| worker.send(Task::Play(time)));
+        workers.iter().map(WorkerHandle::played).collect()
     };
     let _ = all(time / WARM_PART)?;
     let progress = Progress::start("forwarding", 2);
-    first.tell(Task::Play(time));
+    first.send(Task::Play(time));
     let alone = first.played()?;
     progress.advance(1);
     let together = all(time)?;
     drop(progress);
-    first.tell(Task::LookAtStages);
-    let Done::Stages(stages, flows) = first.hear()? else {
+    first.send(Task::LookAtStages);
+    let Done::Stages(stages, flows) = first.receive()? else {
         return Err(BenchError::WrongWork("a worker did something else".into()));
     };
     let connections = conntrack.connections();
     let measured = Measured { played: alone, connections, flows, stages };
-    let cpus: Vec<usize> = hands.iter().map(|hand| hand.cpu).collect();
+    let cpus: Vec<usize> = workers.iter().map(|worker| worker.cpu).collect();
     Ok(report(args, &measured, &together, &cpus))
 }
 

@@ -33,7 +33,7 @@ use flow::{Frame, NatKind};
 use ftp::{Announcement, Line, Mode};
 use lines::Lines;
 use rewrite::Rewrite;
-use sequence::Shift;
+use sequence::SeqSkew;
 use std::collections::BTreeMap;
 use table::Id;
 use wire::{Tcp, Udp};
@@ -76,7 +76,7 @@ pub(crate) struct Announced(pub bool);
 #[derive(Debug, Default)]
 struct Session {
     lines: [Lines; 2],
-    shifts: [Shift; 2],
+    skews: [SeqSkew; 2],
     rewrites: [Option<Rewrite>; 2],
     /// The client sent something that is not FTP.
     is_foreign: bool,
@@ -89,7 +89,7 @@ impl Algs {
         if let Some(session) = self.sessions.get(&connection)
             && segment.acknowledges()
         {
-            segment.ack = session.shifts[usize::from(!is_reply)].back(segment.ack);
+            segment.ack = session.skews[usize::from(!is_reply)].back(segment.ack);
         }
         segment
     }
@@ -97,8 +97,8 @@ impl Algs {
     /// The sequence number that the sender of a quoted segment uses; the quote has the rewritten
     /// one.
     pub fn unshift_quoted(&self, connection: Id, is_reply: bool, seq: u32) -> u32 {
-        let shift = self.sessions.get(&connection).map(|it| it.shifts[usize::from(is_reply)]);
-        shift.unwrap_or_default().back(seq)
+        let skew = self.sessions.get(&connection).map(|it| it.skews[usize::from(is_reply)]);
+        skew.unwrap_or_default().back(seq)
     }
 
     /// Reads a valid packet of a connection with a helper, before NAT.
@@ -145,7 +145,7 @@ impl Algs {
         if let Some(session) = self.sessions.get(&connection) {
             let (forward, back) = (usize::from(is_reply), usize::from(!is_reply));
             let rewrite = session.rewrites[forward].as_ref();
-            rewrite::apply(frame, rewrite, &session.shifts[forward], &session.shifts[back]);
+            rewrite::apply(frame, rewrite, &session.skews[forward], &session.skews[back]);
         }
     }
 
@@ -198,7 +198,7 @@ impl Algs {
                 if let Some(rewrite) = rewrite
                     && let Some(session) = self.sessions.get_mut(&connection.id)
                 {
-                    session.shifts[direction].add(seq, rewrite.grows_by());
+                    session.skews[direction].add(seq, rewrite.grows_by());
                     session.rewrites[direction] = Some(rewrite);
                 }
                 Ok(Announced(true))

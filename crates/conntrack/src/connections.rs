@@ -244,7 +244,7 @@ impl Connections {
             }
         });
         if !context.expired.is_empty() {
-            self.bury_expired(guard, context);
+            self.unlink_expired(guard, context);
         }
         Some(Found { id: found? & !REPLY_ENTRY, is_reply })
     }

@@ -290,10 +290,10 @@ impl<'a> Record<'a> {
     }
 
     /// Claims the report that the connection is new. Returns true for the first call only.
-    pub fn tell(&self) -> bool {
+    pub fn claim_report(&self) -> bool {
         let state = &self.common[STATE];
-        self.state().has_any(State::UNTOLD)
-            && state.fetch_and(!State::UNTOLD, AcqRel) & State::UNTOLD != 0
+        self.state().has_any(State::UNREPORTED)
+            && state.fetch_and(!State::UNREPORTED, AcqRel) & State::UNREPORTED != 0
     }
 
     /// The states of both ends of a TCP connection.

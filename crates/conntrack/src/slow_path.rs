@@ -10,7 +10,7 @@ use crate::counters::Event;
 use crate::fast_path::track::Pass;
 use crate::headers::extract::Extracted;
 use crate::headers::fast_parse::{FastParse, Segments};
-use crate::headers::original_tuple::{self, Named};
+use crate::headers::original_tuple::{self, OriginalTuple};
 use crate::key::Key;
 use crate::nat;
 use crate::nat::rewrite::rewrite_nat;
@@ -53,7 +53,7 @@ impl<'a> Pass<'a> {
             }
             Err(event) => {
                 self.context.counters.count(event);
-                self.write(frame, CtState::INV, None, &Named::Nothing, None);
+                self.write(frame, CtState::INV, None, &OriginalTuple::Nothing, None);
             }
         }
     }
@@ -125,13 +125,13 @@ impl<'a> Pass<'a> {
             // A first packet may announce a connection, as a TFTP request does.
             self.help(&mut packet, connection, frame);
         }
-        self.write_walked(frame, &packet, connection);
+        self.write_result(frame, &packet, connection);
         if packet.began {
             frame.key.set_ct_began();
         }
     }
 
-    fn write_walked(&mut self, frame: &mut Frame, packet: &SlowPathPacket, connection: Option<Id>) {
+    fn write_result(&mut self, frame: &mut Frame, packet: &SlowPathPacket, connection: Option<Id>) {
         let connections = self.connections;
         let record = connection.map(|id| (id, connections.record(id)));
         let Extracted { related, segment, chunks, .. } = &packet.extracted;
@@ -145,11 +145,11 @@ impl<'a> Pass<'a> {
         let generation = packet.generation.filter(|_| is_usual);
         let is_reply = packet.is_reply;
         let connection = record.as_ref().map(|(id, it)| (Found { id: *id, is_reply }, it));
-        let named = match &packet.expected {
-            Some(expected) => Named::Expected(expected),
-            None => Named::Key(&packet.key),
+        let tuple = match &packet.expected {
+            Some(expected) => OriginalTuple::Expected(expected),
+            None => OriginalTuple::Key(&packet.key),
         };
-        self.write(frame, packet.state, connection, &named, generation);
+        self.write(frame, packet.state, connection, &tuple, generation);
         if let Some((id, record)) = record.filter(|_| packet.announced) {
             let ([high, low], mark) = (record.label(), record.state().mark());
             let label = u128::from(high) << 64 | u128::from(low);
@@ -190,11 +190,11 @@ impl<'a> Pass<'a> {
         let (life, state) = record.look();
         packet.generation = Some(life.generation());
         let protects = self.settings.check_tcp_windows;
-        let named = connections.parent_of(id, state).unwrap_or_else(|| record.original());
-        if was_followed(packet, &named, &frame.key) {
+        let tuple = connections.parent_of(id, state).unwrap_or_else(|| record.original());
+        if was_followed(packet, &tuple, &frame.key) {
             return true;
         }
-        if made_by_this_packet(packet, &named, &frame.key) && !self.action.force {
+        if made_by_this_packet(packet, &tuple, &frame.key) && !self.action.force {
             packet.began = true;
             return true;
         }
@@ -325,20 +325,20 @@ impl<'a> Pass<'a> {
 /// (ovs: `lib/conntrack.c`, `process_one_fast`); the tuple in the key survives an upcall too, which
 /// metadata does not.
 ///
-/// `named` is the tuple that keys have for the connection: its original direction, or its parent's.
-fn was_followed(packet: &SlowPathPacket, named: &Key, seen: &FlowKey) -> bool {
+/// `tuple` is the tuple that keys have for the connection: its original direction, or its parent's.
+fn was_followed(packet: &SlowPathPacket, tuple: &Key, seen: &FlowKey) -> bool {
     if !packet.state.contains(CtState::TRK) || packet.state.contains(CtState::NEW) {
         return false;
     }
-    original_tuple::read(seen, named) == Some(*named)
+    original_tuple::read(seen, tuple) == Some(*tuple)
 }
 
 /// Whether the packet created this connection in an earlier pass in this zone. It then stays new,
 /// and does not update the connection again. A packet that is new only because no pass committed it
 /// is not meant.
-fn made_by_this_packet(packet: &SlowPathPacket, named: &Key, seen: &FlowKey) -> bool {
+fn made_by_this_packet(packet: &SlowPathPacket, tuple: &Key, seen: &FlowKey) -> bool {
     if !seen.ct_began() || !packet.state.contains(CtState::NEW) {
         return false;
     }
-    original_tuple::read(seen, named) == Some(*named)
+    original_tuple::read(seen, tuple) == Some(*tuple)
 }

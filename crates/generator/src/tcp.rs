@@ -9,7 +9,7 @@
 mod application;
 mod arrivals;
 
-pub(crate) use application::thrown;
+pub(crate) use application::message_random;
 
 use crate::frame::{ACK, RST, SYN};
 use crate::frame_in::Segment;

@@ -4,14 +4,14 @@
 use crate::frame_in::Datagram;
 use crate::pattern;
 use crate::statistics::{End, Statistics};
-use crate::tcp::{NEVER, Settings, thrown};
+use crate::tcp::{NEVER, Settings, message_random};
 
 /// One end of one exchange.
 #[derive(Clone, Debug)]
 pub(crate) struct Udp {
     client: bool,
     retries: u8,
-    /// The connection's number, from which its dice are computed.
+    /// The connection's number, from which its random bits are computed.
     own: u32,
     /// Message number of the datagram to send now.
     outgoing: Option<u32>,
@@ -115,7 +115,7 @@ impl Udp {
         }
         if set.server_wait_ns > 0 {
             self.paused = Some(number);
-            self.due = set.reply_at(self.asked_at, now, thrown(self.own, number));
+            self.due = set.reply_at(self.asked_at, now, message_random(self.own, number));
         } else {
             self.outgoing = Some(number);
             self.linger(now, set);

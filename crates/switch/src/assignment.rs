@@ -51,16 +51,16 @@ pub fn assign(
     way: RxqAssign,
     isolation: Isolation,
 ) -> Assignment {
-    let mut desk = Desk::new(cores, queues.len());
+    let mut sched = Scheduler::new(cores, queues.len());
     let mut rest = Vec::new();
     let main = cores.iter().position(|core| core.cpu.is_none());
     if let Some(main) = main {
         // If other workers poll, it gets no other queues.
-        desk.isolated[main] = cores.iter().any(|core| core.cpu.is_some());
+        sched.isolated[main] = cores.iter().any(|core| core.cpu.is_some());
     }
     for (place, queue) in queues.iter().enumerate() {
         if let Some(main) = main.filter(|_| queue.is_slow) {
-            desk.give(place, queue, main);
+            sched.give(place, queue, main);
             continue;
         }
         let Some(cpu) = queue.pinned else {
@@ -69,11 +69,11 @@ pub fn assign(
         };
         match cores.iter().position(|core| core.cpu == Some(cpu)) {
             Some(worker) => {
-                desk.isolated[worker] |= isolation == Isolation::Isolated;
-                desk.give(place, queue, worker);
+                sched.isolated[worker] |= isolation == Isolation::Isolated;
+                sched.give(place, queue, worker);
             }
             None => {
-                desk.unpinned.push(place);
+                sched.unpinned.push(place);
                 rest.push(place);
             }
         }
@@ -83,12 +83,12 @@ pub fn assign(
     let (mut fresh, mut left) = (Vec::new(), Vec::new());
     for place in rest {
         match stays(&queues[place]) {
-            Some(worker) if !desk.isolated[worker] => left.push((place, worker)),
+            Some(worker) if !sched.isolated[worker] => left.push((place, worker)),
             _ => fresh.push(place),
         }
     }
     for (place, worker) in left {
-        desk.give(place, &queues[place], worker);
+        sched.give(place, &queues[place], worker);
     }
     if way != RxqAssign::RoundRobin {
         let order = |place: &usize| {
@@ -99,18 +99,18 @@ pub fn assign(
     }
     for place in fresh {
         let queue = &queues[place];
-        let worker = desk.node_for(queue).and_then(|node| match way {
-            RxqAssign::Group => desk.lowest(node, queue.busy_ns > 0),
+        let worker = sched.node_for(queue).and_then(|node| match way {
+            RxqAssign::Group => sched.lowest(node, queue.busy_ns > 0),
             // The round-robin walk would ignore the load of queues that stay.
-            _ if anyone_stays => desk.lowest(node, false),
-            RxqAssign::Cycles => desk.nodes[node].step(&desk.isolated, true),
-            RxqAssign::RoundRobin => desk.nodes[node].step(&desk.isolated, false),
+            _ if anyone_stays => sched.lowest(node, false),
+            RxqAssign::Cycles => sched.nodes[node].step(&sched.isolated, true),
+            RxqAssign::RoundRobin => sched.nodes[node].step(&sched.isolated, false),
         });
         if let Some(worker) = worker {
-            desk.give(place, queue, worker);
+            sched.give(place, queue, worker);
         }
     }
-    Assignment { workers: desk.workers, isolated: desk.isolated, unpinned: desk.unpinned }
+    Assignment { workers: sched.workers, isolated: sched.isolated, unpinned: sched.unpinned }
 }
 
 /// Returns whether a queue that is not pinned is assigned to another NUMA node of several: its load there is
@@ -144,7 +144,7 @@ pub fn unevenness(assignment: &Assignment, queues: &[Queue], worker_ns: &[u64]) 
 }
 
 /// An assignment in progress.
-struct Desk<'a> {
+struct Scheduler<'a> {
     cores: &'a [Core],
     nodes: Vec<Node>,
     /// The node that last received a queue whose own node has no workers.
@@ -164,14 +164,14 @@ struct Node {
     upwards: bool,
 }
 
-impl Desk<'_> {
-    fn new(cores: &[Core], queues: usize) -> Desk<'_> {
+impl Scheduler<'_> {
+    fn new(cores: &[Core], queues: usize) -> Scheduler<'_> {
         let mut numbers: Vec<u16> = cores.iter().map(|core| core.numa).collect();
         numbers.sort_unstable();
         numbers.dedup();
         let on = |numa: u16| (0..cores.len()).filter(move |i| cores[*i].numa == numa).collect();
         let node = |numa| Node { numa, workers: on(numa), at: 0, upwards: true };
-        Desk {
+        Scheduler {
             cores,
             nodes: numbers.into_iter().map(node).collect(),
             crossed: None,

@@ -16,7 +16,7 @@ use super::metrics::{BatchSizes, Metrics};
 use super::pmd_sleep::PmdSleep;
 use super::tracing::{Arrival, Picker};
 use super::usage::{INTERVAL, Usage};
-use super::worker_ports::{Ports, RxSlot, Shift, send_all};
+use super::worker_ports::{Ports, RxSlot, RxqTimer, send_all};
 use super::worker_report::{Iterations, WorkerReport};
 use super::worker_thread::{WorkerCommand, WorkerEvent, WorkerMode};
 use base::Instant;
@@ -306,7 +306,7 @@ impl Run {
     /// Receives from each queue in turn. Returns the number of packets, and since when time belongs to no
     /// queue: sending after that is shared by all.
     fn receive_all(&mut self, now: Instant, batch: &mut Batch, out: &mut Outbox) -> (u64, Instant) {
-        let (mut received, mut shift) = (0, Shift::new(now));
+        let (mut received, mut timer) = (0, RxqTimer::new(now));
         let may_rest = !self.mode.waits();
         for place in 0..self.ports.rx.len() {
             let slot = &mut self.ports.rx[place];
@@ -317,21 +317,21 @@ impl Run {
             // Polling an empty queue without a system call costs less than reading the clock.
             let is_dear = slot.rx.wake_fd().is_some();
             if is_dear {
-                shift.end(&mut self.ports.rx, clock::now);
+                timer.end(&mut self.ports.rx, clock::now);
             }
-            self.receive_from(now, (place, &mut shift), batch, out);
+            self.receive_from(now, (place, &mut timer), batch, out);
             let slot = &mut self.ports.rx[place];
             received += slot.packets;
             if slot.packets == 0 && is_dear {
-                shift.since = clock::now();
+                timer.since = clock::now();
                 if may_rest {
-                    slot.rest(shift.since);
+                    slot.rest(timer.since);
                 }
             }
         }
         // With a single receive queue, all time belongs to it, so the clock need not be read.
-        if shift.queue.is_some_and(|place| self.ports.rx[place].packets < received) {
-            shift.end(&mut self.ports.rx, clock::now);
+        if timer.queue.is_some_and(|place| self.ports.rx[place].packets < received) {
+            timer.end(&mut self.ports.rx, clock::now);
         }
         if !self.ports.failed.is_empty() {
             for (port, opening, error) in std::mem::take(&mut self.ports.failed) {
@@ -339,14 +339,14 @@ impl Run {
                 let _ = self.events.send(WorkerEvent::PortFailed(port, opening, error));
             }
         }
-        (received, shift.since)
+        (received, timer.since)
     }
 
     /// Receives from one queue.
     fn receive_from(
         &mut self,
         now: Instant,
-        (place, shift): (usize, &mut Shift),
+        (place, timer): (usize, &mut RxqTimer),
         batch: &mut Batch,
         out: &mut Outbox,
     ) {
@@ -365,7 +365,7 @@ impl Run {
                 break;
             }
             let (port, queue) = (slot.port, slot.queue);
-            shift.begin(place, rx, clock::now);
+            timer.begin(place, rx, clock::now);
             match tracing.as_mut().zip(asked) {
                 None => worker.receive(now, port, batch, out),
                 Some((picker, asked)) => {

@@ -46,17 +46,17 @@ pub struct Ports {
 }
 
 /// Attributes a worker's time in an iteration to queues.
-pub struct Shift {
+pub struct RxqTimer {
     /// Start of the current span.
     pub since: Instant,
     /// The queue whose packets are being processed, if any.
     pub queue: Option<usize>,
 }
 
-impl Shift {
+impl RxqTimer {
     /// Starts an iteration.
     pub fn new(now: Instant) -> Self {
-        Shift { since: now, queue: None }
+        RxqTimer { since: now, queue: None }
     }
 
     /// Starts processing packets of a queue. Its span includes the time before, in which they were received.
@@ -242,13 +242,13 @@ mod tests {
         let slot = |port| RxSlot::new(PortNo(port), 1, 0, Box::new(near.rx()));
         let mut rx = [slot(1), slot(2)];
         let at = |ns| move || Instant::from_nanos(ns);
-        let mut shift = Shift::new(Instant::from_nanos(100));
-        shift.end(&mut rx, || unreachable!("time of no queue"));
-        shift.begin(1, &mut rx, || unreachable!("nor this"));
-        shift.begin(1, &mut rx, || unreachable!("the same queue's"));
-        shift.begin(0, &mut rx, at(130));
-        shift.end(&mut rx, at(135));
-        shift.end(&mut rx, || unreachable!("it was given already"));
+        let mut timer = RxqTimer::new(Instant::from_nanos(100));
+        timer.end(&mut rx, || unreachable!("time of no queue"));
+        timer.begin(1, &mut rx, || unreachable!("nor this"));
+        timer.begin(1, &mut rx, || unreachable!("the same queue's"));
+        timer.begin(0, &mut rx, at(130));
+        timer.end(&mut rx, at(135));
+        timer.end(&mut rx, || unreachable!("it was given already"));
         assert_eq!(rx.map(|mut slot| slot.usage.end_interval()), [5, 30]);
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! Re-arming is lazy: a later deadline is only stored in the record. The wheel visits the id at the
 //! old time, gets the new deadline, and moves the id. Only an earlier deadline must be announced
-//! ([`Wheel::hasten`]). A record does not store the time it is armed for, so the wheel also asks
+//! ([`Wheel::rearm_earlier`]). A record does not store the time it is armed for, so the wheel also asks
 //! for the deadline when it moves an id to a smaller ring.
 //!
 //! The laws: an id leaves the wheel only if the caller says so; and the first complete
@@ -81,7 +81,7 @@ impl Wheel {
     }
 
     /// Visits `id`, if it is armed, no later than `deadline`.
-    pub fn hasten(&self, links: &impl Links, id: Id, deadline: Instant) {
+    pub fn rearm_earlier(&self, links: &impl Links, id: Id, deadline: Instant) {
         let mut rings = lock(&self.rings);
         if rings.unlink(links, id) {
             rings.link(links, id, tick_at_or_after(deadline));

@@ -1,6 +1,6 @@
 //! Rewrites an announced endpoint in a segment, and moves sequence numbers.
 
-use super::sequence::Shift;
+use super::sequence::SeqSkew;
 use crate::protocols::tcp::Segment;
 use flow::Frame;
 use packet::Checksum;
@@ -30,7 +30,12 @@ impl Rewrite {
 }
 
 /// Rewrites a segment; `forward` moves the numbers of its sender, `back` those of the other side.
-pub(super) fn apply(frame: &mut Frame, rewrite: Option<&Rewrite>, forward: &Shift, back: &Shift) {
+pub(super) fn apply(
+    frame: &mut Frame,
+    rewrite: Option<&Rewrite>,
+    forward: &SeqSkew,
+    back: &SeqSkew,
+) {
     let Some(l4) = frame.layers.l4.map(usize::from) else { return };
     let Some(Ok(tcp)) = frame.l4().map(Tcp::new_checked) else { return };
     let (seq, ack, header) = (tcp.seq(), tcp.ack(), tcp.header_len());
@@ -96,7 +101,7 @@ fn set_ip_length(frame: &mut Frame, by: i32) -> bool {
 }
 
 /// Moves the edges of selective acknowledgements back (RFC 2018 section 3).
-fn move_selective(options: &mut [u8], back: &Shift) {
+fn move_selective(options: &mut [u8], back: &SeqSkew) {
     let mut rest = options;
     loop {
         match *rest {

@@ -1,24 +1,24 @@
 //! Sequence numbers of a connection after a rewrite changed the length of a line: numbers after the
 //! line are moved forward, and acknowledgements of them back.
 
-/// The shift of one direction's sequence numbers. All numbers are the sender's, except
+/// The skew of one direction's sequence numbers. All numbers are the sender's, except
 /// acknowledgements, which come from the receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Shift {
-    /// The beginning of the last rewritten line: `after` is the shift behind it, `before` the shift
+pub(crate) struct SeqSkew {
+    /// The beginning of the last rewritten line: `after` is the skew behind it, `before` the skew
     /// up to it, for retransmissions.
     at: u32,
     before: i32,
     after: i32,
 }
 
-impl Shift {
+impl SeqSkew {
     /// A line that begins at `seq` grew by `by` bytes.
     pub fn add(&mut self, seq: u32, by: i32) {
-        *self = Shift { at: seq, before: self.after, after: self.after.wrapping_add(by) };
+        *self = SeqSkew { at: seq, before: self.after, after: self.after.wrapping_add(by) };
     }
 
-    /// Whether the shift is zero.
+    /// Whether the skew is zero.
     pub fn is_none(&self) -> bool {
         self.before == 0 && self.after == 0
     }
@@ -54,26 +54,26 @@ mod tests {
         fn acknowledgements_come_back_as_they_went(
             start: u32, by in -30..30i32, again in -30..30i32, on in 1..5000u32, line in 60..90u32,
         ) {
-            let mut shift = Shift::default();
-            shift.add(start, by);
+            let mut skew = SeqSkew::default();
+            skew.add(start, by);
             let second = start.wrapping_add(line + on);
-            shift.add(second, again);
+            skew.add(second, again);
             // Ends of segments behind the second line, and up to its start.
             for seq in [second.wrapping_add(line), second.wrapping_add(line + on)] {
-                prop_assert_eq!(shift.back(shift.forward(seq)), seq);
-                prop_assert_eq!(shift.forward(seq), seq.wrapping_add_signed(by + again));
+                prop_assert_eq!(skew.back(skew.forward(seq)), seq);
+                prop_assert_eq!(skew.forward(seq), seq.wrapping_add_signed(by + again));
             }
             for seq in [second, second.wrapping_sub(1)] {
-                prop_assert_eq!(shift.back(shift.forward(seq)), seq);
-                prop_assert_eq!(shift.forward(seq), seq.wrapping_add_signed(by));
+                prop_assert_eq!(skew.back(skew.forward(seq)), seq);
+                prop_assert_eq!(skew.forward(seq), seq.wrapping_add_signed(by));
             }
         }
     }
 
     #[test]
     fn nothing_is_moved_at_first() {
-        let shift = Shift::default();
-        assert!(shift.is_none());
-        assert_eq!((shift.forward(7), shift.back(7)), (7, 7));
+        let skew = SeqSkew::default();
+        assert!(skew.is_none());
+        assert_eq!((skew.forward(7), skew.back(7)), (7, 7));
     }
 }

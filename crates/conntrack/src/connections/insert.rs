@@ -174,7 +174,7 @@ impl Connections {
         };
         let inserted = index.insert(guard, hash, entry, is_rival);
         if !context.expired.is_empty() {
-            self.bury_expired(guard, context);
+            self.unlink_expired(guard, context);
         }
         match inserted {
             Insert::Done => Ok(()),

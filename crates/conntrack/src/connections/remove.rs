@@ -33,19 +33,19 @@ impl Connections {
     ) -> bool {
         let lived = self.record(id).kill();
         if lived {
-            self.bury(guard, context, id, why);
+            self.unlink(guard, context, id, why);
         }
         lived
     }
 
-    pub(super) fn bury_expired(&self, guard: &Guard<'_>, context: &mut ThreadContext) {
+    pub(super) fn unlink_expired(&self, guard: &Guard<'_>, context: &mut ThreadContext) {
         while let Some(id) = context.expired.pop() {
-            self.bury(guard, context, id, Event::Expired);
+            self.unlink(guard, context, id, Event::Expired);
         }
     }
 
     /// Takes a connection that this thread ended out of the table.
-    pub fn bury(&self, guard: &Guard<'_>, context: &mut ThreadContext, id: Id, why: Event) {
+    pub fn unlink(&self, guard: &Guard<'_>, context: &mut ThreadContext, id: Id, why: Event) {
         let record = self.record(id);
         if let Some(index) = self.zones.index(record.state().header()) {
             for (entry, hash) in self.entries(&record, id).into_iter().flatten() {
@@ -71,7 +71,7 @@ impl Connections {
     /// Takes the record off the wheel and returns it to the slab; no index has it any more.
     fn end(&self, context: &mut ThreadContext, id: Id) {
         let record = self.record(id);
-        if record.state().is_known_to_algs() {
+        if record.state().may_have_alg_state() {
             self.algs.with(|algs| algs.forget(id));
         }
         let shard = usize::from(record.birth().shard);
@@ -90,9 +90,9 @@ impl Connections {
     }
 
     /// Moves a connection to an earlier tick of its wheel.
-    pub fn hasten(&self, record: Record<'_>, id: Id, deadline_ms: u64) {
+    pub fn rearm_earlier(&self, record: Record<'_>, id: Id, deadline_ms: u64) {
         if let Some(shard) = self.shards.get(usize::from(record.birth().shard)) {
-            shard.wheel.hasten(self, id, Instant::from_millis(deadline_ms));
+            shard.wheel.rearm_earlier(self, id, Instant::from_millis(deadline_ms));
         }
     }
 
@@ -162,7 +162,7 @@ impl Connections {
         }
         let gone = due.len();
         for id in due.drain(..) {
-            self.bury(guard, context, id, Event::Expired);
+            self.unlink(guard, context, id, Event::Expired);
         }
         context.expired = due;
         Expiry { gone, is_behind: left == 0 }

@@ -274,7 +274,7 @@ impl<'a> Follower<'a> {
         let seconds = self.settings.policy(record.zone()).get(timeout);
         let deadline = self.next_ms + u64::from(seconds) * 1000;
         if deadline < record.set_deadline(life, deadline)? {
-            self.connections.hasten(record, Connections::plain(connection.id), deadline);
+            self.connections.rearm_earlier(record, Connections::plain(connection.id), deadline);
         }
         if self.settings.counts_traffic {
             record.count(connection.is_reply, frame.packet.len());

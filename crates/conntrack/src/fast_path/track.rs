@@ -316,7 +316,7 @@ impl<'a> Pass<'a> {
         let deadline = self.deadline_ms(timeout);
         let before = record.set_deadline(seen, deadline);
         if before.is_some_and(|before| deadline < before) {
-            self.connections.hasten(*record, found.id, deadline);
+            self.connections.rearm_earlier(*record, found.id, deadline);
         }
     }
 

@@ -6,7 +6,7 @@ use crate::key::{Address, Family, Key};
 use flow::{CtFields, Field, FlowKey};
 
 /// The original tuple of a packet without a connection.
-pub(crate) enum Named<'a> {
+pub(crate) enum OriginalTuple<'a> {
     /// No tuple.
     Nothing,
     /// The packet's own tuple.
@@ -49,13 +49,13 @@ pub(crate) fn write(fields: &mut CtFields, tuple: &Key) {
     };
 }
 
-impl Named<'_> {
+impl OriginalTuple<'_> {
     /// Writes the connection fields.
     pub fn write(&self, fields: &mut CtFields) {
         match self {
-            Named::Nothing => {}
-            Named::Key(tuple) => write(fields, tuple),
-            Named::Expected(expected) => {
+            OriginalTuple::Nothing => {}
+            OriginalTuple::Key(tuple) => write(fields, tuple),
+            OriginalTuple::Expected(expected) => {
                 write(fields, &expected.parent);
                 fields.mark = expected.mark;
                 fields.label = [(expected.label >> 64) as u64, expected.label as u64];

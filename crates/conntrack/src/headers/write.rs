@@ -4,7 +4,7 @@
 use crate::connections::zone_filter;
 use crate::connections::{Connections, Found};
 use crate::fast_path::track::Pass;
-use crate::headers::original_tuple::{self, Named};
+use crate::headers::original_tuple::{self, OriginalTuple};
 use crate::management::change::What;
 use crate::record::{Record, Words};
 use flow::{ConnectionRef, CtFields, CtState, Frame, Masked};
@@ -26,19 +26,19 @@ impl Pass<'_> {
     }
 
     /// Writes the connection fields into the key, and the action's mark and label onto the
-    /// connection. `named` supplies the fields of a packet without a connection. `generation` is
+    /// connection. `tuple` supplies the fields of a packet without a connection. `generation` is
     /// the connection's before its state was read; without it the packet gets no [`ConnectionRef`].
     pub fn write(
         &mut self,
         frame: &mut Frame,
         state: CtState,
         connection: Option<(Found, &Record<'_>)>,
-        named: &Named<'_>,
+        tuple: &OriginalTuple<'_>,
         generation: Option<u32>,
     ) {
         let mut fields = self.fields(state);
         let Some((found, record)) = connection else {
-            named.write(&mut fields);
+            tuple.write(&mut fields);
             frame.key.set_ct(&fields);
             frame.connection = None;
             return;

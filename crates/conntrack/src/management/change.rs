@@ -72,7 +72,7 @@ impl Waiting {
     /// Adds a change. The first thread to add one of a connection adds [`What::New`] before it.
     pub fn note(&self, record: &Record<'_>, what: What, now: Instant) {
         let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if record.tell() {
+        if record.claim_report() {
             queue.push(record, What::New, now);
         }
         if what != What::New {
@@ -114,7 +114,7 @@ mod tests {
         let words = std::array::from_fn(|_| AtomicU64::new(0));
         let record = Record::v4(&words);
         let protocol = Protocol::Other(Exchange::Single);
-        let state = State::new(&protocol, None, None).untold(true);
+        let state = State::new(&protocol, None, None).unreported(true);
         let birth = Birth { shard: 0, start: Instant::ZERO };
         record.begin_words([[1, 2], [3, 4]], &protocol, state, birth);
         record.start_living(1000);

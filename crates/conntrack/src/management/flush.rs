@@ -231,7 +231,7 @@ impl Conntrack {
                     // Under the same guard, since the index may be another zone's afterwards.
                     walked.flushed += fitting.len() as u32;
                     for id in fitting.drain(..) {
-                        connections.bury(guard, context, id, Event::Flushed);
+                        connections.unlink(guard, context, id, Event::Flushed);
                     }
                     next
                 });

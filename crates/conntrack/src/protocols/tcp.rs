@@ -191,7 +191,7 @@ impl Fit {
             receiver_shift,
         };
         if sender.state < TcpState::SynSent {
-            fit.meet(segment, sender, receiver);
+            fit.initialize_sender(segment, sender, receiver);
         }
         if !segment.acknowledges() {
             fit.ack = receiver.sent_end;
@@ -205,7 +205,7 @@ impl Fit {
 
     /// Initializes a side from its first segment.
     #[inline(always)]
-    fn meet(&mut self, segment: &Segment, sender: &mut Peer, receiver: &mut Peer) {
+    fn initialize_sender(&mut self, segment: &Segment, sender: &mut Peer, receiver: &mut Peer) {
         if segment.has(TcpFlags::SYN) && receiver.scale.is_known() {
             sender.scale = segment.scale;
             if sender.scale.is_known() {

@@ -6,9 +6,8 @@ use flow::NatKind;
 
 /// The mark, and in 32 bits the connection's kind, progress and index.
 ///
-/// Mark, progress, the label's bits and "untold" may change; the rest stays while the connection
+/// Mark, progress, the label's bits and "unreported" may change; the rest stays while the connection
 /// lives.
-/// connection lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct State(pub u64);
 
@@ -25,7 +24,7 @@ pub(crate) enum Kind {
 impl State {
     const KIND: u64 = 0b11;
     /// The connection's creation is not reported yet.
-    pub(super) const UNTOLD: u64 = 1 << 2;
+    pub(super) const UNREPORTED: u64 = 1 << 2;
     const PROGRESS_SHIFT: u32 = 3;
     const PROGRESS: u64 = 0b11 << Self::PROGRESS_SHIFT;
     /// TCP, which has no progress here: windows are not checked, since a device forwards some of
@@ -75,8 +74,8 @@ impl State {
 
     /// Marks the connection's creation as not yet reported, if a watcher is registered.
     #[must_use]
-    pub fn untold(self, is_watched: bool) -> State {
-        State(self.0 | if is_watched { Self::UNTOLD } else { 0 })
+    pub fn unreported(self, is_watched: bool) -> State {
+        State(self.0 | if is_watched { Self::UNREPORTED } else { 0 })
     }
 
     /// Marks the connection as expected.
@@ -178,9 +177,9 @@ impl State {
         (self.0 ^ wanted) & (Self::HEADER | Self::HELPER)
     }
 
-    /// Whether the ALGs know more of it than its record.
+    /// Returns whether the ALGs may keep state of it beside its record: it has a helper or was expected.
     #[inline(always)]
-    pub fn is_known_to_algs(self) -> bool {
+    pub fn may_have_alg_state(self) -> bool {
         self.0 & (Self::HELPER | Self::EXPECTED) != 0
     }
 

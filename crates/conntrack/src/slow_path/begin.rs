@@ -128,7 +128,7 @@ impl<'a> Pass<'a> {
         let (protocol, timeout) = Protocol::of_segment(begun.segment);
         let state = State::new(&protocol, None, None)
             .with_header(index.number())
-            .untold(self.context.is_watched);
+            .unreported(self.context.is_watched);
         let birth = Birth { shard: self.context.shard(), start: self.now };
         record.begin_words(begun.keys, &protocol, state, birth);
         let life = record.start_living(self.deadline_ms(timeout));
@@ -292,7 +292,7 @@ impl<'a> Pass<'a> {
         let connections = self.connections;
         let record = connections.record(id);
         let birth = Birth { shard: self.context.shard(), start: self.now };
-        let state = plan.state.with_header(index.number()).untold(self.context.is_watched);
+        let state = plan.state.with_header(index.number()).unreported(self.context.is_watched);
         record.begin([&plan.original, &plan.reply], &plan.protocol, state, birth);
         if let Some(expected) = plan.expected {
             record.set_label(expected.label, u128::MAX);

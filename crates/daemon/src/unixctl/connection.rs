@@ -53,7 +53,7 @@ pub(super) enum End {
 
 /// The queue of calls to the main loop.
 #[derive(Debug, Clone)]
-pub(super) struct Desk {
+pub(super) struct CallQueue {
     /// Sends calls to the main loop.
     pub calls: mpsc::Sender<Call>,
     /// One permit is held from the moment a call is queued until its reply is written.
@@ -61,13 +61,13 @@ pub(super) struct Desk {
 }
 
 /// Serves one client until it closes the connection or makes an error.
-pub(super) async fn serve<S>(mut stream: S, desk: Desk, place: &Place) -> End
+pub(super) async fn serve<S>(mut stream: S, queue: CallQueue, place: &Place) -> End
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let mut framer = Framer::with_limit(REQUEST_BYTES);
     loop {
-        if let Err(end) = read_request(&mut stream, &mut framer, &desk, place).await {
+        if let Err(end) = read_request(&mut stream, &mut framer, &queue, place).await {
             return end;
         }
     }
@@ -76,7 +76,7 @@ where
 async fn read_request<S>(
     stream: &mut S,
     framer: &mut Framer,
-    desk: &Desk,
+    queue: &CallQueue,
     place: &Place,
 ) -> Result<(), End>
 where
@@ -84,9 +84,9 @@ where
 {
     while let Some(bytes) = framer.next_message()? {
         let message = Message::parse(bytes)?;
-        let _busy = desk.busy.acquire().await.map_err(|_| End::Exiting)?;
+        let _busy = queue.busy.acquire().await.map_err(|_| End::Exiting)?;
         place.set_idle(false);
-        match call(message, &desk.calls).await? {
+        match call(message, &queue.calls).await? {
             Outcome::Whole(reply) => write(stream, reply.as_bytes()).await?,
             Outcome::Parts(id, parts) => write_parts(stream, &id, parts).await?,
         }

@@ -2,7 +2,7 @@
 
 use super::Call;
 use super::clients::{CLIENTS, Clients, Place};
-use super::connection::{Desk, End, serve};
+use super::connection::{CallQueue, End, serve};
 use crate::{ExitFile, listen_unix};
 use std::io;
 use std::path::Path;
@@ -42,8 +42,8 @@ impl Server {
         let listener = UnixListener::from_std(listen_unix(path, SOCKET_MODE)?)?;
         let (sender, calls) = mpsc::channel(CALLS);
         let busy = Arc::new(Semaphore::new(CLIENTS));
-        let desk = Desk { calls: sender, busy: Arc::clone(&busy) };
-        let accept = tokio::spawn(accept(listener, desk));
+        let queue = CallQueue { calls: sender, busy: Arc::clone(&busy) };
+        let accept = tokio::spawn(accept(listener, queue));
         Ok(Server { _file: ExitFile::new(path.to_path_buf()), calls, busy, accept })
     }
 
@@ -74,15 +74,15 @@ impl Drop for Server {
     }
 }
 
-async fn accept(listener: UnixListener, desk: Desk) {
+async fn accept(listener: UnixListener, queue: CallQueue) {
     let clients = Clients::default();
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let (desk, place) = (desk.clone(), clients.enter().await);
+                let (queue, place) = (queue.clone(), clients.enter().await);
                 let number = place.number();
                 let task = tokio::spawn(async move {
-                    match serve(stream, desk, &place).await {
+                    match serve(stream, queue, &place).await {
                         End::Closed | End::Exiting => {}
                         end if LIMIT.admits("unixctl", log::Level::Warn, clock::now()) => {
                             log::warn!(target: "unixctl", "control connection: {end}");

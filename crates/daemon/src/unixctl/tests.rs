@@ -1,5 +1,5 @@
 use super::clients::{CLIENTS, Clients};
-use super::connection::{Desk, End, REQUEST_BYTES, serve};
+use super::connection::{CallQueue, End, REQUEST_BYTES, serve};
 use super::*;
 use crate::listen_unix;
 use std::sync::Arc;
@@ -60,10 +60,10 @@ fn run<F: Future>(future: F) -> F::Output {
 async fn exchange(input: &[u8], piece: usize) -> (String, End) {
     let (mut client, server) = UnixStream::pair().unwrap();
     let (sender, mut calls) = mpsc::channel(4);
-    let desk = Desk { calls: sender, busy: Arc::new(Semaphore::new(4)) };
+    let queue = CallQueue { calls: sender, busy: Arc::new(Semaphore::new(4)) };
     let serving = tokio::spawn(async move {
         let place = Clients::default().enter().await;
-        serve(server, desk, &place).await
+        serve(server, queue, &place).await
     });
     let talking = async {
         for part in input.chunks(piece) {

@@ -115,8 +115,9 @@ impl<'a, D: Forwards> Switch<'a, D> {
     }
 
     fn note(&self, connections: &[ConnectionRef], now: Instant, traffic: OffloadTraffic) -> bool {
-        let note =
-            |it: &ConnectionRef| self.conntrack.with_offloaded(now, |hand| hand.note(*it, traffic));
+        let note = |it: &ConnectionRef| {
+            self.conntrack.with_offloaded(now, |offloaded| offloaded.note(*it, traffic))
+        };
         connections.iter().map(note).fold(true, |all, one| all & one)
     }
 
@@ -153,15 +154,17 @@ impl<'a, D: Forwards> Switch<'a, D> {
             let mut device = self.device();
             device.send_to(*out);
             let connections: Vec<ConnectionRef> = rule.connections().collect();
-            let check =
-                |it: &ConnectionRef| self.conntrack.with_offloaded(now, |hand| hand.check(*it));
+            let check = |it: &ConnectionRef| {
+                self.conntrack.with_offloaded(now, |offloaded| offloaded.check(*it))
+            };
             let idle: Result<Vec<_>, Refusal> = connections.iter().map(check).collect();
             // Time is not the device's here.
             let Ok(id) = idle.and_then(|_| device.install(&rule, std::time::Duration::MAX)) else {
                 continue;
             };
-            let begin =
-                |it: &ConnectionRef| self.conntrack.with_offloaded(now, |hand| hand.begin(*it));
+            let begin = |it: &ConnectionRef| {
+                self.conntrack.with_offloaded(now, |offloaded| offloaded.begin(*it))
+            };
             connections.iter().for_each(begin);
             tables.rules.insert(id, (connections, *out));
         }

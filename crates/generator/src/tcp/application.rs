@@ -12,15 +12,15 @@ impl Settings {
     /// together, cause requests together and stay together for the life of their connections, until bursts
     /// overflow queues. And a slow device would be offered less load than a fast one.
     ///
-    /// With a configured rate, waits also vary by up to a fiftieth, according to `dice`. Connections that are
+    /// With a configured rate, waits also vary by up to a fiftieth, according to `random`. Connections that are
     /// opened evenly would otherwise meet again and again: at 1,000 per second and 50 ms, every fiftieth
     /// connection at the same moment.
     ///
     /// `last` and `now` are in nanoseconds; `last` is 0 before the first reply.
-    pub fn reply_at(&self, last: u64, now: u64, dice: u32) -> u64 {
+    pub fn reply_at(&self, last: u64, now: u64, random: u32) -> u64 {
         let wait = self.server_wait_ns;
         let from = if last == 0 { now } else { last };
-        let more = ((u128::from(wait / 25) * u128::from(dice)) >> 32) as u64;
+        let more = ((u128::from(wait / 25) * u128::from(random)) >> 32) as u64;
         let this_wait = if self.spreads_waits { wait - wait / 50 + more } else { wait };
         from.saturating_add(this_wait).max(now.saturating_add(wait / 2))
     }
@@ -35,7 +35,7 @@ impl Settings {
 }
 
 /// Returns pseudorandom bits for a message of the connection with the number `own`.
-pub(crate) fn thrown(own: u32, message: u32) -> u32 {
+pub(crate) fn message_random(own: u32, message: u32) -> u32 {
     let mixed = (own ^ message.wrapping_mul(0x9e37_79b9)).wrapping_mul(0x85eb_ca6b);
     (mixed ^ (mixed >> 15)).wrapping_mul(0xc2b2_ae35)
 }
@@ -106,8 +106,8 @@ impl Tcp {
             && self.heard() >= (self.messages + 1) * set.request_bytes
         {
             if set.server_wait_ns > 0 {
-                let dice = thrown(self.initial_seq, self.messages);
-                return self.pause(set.reply_at(self.asked_at, now, dice));
+                let random = message_random(self.initial_seq, self.messages);
+                return self.pause(set.reply_at(self.asked_at, now, random));
             }
             self.write(now, set);
         }
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
     use crate::profile::Profile;
 
-    /// A wait of 50 ms: when the last reply was due, when the request was read (milliseconds), the dice where
+    /// A wait of 50 ms: when the last reply was due, when the request was read (milliseconds), the random bits where
     /// waits vary, and when the reply is due (milliseconds).
     #[test]
     fn replies_keep_to_their_own_time() {
@@ -165,9 +165,9 @@ mod tests {
             ("the longest", 1050, 1050, Some(u32::MAX), 1100),
             ("late all the same", 1050, 1300, Some(0), 1325),
         ];
-        for (name, last, now, dice, expect) in cases {
-            let set = if dice.is_some() { &spread } else { &even };
-            let due = set.reply_at(last * 1_000_000, now * 1_000_000, dice.unwrap_or(0));
+        for (name, last, now, random, expect) in cases {
+            let set = if random.is_some() { &spread } else { &even };
+            let due = set.reply_at(last * 1_000_000, now * 1_000_000, random.unwrap_or(0));
             assert_eq!(due / 1_000_000, expect, "{name}");
         }
         let due = spread.reply_at(1_050_000_000, 1_050_000_000, 3 << 30);
@@ -175,10 +175,10 @@ mod tests {
     }
 
     #[test]
-    fn dice_fall_evenly() {
+    fn random_bits_are_uniform() {
         let mut counts = [0; 10];
         for (own, message) in (0..100).flat_map(|own| (0..100).map(move |message| (own, message))) {
-            counts[((u64::from(thrown(own, message)) * 10) >> 32) as usize] += 1;
+            counts[((u64::from(message_random(own, message)) * 10) >> 32) as usize] += 1;
         }
         assert!(counts.iter().all(|count| (800..=1200).contains(count)), "{counts:?}");
     }

@@ -180,7 +180,7 @@ impl Table {
             }
             match checked.and_then(|idle| device.install(&offer.rule, idle)) {
                 Ok(id) => {
-                    let begin = |it| conntrack.with_offloaded(now, |hand| hand.begin(it));
+                    let begin = |it| conntrack.with_offloaded(now, |offloaded| offloaded.begin(it));
                     offer.rule.connections().for_each(begin);
                     self.hold(id, waiting.offer);
                 }

@@ -86,9 +86,9 @@ proptest! {
                 Step::Sooner(id, span) => {
                     if let Some(deadline) = deadlines.get_mut(&id) {
                         *deadline = (*deadline).min(now + span);
-                        wheel.hasten(&rows, id, at(*deadline));
+                        wheel.rearm_earlier(&rows, id, at(*deadline));
                     } else {
-                        wheel.hasten(&rows, id, at(now));
+                        wheel.rearm_earlier(&rows, id, at(now));
                     }
                 }
                 Step::Forget(id) => {
