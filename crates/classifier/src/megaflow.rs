@@ -5,8 +5,6 @@ mod rows;
 use self::rows::Subtable;
 use crate::layout::hash_mask;
 use crate::slab::{Handle, Slab};
-use arrayvec::ArrayVec;
-use base::limits::BATCH_SIZE;
 use flow::{FlowKey, Mask, Match};
 use hashbrown::HashTable;
 
@@ -209,42 +207,6 @@ impl<V> MegaflowTable<V> {
     pub fn peek(&self, key: &FlowKey) -> Option<Handle> {
         let mut subtables = self.order.iter().filter_map(|&handle| self.subtables.get(handle));
         subtables.find_map(|it| it.flow(it.find_row(key, self.seed)?))
-    }
-
-    /// Looks up all `keys` and writes the result of [`Self::lookup`] for each into `found`, which
-    /// must be as long. In each subtable all keys of a batch are hashed before the first is
-    /// compared, so that their cache misses overlap.
-    pub fn lookup_batch(&mut self, keys: &[&FlowKey], found: &mut [Option<Handle>]) {
-        for (keys, found) in keys.chunks(BATCH_SIZE).zip(found.chunks_mut(BATCH_SIZE)) {
-            self.lookup_one_batch(keys, found);
-        }
-    }
-
-    fn lookup_one_batch(&mut self, keys: &[&FlowKey], found: &mut [Option<Handle>]) {
-        found.fill(None);
-        let mut open: ArrayVec<usize, BATCH_SIZE> = (0..keys.len().min(found.len())).collect();
-        for &subtable in &self.order {
-            if open.is_empty() {
-                return;
-            }
-            let Some(subtable) = self.subtables.get_mut(subtable) else { continue };
-            self.counts.subtables_visited += open.len() as u64;
-            let mut hashes = [0; BATCH_SIZE];
-            for (hash, &i) in hashes.iter_mut().zip(&open) {
-                *hash = subtable.layout.hash(keys[i], self.seed);
-            }
-            let before = open.len();
-            let mut hashes = hashes.iter();
-            open.retain(|i| {
-                let hash = hashes.next().copied().unwrap_or_default();
-                found[*i] = subtable.find(keys[*i], hash);
-                found[*i].is_none()
-            });
-            let hits = (before - open.len()) as u64;
-            subtable.hits += hits;
-            self.counts.hits += hits;
-        }
-        self.counts.misses += open.len() as u64;
     }
 
     /// Sorts the subtables by their hits since the last call, the most first.

@@ -1,6 +1,5 @@
 //! The status that the switch reports to the database.
 
-use crate::InterfaceKind;
 use base::{DatapathId, MacAddr, OfPort};
 use ovsdb::{Datum, Replica, Row, Transaction, Values};
 use std::collections::BTreeMap;
@@ -164,14 +163,6 @@ pub fn report(replica: &Replica, status: &Status) -> Option<Transaction> {
 }
 
 impl InterfaceStatus {
-    /// Returns the status of an interface whose configuration is refused.
-    pub fn of_refused(kind: &InterfaceKind) -> Option<Self> {
-        match kind {
-            InterfaceKind::Refused { error } => Some(Self::Failed { error: error.clone() }),
-            _ => None,
-        }
-    }
-
     /// Returns its values for the columns of `Interface`.
     fn columns(&self) -> Vec<(&'static str, Datum)> {
         match self {

@@ -1,122 +1,25 @@
 //! From `ovs-vsctl` through the real ovsdb-server to the desired state, and the status back.
 
-use base::{DatapathId, Instant, MacAddr, OfPort, Zone};
+#[path = "../../ovsdb/tests/support/mod.rs"]
+mod support;
+
+use base::{DatapathId, MacAddr, OfPort, Zone};
 use control::{
     BridgeStatus, Change, Desired, InterfaceKind, InterfaceStatus, LinkStatus, Status, ZonePolicy,
     difference, monitored, next_cfg, report, userspace_capabilities,
 };
 use ofproto::VlanMode;
-use ovsdb::{Event, Session, SessionConfig};
+use ovsdb::SessionConfig;
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::io::Read;
+use std::process::{Command, Stdio};
+use support::{Client, Directory, Programs, Running, SCHEMA, is_connected, run};
 
-const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
-
-/// A temporary directory that is removed with the test.
-struct Directory(PathBuf);
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A child process, killed when dropped.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// A session with its socket and clock.
-struct Client {
-    session: Session,
-    stream: UnixStream,
-    started: std::time::Instant,
-}
-
-impl Client {
-    fn connect(socket: &Path) -> Self {
-        let started = std::time::Instant::now();
-        let stream = loop {
-            match UnixStream::connect(socket) {
-                Ok(stream) => break stream,
-                Err(error) => assert!(started.elapsed() < Duration::from_secs(20), "{error}"),
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        };
-        stream.set_read_timeout(Some(Duration::from_millis(50))).expect("a timeout");
-        let config = SessionConfig::new("Open_vSwitch", monitored()).with_lock("ovs_vswitchd");
-        let mut session = Session::new(config);
-        session.connected(Instant::ZERO);
-        Client { session, stream, started }
-    }
-
-    fn run_until(&mut self, what: &str, done: impl Fn(&Session, Option<&Event>) -> bool) {
-        let mut buffer = [0u8; 4096];
-        loop {
-            while let Some(event) = self.session.next_event() {
-                if let Event::ProtocolError(error) = &event {
-                    panic!("waiting for {what}: {error}");
-                }
-                if done(&self.session, Some(&event)) {
-                    return;
-                }
-            }
-            if done(&self.session, None) {
-                return;
-            }
-            assert!(self.started.elapsed() < Duration::from_secs(60), "waited for {what}");
-            self.stream.write_all(&self.session.take_output()).expect("the server reads");
-            let now = Instant::ZERO + self.started.elapsed();
-            match self.stream.read(&mut buffer) {
-                Ok(0) => panic!("waiting for {what}: the server hung up"),
-                Ok(n) => self.session.receive(now, &buffer[..n]),
-                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-                Err(error) => panic!("waiting for {what}: {error}"),
-            }
-        }
-    }
-
-    /// Reports, and waits until the database has the status.
-    fn report(&mut self, status: &Status) {
-        let transaction = report(self.session.replica(), status).expect("something differs");
-        let id = self.session.transact(transaction).expect("connected, with the lock");
-        self.run_until("the report", |_, event| match event {
-            Some(Event::TransactionDone { id: done, result }) if *done == id => {
-                assert_eq!(result.as_ref().err(), None);
-                true
-            }
-            _ => false,
-        });
-        assert_eq!(report(self.session.replica(), status), None, "all of it is there");
-    }
-}
-
-/// Returns the path of a program, or `None` after printing why the test is skipped.
-fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var("PATH").unwrap_or_default();
-    let directories = ["/usr/sbin", "/usr/bin"].into_iter().chain(path.split(':'));
-    let found = directories.map(|dir| Path::new(dir).join(program)).find(|file| file.is_file());
-    if found.is_none() {
-        println!("SKIPPED: {program} is not installed");
-    }
-    found
-}
-
-/// Runs a program to its end and returns its output.
-fn run(program: &Path, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output().expect("the program starts");
-    let words = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{} {arguments:?}: {words}", program.display());
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+/// Reports, and waits until the database has the status.
+fn report_status(client: &mut Client, status: &Status) {
+    let transaction = report(client.session.replica(), status).expect("something differs");
+    assert_eq!(client.commit(transaction).err(), None);
+    assert_eq!(report(client.session.replica(), status), None, "all of it is there");
 }
 
 /// Two bridges with all kinds of ports, made in one transaction.
@@ -180,8 +83,13 @@ fn running(desired: &Desired, cur_cfg: Option<i64>) -> Status {
                 ..LinkStatus::default()
             };
             let running = InterfaceStatus::Running(Box::new(link));
-            let failed = InterfaceStatus::of_refused(&interface.kind);
-            status.interfaces.insert(interface.name.clone(), failed.unwrap_or(running));
+            let status_of = match &interface.kind {
+                InterfaceKind::Refused { error } => {
+                    InterfaceStatus::Failed { error: error.clone() }
+                }
+                _ => running,
+            };
+            status.interfaces.insert(interface.name.clone(), status_of);
         }
     }
     status
@@ -189,35 +97,20 @@ fn running(desired: &Desired, cur_cfg: Option<i64>) -> Status {
 
 #[test]
 fn ovs_vsctl_configures_and_reads_the_switch() {
-    let (Some(server), Some(tool), Some(vsctl)) =
-        (find("ovsdb-server"), find("ovsdb-tool"), find("ovs-vsctl"))
-    else {
-        return;
-    };
-    if !Path::new(SCHEMA).is_file() {
-        println!("SKIPPED: {SCHEMA} is not installed");
-        return;
-    }
-    let directory = Directory(std::env::temp_dir().join(format!("tctl-{}", uuid::Uuid::new_v4())));
-    std::fs::create_dir(&directory.0).expect("a temporary directory");
-    let path = |name: &str| directory.0.join(name).to_str().expect("UTF-8").to_owned();
-    run(&tool, &["create", &path("conf.db"), SCHEMA]);
-    let server = Command::new(server)
-        .arg(format!("--remote=punix:{}", path("db.sock")))
-        .arg(format!("--unixctl={}", path("server.ctl")))
-        .args(["--no-chdir", "-vconsole:off", &path("conf.db")])
-        .env("OVS_RUNDIR", &directory.0)
-        .stdin(Stdio::null())
-        .spawn();
-    let _server = Running(server.expect("ovsdb-server starts"));
-    let mut client = Client::connect(Path::new(&path("db.sock")));
-    let connected =
-        |_: &Session, event: Option<&Event>| matches!(event, Some(Event::Connected { .. }));
-    client.run_until("the contents", connected);
-    let db = format!("--db=unix:{}", path("db.sock"));
+    let Some(programs) = Programs::find() else { return };
+    let vsctl = &programs.vsctl;
+    let directory = Directory::new();
+    let (database, socket) = (directory.path("conf.db"), directory.path("db.sock"));
+    run(&programs.tool, &["create", &database, SCHEMA]);
+    let _server = programs.start_server(&directory);
+    let config = SessionConfig::new("Open_vSwitch", monitored()).with_lock("ovs_vswitchd");
+    let mut client = Client::new(config);
+    client.connect(&socket);
+    client.run_until("the contents", is_connected);
+    let db = format!("--db=unix:{socket}");
 
     // ovs-vsctl waits until the switch has reported that the configuration is applied.
-    let waiting = Command::new(&vsctl)
+    let waiting = Command::new(vsctl)
         .args([&db, "--timeout=30"])
         .args(COMMANDS.split_whitespace())
         .stderr(Stdio::piped())
@@ -228,7 +121,7 @@ fn ovs_vsctl_configures_and_reads_the_switch() {
     assert_eq!(warnings, []);
     check_desired(&desired);
     assert!(waiting.0.try_wait().expect("a child").is_none(), "it waits");
-    client.report(&running(&desired, Some(1)));
+    report_status(&mut client, &running(&desired, Some(1)));
     assert!(waiting.0.wait().expect("a child").success());
     // ovs-vsctl saw the errors, so they were reported together with the configuration's number.
     let mut words = String::new();
@@ -237,7 +130,7 @@ fn ovs_vsctl_configures_and_reads_the_switch() {
     assert!(words.contains("Error detected while setting up 'gnv0': could not open"), "{words}");
     assert!(words.contains("bonding is not supported"), "{words}");
 
-    let get = |table: &str, row: &str, column: &str| run(&vsctl, &[&db, "get", table, row, column]);
+    let get = |table: &str, row: &str, column: &str| run(vsctl, &[&db, "get", table, row, column]);
     assert_eq!(get("interface", "p0", "ofport"), "5");
     assert_eq!(get("interface", "p0", "mac_in_use"), "\"02:00:00:00:00:01\"");
     assert_eq!(get("interface", "p0", "external_ids"), "{iface-id=vm1}");
@@ -247,12 +140,12 @@ fn ovs_vsctl_configures_and_reads_the_switch() {
     assert_eq!(get("bridge", "br0", "datapath_version"), "\"<built-in>\"");
     assert_eq!(get("bridge", "br0", "external_ids"), "{owner=me}");
     assert_eq!(get("open_vswitch", ".", "datapath_types"), "[netdev, system]");
-    let capabilities = run(&vsctl, &[&db, "--columns=capabilities", "list", "datapath"]);
+    let capabilities = run(vsctl, &[&db, "--columns=capabilities", "list", "datapath"]);
     assert!(capabilities.contains("max_hash_alg=\"1\""), "{capabilities}");
 
     let zone = ["--no-wait", "add-zone-tp", "netdev", "zone=5", "tcp_established=60"];
-    run(&vsctl, &[&[db.as_str()], &zone[..]].concat());
-    run(&vsctl, &[&db, "--no-wait", "del-br", "br1", "--", "set", "port", "p0", "tag=20"]);
+    run(vsctl, &[&[db.as_str()], &zone[..]].concat());
+    run(vsctl, &[&db, "--no-wait", "del-br", "br1", "--", "set", "port", "p0", "tag=20"]);
     client.run_until("the end of br1", |session, _| session.replica().rows("Bridge").count() == 1);
     let (next, warnings) = Desired::from_rows(client.session.replica());
     assert_eq!(warnings, []);

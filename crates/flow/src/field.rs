@@ -355,22 +355,6 @@ impl Field {
     pub fn is_tunnel(self) -> bool {
         TUNNEL_WORDS.contains(&self.place().word)
     }
-
-    /// Whether two fields lie in the same bits because no packet has both.
-    pub fn shares_place_with(self, other: Field) -> bool {
-        let (a, b) = (self.place(), other.place());
-        let span = |p: Place| {
-            let first = p.word as u32 * 64;
-            // In a field of two words the first word holds the upper half.
-            if p.bits > 64 {
-                (first, first + 128)
-            } else {
-                (first + p.shift, first + p.shift + p.bits)
-            }
-        };
-        let ((a0, a1), (b0, b1)) = (span(a), span(b));
-        a0 < b1 && b0 < a1
-    }
 }
 
 const _: () = {

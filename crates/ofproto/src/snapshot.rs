@@ -51,22 +51,34 @@ pub(crate) type Shared = Published<Snapshot, Megaflows>;
 /// The megaflows, locked.
 pub(crate) type Locked<'a> = table::Locked<'a, Snapshot, Megaflows>;
 
+/// Returns the [`World`] of a value that has the tables in fields of these names.
+macro_rules! world {
+    ($tables:expr, $now:expr) => {
+        World {
+            bridges: &$tables.bridges,
+            rules: &$tables.rules,
+            recirc: &$tables.recirc,
+            timeout_policies: &$tables.timeout_policies,
+            underlay: &$tables.underlay,
+            features: $tables.features,
+            packet_len: None,
+            now: $now,
+        }
+    };
+}
+
 impl Snapshot {
     pub fn world(&self, now: Instant) -> World<'_> {
-        World {
-            bridges: &self.bridges,
-            rules: &self.rules,
-            recirc: &self.recirc,
-            timeout_policies: &self.timeout_policies,
-            underlay: &self.underlay,
-            features: self.features,
-            packet_len: None,
-            now,
-        }
+        world!(self, now)
     }
 }
 
 impl Ofproto {
+    /// Returns what translation reads, without a snapshot.
+    pub(crate) fn world(&self, now: Instant) -> World<'_> {
+        world!(self, now)
+    }
+
     /// What translation reads now.
     pub(crate) fn snapshot(&self) -> Snapshot {
         Snapshot {

@@ -4,7 +4,7 @@ use crate::bridge::BridgeId;
 use crate::events::Event;
 use crate::installed::{DatapathFlow, InstalledCounters, Links};
 use crate::snapshot::Megaflows;
-use crate::translate::{Effect, Translation, World};
+use crate::translate::{Effect, Translation};
 use crate::underlay::Wanted;
 use crate::{Ofproto, Outbox};
 use base::{Instant, OfPort, RecircId};
@@ -96,20 +96,6 @@ impl Ofproto {
     /// Counts of megaflows.
     pub fn megaflow_counters(&self) -> InstalledCounters {
         self.megaflows_mut().installed.counters
-    }
-
-    /// What translation reads.
-    pub(crate) fn world(&self, now: Instant) -> World<'_> {
-        World {
-            bridges: &self.bridges,
-            rules: &self.rules,
-            recirc: &self.recirc,
-            timeout_policies: &self.timeout_policies,
-            underlay: &self.underlay,
-            features: self.features,
-            packet_len: None,
-            now,
-        }
     }
 
     /// Makes packets count where they went.

@@ -185,11 +185,6 @@ impl ColumnType {
         ColumnType { key, value: Some(value), min: 0, max: None }
     }
 
-    /// Returns whether it holds at most one atom.
-    pub fn is_optional(&self) -> bool {
-        self.value.is_none() && self.min == 0 && self.max == Some(1)
-    }
-
     /// Returns whether it can hold more than one element, so that a change is sent as a difference and not as
     /// the new value (ovs: lib/ovsdb-types.h, `ovsdb_type_is_composite`).
     pub fn is_composite(&self) -> bool {
@@ -284,7 +279,8 @@ mod tests {
         let bridges = json!({"key": {"type": "uuid", "refTable": "Bridge"}, "min": 0});
         let bridges = ColumnType::parse(&bridges).expect("a valid type");
         assert_eq!(bridges.key.ref_table.as_deref(), Some("Bridge"));
-        assert!(bridges.is_optional() && !bridges.is_composite());
+        assert_eq!((bridges.min, bridges.max), (0, Some(1)));
+        assert!(!bridges.is_composite());
     }
 
     #[test]

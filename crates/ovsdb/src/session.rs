@@ -294,11 +294,6 @@ impl Session {
         self.phase == Phase::Monitoring
     }
 
-    /// Sets the probe interval; zero disables probes.
-    pub fn set_probe_interval(&mut self, interval: Duration) {
-        self.config.probe_interval = interval;
-    }
-
     /// Sends a transaction. An [`Event::TransactionDone`] with the same id follows. Columns that the server
     /// does not have are omitted, and the configured lock is asserted.
     ///

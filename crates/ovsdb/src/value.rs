@@ -320,11 +320,6 @@ impl Datum {
         self.as_atom().and_then(Atom::as_i64)
     }
 
-    /// Returns the real number of a scalar or an optional value.
-    pub fn as_opt_f64(&self) -> Option<f64> {
-        self.as_atom().and_then(Atom::as_f64)
-    }
-
     /// Returns the boolean of a scalar or an optional value.
     pub fn as_opt_bool(&self) -> Option<bool> {
         self.as_atom().and_then(Atom::as_bool)

@@ -146,12 +146,6 @@ pub const fn update_u32(checksum: u16, old: u32, new: u32) -> u16 {
     Change::u32(old, new).checksum(checksum)
 }
 
-/// `checksum` after an IPv6 address that it covers went from `old` to `new`.
-#[must_use]
-pub const fn update_u128(checksum: u16, old: u128, new: u128) -> u16 {
-    Change::u128(old, new).checksum(checksum)
-}
-
 /// The result of verifying a checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {

@@ -180,11 +180,6 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv4<T> {
         put(self.bytes.as_mut(), field::TTL, [ttl]);
     }
 
-    /// Sets the protocol.
-    pub fn set_protocol(&mut self, protocol: u8) {
-        put(self.bytes.as_mut(), field::PROTOCOL, [protocol]);
-    }
-
     /// Sets the header checksum.
     pub fn set_checksum(&mut self, checksum: u16) {
         put_u16(self.bytes.as_mut(), field::CHECKSUM, checksum);

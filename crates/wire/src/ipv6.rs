@@ -135,11 +135,6 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv6<T> {
         put_u16(self.bytes.as_mut(), field::PAYLOAD_LEN, payload_len);
     }
 
-    /// Sets the kind of the first header behind the fixed one.
-    pub fn set_next_header(&mut self, next_header: u8) {
-        put(self.bytes.as_mut(), field::NEXT_HEADER, [next_header]);
-    }
-
     /// Sets the hops left.
     pub fn set_hop_limit(&mut self, hop_limit: u8) {
         put(self.bytes.as_mut(), field::HOP_LIMIT, [hop_limit]);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
 use crate::error::{Header, Malformed};
-use crate::octets::{put, put_u16, put_u32, range, u8_at, u16_at, u32_at};
+use crate::octets::{put_u32, range, u8_at, u16_at, u32_at};
 use crate::view::transport_view;
 
 pub(crate) mod field {
@@ -15,7 +15,6 @@ pub(crate) mod field {
     pub const OFFSET_FLAGS: usize = 12;
     pub const WINDOW: usize = 14;
     pub const CHECKSUM: usize = 16;
-    pub const URGENT: usize = 18;
 }
 
 /// Bytes of a header without options.
@@ -144,11 +143,6 @@ impl<T: AsRef<[u8]>> Tcp<T> {
         u16_at(self.bytes.as_ref(), field::CHECKSUM)
     }
 
-    /// The urgent pointer.
-    pub fn urgent(&self) -> u16 {
-        u16_at(self.bytes.as_ref(), field::URGENT)
-    }
-
     /// The options one by one, until the end or the first that is malformed.
     pub fn options(&self) -> TcpOptions<'_> {
         TcpOptions { rest: range(self.bytes.as_ref(), HEADER_LEN, self.header_len()) }
@@ -167,14 +161,6 @@ impl<T: AsRef<[u8]>> Tcp<T> {
         let bytes = self.bytes.as_ref();
         range(bytes, self.header_len(), bytes.len())
     }
-
-    /// Sequence numbers that the segment takes: its payload, and one each for SYN and FIN.
-    pub fn sequence_len(&self) -> u32 {
-        let flags = self.flags();
-        self.payload().len() as u32
-            + u32::from(flags.contains(TcpFlags::SYN))
-            + u32::from(flags.contains(TcpFlags::FIN))
-    }
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Tcp<T> {
@@ -186,24 +172,6 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Tcp<T> {
     /// Sets the acknowledgement number.
     pub fn set_ack(&mut self, ack: u32) {
         put_u32(self.bytes.as_mut(), field::ACK, ack);
-    }
-
-    /// Sets the control bits; the data offset stays.
-    pub fn set_flags(&mut self, flags: TcpFlags) {
-        let offset = u16_at(self.bytes.as_ref(), field::OFFSET_FLAGS) & !TcpFlags::MASK;
-        let word = offset | (flags.0 & TcpFlags::MASK);
-        put_u16(self.bytes.as_mut(), field::OFFSET_FLAGS, word);
-    }
-
-    /// Sets the data offset to `words` of four bytes (low four bits).
-    pub fn set_data_offset(&mut self, words: u8) {
-        let low = u8_at(self.bytes.as_ref(), field::OFFSET_FLAGS) & 0x0f;
-        put(self.bytes.as_mut(), field::OFFSET_FLAGS, [words << 4 | low]);
-    }
-
-    /// Sets the checksum.
-    pub fn set_checksum(&mut self, checksum: u16) {
-        put_u16(self.bytes.as_mut(), field::CHECKSUM, checksum);
     }
 }
 

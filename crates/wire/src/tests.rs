@@ -84,8 +84,8 @@ fn read_ipv4<T: AsRef<[u8]>>(v: &Ipv4<T>) {
 
 fn read_tcp<T: AsRef<[u8]>>(v: &Tcp<T>) {
     black_box((v.source_port(), v.destination_port(), v.seq(), v.ack(), v.header_len()));
-    black_box((v.flags(), v.window(), v.checksum(), v.urgent(), v.options().count()));
-    black_box((v.window_scale(), v.payload(), v.sequence_len()));
+    black_box((v.flags(), v.window(), v.checksum(), v.options().count()));
+    black_box((v.window_scale(), v.payload()));
 }
 
 fn read_icmpv6<T: AsRef<[u8]>>(v: &Icmpv6<T>) {
@@ -171,25 +171,11 @@ proptest! {
             v.set_flow_label(wide as u32);
             prop_assert_eq!((v.traffic_class(), v.flow_label()), (byte, wide as u32 & 0xf_ffff));
             v.set_payload_len(word);
-            v.set_next_header(byte);
             v.set_destination(wide.into());
-            prop_assert_eq!((v.destination(), v.next_header()), (wide.into(), byte));
+            prop_assert_eq!(u128::from(v.destination()), wide);
             let _ = (v.payload().len(), v.extensions());
         }
-        if let Ok(mut v) = Tcp::new_checked(owned()) {
-            let len = v.header_len();
-            v.set_flags(TcpFlags(word));
-            prop_assert_eq!((v.flags().0, v.header_len()), (word & 0xfff, len));
-            v.set_data_offset(byte);
-            prop_assert_eq!(v.flags().0, word & 0xfff);
-            read_tcp(&v);
-        }
-        if let Ok(mut v) = Udp::new_checked(owned()) {
-            v.set_length(word);
-            prop_assert!(v.payload().len() <= bytes.len());
-        }
         if let Ok(mut v) = Icmpv6::new_checked(owned()) {
-            v.set_icmp_type(byte);
             v.set_nd_target(wide.into());
             read_icmpv6(&v);
         }

@@ -198,7 +198,8 @@ mod tests {
             None,
             "a sender without address"
         );
-        let mut error = v4(|ip| ip.set_protocol(protocol::ICMP));
+        let mut error = v4(|_| ());
+        error[23] = protocol::ICMP;
         error[34] = icmp::TIME_EXCEEDED;
         assert_eq!(answer(&error), None, "an error");
         error[34] = icmp::ECHO_REQUEST;

@@ -1,7 +1,7 @@
 //! UDP headers (RFC 768).
 
 use crate::error::{Header, Malformed};
-use crate::octets::{put_u16, range, u16_at};
+use crate::octets::{range, u16_at};
 use crate::view::transport_view;
 
 pub(crate) mod field {
@@ -49,18 +49,6 @@ impl<T: AsRef<[u8]>> Udp<T> {
     /// What follows the header, as far as the length says.
     pub fn payload(&self) -> &[u8] {
         range(self.bytes.as_ref(), HEADER_LEN, self.length())
-    }
-}
-
-impl<T: AsRef<[u8]> + AsMut<[u8]>> Udp<T> {
-    /// Sets the length.
-    pub fn set_length(&mut self, length: u16) {
-        put_u16(self.bytes.as_mut(), field::LENGTH, length);
-    }
-
-    /// Sets the checksum.
-    pub fn set_checksum(&mut self, checksum: u16) {
-        put_u16(self.bytes.as_mut(), field::CHECKSUM, checksum);
     }
 }
 

@@ -80,28 +80,6 @@ macro_rules! icmp_view {
                 $crate::octets::range(bytes, HEADER_LEN, bytes.len())
             }
         }
-
-        impl<T: AsRef<[u8]> + AsMut<[u8]>> $View<T> {
-            /// Sets the type.
-            pub fn set_icmp_type(&mut self, icmp_type: u8) {
-                $crate::octets::put(self.bytes.as_mut(), field::TYPE, [icmp_type]);
-            }
-
-            /// Sets the code.
-            pub fn set_code(&mut self, code: u8) {
-                $crate::octets::put(self.bytes.as_mut(), field::CODE, [code]);
-            }
-
-            /// Sets the checksum.
-            pub fn set_checksum(&mut self, checksum: u16) {
-                $crate::octets::put_u16(self.bytes.as_mut(), field::CHECKSUM, checksum);
-            }
-
-            /// Sets the identifier.
-            pub fn set_echo_id(&mut self, id: u16) {
-                $crate::octets::put_u16(self.bytes.as_mut(), field::ECHO_ID, id);
-            }
-        }
     };
 }
 
@@ -122,18 +100,6 @@ macro_rules! transport_view {
             /// The destination port.
             pub fn destination_port(&self) -> u16 {
                 $crate::octets::u16_at(self.bytes.as_ref(), field::DESTINATION)
-            }
-        }
-
-        impl<T: AsRef<[u8]> + AsMut<[u8]>> $View<T> {
-            /// Sets the source port.
-            pub fn set_source_port(&mut self, port: u16) {
-                $crate::octets::put_u16(self.bytes.as_mut(), field::SOURCE, port);
-            }
-
-            /// Sets the destination port.
-            pub fn set_destination_port(&mut self, port: u16) {
-                $crate::octets::put_u16(self.bytes.as_mut(), field::DESTINATION, port);
             }
         }
     };

@@ -21,8 +21,6 @@ pub struct Tci(pub u16);
 impl Tci {
     /// The bits of the VLAN number.
     pub const VID_MASK: u16 = 0x0fff;
-    /// The drop-eligible bit, CFI in Open vSwitch.
-    pub const DEI: u16 = 0x1000;
     /// The bits of the priority.
     pub const PCP_MASK: u16 = 0xe000;
     /// How far the priority is shifted.
@@ -41,23 +39,6 @@ impl Tci {
     /// The priority, 0 to 7.
     pub const fn pcp(self) -> u8 {
         (self.0 >> Self::PCP_SHIFT) as u8
-    }
-
-    /// Whether the drop-eligible bit is set.
-    pub const fn dei(self) -> bool {
-        self.0 & Self::DEI != 0
-    }
-
-    /// The same with another VLAN number.
-    #[must_use]
-    pub const fn with_vid(self, vid: u16) -> Self {
-        Tci((self.0 & !Self::VID_MASK) | (vid & Self::VID_MASK))
-    }
-
-    /// The same with another priority.
-    #[must_use]
-    pub const fn with_pcp(self, pcp: u8) -> Self {
-        Tci((self.0 & !Self::PCP_MASK) | ((pcp as u16) << Self::PCP_SHIFT))
     }
 }
 
@@ -114,9 +95,6 @@ mod tests {
     #[test]
     fn tci_parts() {
         let tci = Tci::new(0x123, 5);
-        assert_eq!((tci.vid(), tci.pcp(), tci.dei(), tci.0), (0x123, 5, false, 0xa123));
-        assert_eq!(tci.with_vid(0xffff).0, 0xafff);
-        assert_eq!(Tci(0xffff).with_pcp(0).0, 0x1fff);
-        assert!(Tci(0x1000).dei());
+        assert_eq!((tci.vid(), tci.pcp(), tci.0), (0x123, 5, 0xa123));
     }
 }

@@ -155,12 +155,6 @@ impl Connections {
         }
     }
 
-    /// The connections of a bridge, oldest first.
-    pub fn connections_of(&self, bridge: BridgeId) -> impl Iterator<Item = ConnId> {
-        let of_bridge = move |session: &&Session| session.bridge == bridge;
-        self.sessions.values().filter(of_bridge).map(|session| session.id)
-    }
-
     /// How a connection stands.
     pub fn status(&self, id: ConnId) -> Option<ConnectionStatus> {
         self.sessions.get(&id).map(Session::status)

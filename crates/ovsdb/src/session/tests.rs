@@ -160,7 +160,7 @@ fn silence_is_probed_and_then_fatal() {
     session.disconnected(at(11));
     assert_eq!(session.next_timeout(), session.connect_at());
     let mut quiet = monitoring();
-    quiet.set_probe_interval(Duration::ZERO);
+    quiet.config.probe_interval = Duration::ZERO;
     assert_eq!(quiet.next_timeout(), None);
 }
 

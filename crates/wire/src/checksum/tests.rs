@@ -116,7 +116,7 @@ proptest! {
         let mut wide = bytes.clone();
         wide[at..at + 16].copy_from_slice(&new.to_be_bytes());
         let old = u128::from_be_bytes(array(&bytes[at..]));
-        prop_assert_eq!(update_u128(before, old, new), checksum(&wide));
+        prop_assert_eq!(Change::u128(old, new).checksum(before), checksum(&wide));
 
         let mut mid = bytes.clone();
         mid[at..at + 4].copy_from_slice(&(new as u32).to_be_bytes());
