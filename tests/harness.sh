@@ -28,7 +28,7 @@ ours() { [ "$(basename "$(realpath "$TIDEGATE_SWITCH")")" != ovs-vswitchd ]; }
 
 fail() {
     trap - ERR
-    # What failed first is what counts, also when it was in a subshell.
+    # The first failure counts, also if it was in a subshell.
     [ -s "$CASE_WHY" ] || printf 'line %s: %s\n' "$(case_line)" "$1" >"$CASE_WHY"
     {
         printf -- '---- end of the log of the switch\n'
@@ -79,7 +79,7 @@ host() {
         on "$name" ethtool -K eth0 tx off tso off gso off >/dev/null
     fi
 }
-# Without it, neighbour discovery stands in every dump.
+# Otherwise neighbour discovery would appear in every dump.
 quiet_ipv6() {
     local file
     for file in /proc/sys/net/ipv6/conf/*/disable_ipv6; do
@@ -100,7 +100,7 @@ guest_and_underlay() {
     ip addr add 172.31.1.1/24 dev br-phy
     ip link set br-phy up
 }
-# So that no ARP disturbs what is counted.
+# With these, no ARP disturbs the counters.
 static_neighbours() {
     ip -n client neigh replace 10.0.0.2 lladdr 02:00:00:00:00:02 dev eth0 nud permanent
     ip -n server neigh replace 10.0.0.1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent

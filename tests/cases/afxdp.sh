@@ -19,7 +19,8 @@ serve server
 head -c 300000 /dev/urandom >$work/www.file
 mkdir -p $work/www && mv $work/www.file $work/www/file
 
-# The hosts leave their checksums to the device, which a veth hands over undone.
+# The hosts leave checksums to their devices, and a veth passes the frames on without completing
+# them.
 works() {
     pings client 10.0.0.2
     same "page" hello "$(fetch client http://10.0.0.2/)"
@@ -34,13 +35,13 @@ counted() { [ "$(vsctl get interface client statistics:rx_packets)" -ge 20 ]; }
 eventually 12 counted
 contains "statistics" "$(vsctl get interface client statistics)" "xsk_queue_0_rx_dropped=0"
 
-# With tracking, which looks at checksums.
+# With connection tracking, which verifies checksums.
 seed1_rules | load br0
 static_neighbours
 works
 contains "connections" "$(ovs-appctl dpctl/dump-conntrack)" "tcp,orig=(src=10.0.0.1,dst=10.0.0.2"
 
-# Other modes; in generic mode large frames of the peer's host have to be cut before.
+# Other modes. In generic mode, large frames of the other host must be segmented first.
 on client ethtool -K eth0 tso off gso off >/dev/null
 on server ethtool -K eth0 tso off gso off >/dev/null
 xdp_port client options:xdp-mode=skb
@@ -49,7 +50,7 @@ load br0 <<<"actions=normal"
 works
 contains "mode" "$(vsctl get interface client status)" 'xdp-mode-in-use=generic'
 
-# What can't be is said; the other port goes on.
+# Impossible settings are reported; the other port continues to work.
 refused() {
     eventually 3 reads "$1" vsctl get interface client error
     same "its number" "-1" "$(ofport client)"
@@ -73,7 +74,7 @@ vsctl del-port nosuch0
 xdp_port client
 works
 
-# An MTU that needs larger places, and jumbo frames through them.
+# An MTU that needs larger frame buffers, and jumbo frames.
 ip link set client mtu 3000
 ip -n client link set eth0 mtu 3000
 ip link set server mtu 3000

@@ -1,9 +1,9 @@
-# What ovs-appctl finds in every daemon of Open vSwitch.
+# The commands of ovs-appctl that every daemon of Open vSwitch has.
 client_and_server
 start_switch
 bridge br0 client server
 contains "version" "$(ovs-appctl version)" "Open vSwitch"
-# ovs-ctl takes the last word for the version.
+# ovs-ctl parses the last word as the version.
 [[ $(ovs-appctl version | awk 'NR == 1 { print $NF }') =~ ^[0-9]+\.[0-9]+ ]] || fail "no version"
 commands=$(ovs-appctl list-commands)
 same "heading" "The available commands are:" "$(head -1 <<<"$commands")"
@@ -38,7 +38,7 @@ eventually 3 test -e ovs-vswitchd.log
 grep -Eq '^20..-..-..T..:..:..\....Z\|[0-9]{5}\|[a-z_0-9()]+\|(INFO|DBG|WARN)\|' moved.log ||
     fail "the log is not in Open vSwitch's format"
 
-# What there is nothing of is left out; a bridge has four hidden flows and one at first.
+# Counters of zero are omitted; a bridge has four hidden flows and one normal flow at first.
 shown=$(ovs-appctl memory/show)
 for piece in handlers: "ports:3" revalidators: "rules:5"; do contains "memory/show" "$shown" "$piece"; done
 lacks "memory/show" "$shown" ":0"
@@ -48,14 +48,15 @@ grep -Eqx 'Event coverage, avg rate over last: 5 seconds, last minute, last hour
 grep -Eqx '[0-9]+ events never hit' <<<"$(tail -1 <<<"$shown")" || fail "coverage/show: $shown"
 bad=$(sed '1d; $d' <<<"$shown" | grep -Evx '[a-z0-9_]+ +[0-9]+\.[0-9]/sec +[0-9]+\.[0-9]{3}/sec +[0-9]+\.[0-9]{4}/sec   total: [0-9]+' || true)
 same "other lines of coverage/show" "" "$bad"
-# What came in the first seconds came in the last hour: it is divided by that.
+# The rate over an hour divides by an hour, even in the first seconds.
 wrong=$(awk '$NF > 0 && $4 * 3600 > $NF + 1' <<<"$(sed '1d; $d; s|/sec||g' <<<"$shown")")
 same "rates of an hour" "" "$wrong"
 contains "pmd-stats-show" "$(ovs-appctl dpif-netdev/pmd-stats-show)" "packets received:"
 ovs-appctl dpif-netdev/pmd-stats-clear
 ovs-appctl dpif-netdev/pmd-rxq-show >/dev/null
 contains "upcall/show" "$(ovs-appctl upcall/show)" "flows         : (current"
-# The limit is the configured one; Open vSwitch's begins low, and grows if flows are quickly looked at.
+# Our limit is the configured one; that of Open vSwitch starts low, and grows while revalidation is
+# fast.
 ours && limit=200000 || limit=10000
 contains "upcall/show" "$(ovs-appctl upcall/show)" "(limit $limit)"
 
@@ -73,12 +74,12 @@ contains "dpctl/show" "$(must_fail ovs-appctl dpctl/show netdev@nosuch)" \
     "ovs-vswitchd: opening datapath netdev@nosuch failed (No such device)"
 contains "dpctl/show" "$(ovs-appctl dpctl/show netdev@ovs-netdev)" "port 1: br0"
 
-# The datapath's name may stand without its type, and a long option for its short form.
+# The datapath may be named without its type, and a long option abbreviated to its short form.
 contains "trace" "$(ovs-appctl ofproto/trace ovs-netdev 'in_port(2)')" "Datapath actions:"
 contains "ipf" "$(ovs-appctl dpctl/ipf-get-status --more)" "Fragmentation Module Status"
 contains "limit" "$(must_fail ovs-appctl dpctl/ct-set-limits default=x)" "invalid default limit (Invalid argument)"
 
-# The socket of a bridge is there once the bridge is.
+# The socket of a bridge exists as soon as the bridge does.
 for n in 1 2 3 4 5 6 7 8; do
     vsctl add-br "extra$n"
     test -S "$OVS_RUNDIR/extra$n.mgmt" || fail "extra$n: no socket"
@@ -90,7 +91,7 @@ pings client 10.0.0.2
 lines=$(ovs-appctl dpctl/dump-flows -m | grep -c '^ufid')
 same "dp-extra-info" "$lines" "$(ovs-appctl dpctl/dump-flows -m | grep -Ec ', dp-extra-info:[a-z_]+\([0-9,]+\)$')"
 
-# Half a request, nonsense, and a client that hangs up do no harm.
+# An incomplete request, an invalid one, and a client that disconnects do no harm.
 socket=$OVS_RUNDIR/ovs-vswitchd.$SWITCH_PID.ctl
 for text in '{"id":0,"method":"vers' 'nonsense' '[1,2,3]' '{"id":0}' '{}' "$(head -c 100000 /dev/zero | tr '\0' '[')"; do
     nc -N -w 1 -U "$socket" <<<"$text" >/dev/null 2>&1 || true

@@ -1,5 +1,5 @@
-# With pmd-auto-lb, two busy queues that share a core are parted after a minute, and not before; without
-# it they stay.
+# With pmd-auto-lb, two busy queues on one core are separated after a minute, not before; without it
+# they stay.
 # limit: 240
 ours || skip "Open vSwitch polls veths from its main thread"
 [ "$(nproc)" -ge 2 ] || skip "needs two processors"

@@ -1,4 +1,4 @@
-# Frames that are cut short, lie, or are random do no harm, and other traffic goes on.
+# Truncated, malformed and random frames do no harm, and other traffic continues.
 client_and_server
 start_switch
 bridge br0 client server
@@ -22,7 +22,7 @@ for kind in ("86dd", "0806", "8100", "88a8", "8847", "0800", "894f", "0005"):
     for _ in range(40):
         print(ethernet + kind + random.randbytes(random.randint(0, 120)).hex())
 P
-# A frame of which the kernel itself thinks nothing stays here.
+# The kernel of the sender refuses to send some of these frames.
 xargs -n 100 ip netns exec client $python "$tests/hosts/frames.py" raw <frames
 pings client 10.0.0.2
 contains "switch" "$(ovs-appctl version)" "Open vSwitch"

@@ -1,10 +1,10 @@
-# `tidegate bench datapath` as a user starts it: every option, through ports in memory and through DPDK's,
-# and what its JSON says.
+# `tidegate bench datapath` on the command line: every option, with ports in memory and with DPDK's,
+# and the contents of its JSON object.
 # alone
 # limit: 240
 ours || skip "a command of ours"
 pcap() { $python "$tests/hosts/pcap_file.py" "$@"; }
-# Fifty UDP packets each way, of as many connections.
+# Fifty UDP packets in each direction, of as many connections.
 for n in {0..49}; do
     port=$(printf '%04x' $((1000 + n)))
     printf '020000000002 020000000001 0800 4500002e00004000401126bd 0a000001 0a000002 %s07d0001a0000 %036d\n' "$port" 0
@@ -47,7 +47,7 @@ for piece in "million packets per second" "dropped" "lookup"; do
     contains "for people" "$(cat printed)" "$piece"
 done
 
-# What cannot be is told, with another status than 0.
+# Impossible settings are reported, with a non-zero status.
 refused 1 "missing.pcap" bench datapath --seconds 1 --fwd missing.pcap --rev rev.pcap
 refused 2 "--seconds" bench datapath --seconds 0
 printf 'in_port=p0,actions=banana\n' >wrong

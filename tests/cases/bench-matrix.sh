@@ -10,7 +10,7 @@ cells=$("${matrix[@]}" --list | grep -c missing)
 [ "$cells" -ge 1 ] || fail "$("${matrix[@]}" --list)"
 contains "how long" "$("${matrix[@]}" --list)" "about"
 
-# Interrupted in the first cell.
+# Interrupt it in the first cell.
 "${matrix[@]}" >interrupted.txt 2>interrupted.printed &
 running=$!
 searching() { pgrep -f '[c]ps-ndr --perf' >/dev/null; }
@@ -26,7 +26,7 @@ nothing_left() { ! searching && ! pgrep -f '[o]vsdb-server /run/tidegate' >/dev/
 eventually 5 nothing_left
 [ -z "$(ls results | grep -v '^matrix.json$')" ] || fail "left: $(ls results)"
 
-# Killed, no search goes on that is not waited for.
+# After a kill, no search continues as an orphan.
 "${matrix[@]}" >/dev/null 2>&1 &
 running=$!
 eventually 20 searching
@@ -34,8 +34,8 @@ kill -KILL $running
 wait $running 2>/dev/null || true
 eventually 5 nothing_left
 
-# The whole; again, and nothing is measured twice. A busy machine may come too late for every rate,
-# which is said, and tried again.
+# Run the whole matrix, then again: nothing is measured twice. On a busy machine every rate may be
+# too late, which is reported and tried again.
 got=0
 "${matrix[@]}" >table.txt 2>table.printed || got=$?
 contains "progress" "$(cat table.printed)" "(1 of $cells, about"
@@ -52,7 +52,7 @@ fi
 "$TIDEGATE" report results >/dev/null || fail "no report"
 contains "page" "$(cat results/report.html)" "The published table: matrix"
 if [ $kind = tidegate ]; then
-    # Our own workers say what each stage of a packet's way takes.
+    # Our own workers report the time of each stage of packet processing.
     $python - <<'P' || fail "$(cat results/short-ct-1x1-tidegate-memory.json | head -c 2000)"
 import json
 it = json.load(open("results/short-ct-1x1-tidegate-memory.json"))
@@ -63,7 +63,7 @@ if it["connections_per_second"] is not None:
 P
 fi
 
-# A cell that cannot be measured does not keep the others from it.
+# A cell that cannot be measured does not affect the others.
 rm results/short-ct-1x1-$kind-veth.json
 mkdir results/short-ct-1x1-$kind-veth.part
 "${matrix[@]}" >without.txt 2>without.printed && fail "it cannot have measured that"

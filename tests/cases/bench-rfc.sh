@@ -10,7 +10,8 @@ for section in "RFC 2544 section 26.1" "RFC 2544 section 26.4" "RFC 3511 section
     contains "list" "$(cat list.txt)" "$section"
 done
 
-# A busy machine may come too late for a rate, which is said; over a cable nothing is ever lost.
+# On a busy machine the generator may be too late for a rate, which is reported; over a cable
+# nothing is ever lost.
 got=0
 "$TIDEGATE" bench rfc rfc2544-frame-loss --dut none --frame-sizes 64 --seconds 0.5 -m 500 -M 1k \
     --flows 10 --json >loss.json 2>loss.printed || got=$?
@@ -18,7 +19,7 @@ $python - $got <<'P' || fail "status $got: $(cat loss.printed) $(cat loss.json)"
 import json, sys
 it = json.load(open("loss.json"))
 assert it["verb"] == "bench rfc" and it["unit"].startswith("frames/s"), it
-# Where it was too late for every step it says so.
+# If it was too late for every step, it says so.
 assert (int(sys.argv[1]) == 0) == (it["stopped"] is None), it["stopped"]
 for trial in it["frame_sizes"][0]["trials"]:
     sample = trial["sample"]
@@ -35,7 +36,7 @@ import json, sys
 it = json.load(open("burst.json"))
 sizes = it["frame_sizes"]
 assert (it["ip_version"], it["addresses"], it["dut"]["workers"]) == (6, 9, 2), it
-# Without an answer it says why.
+# Without a result it gives the reason.
 assert (int(sys.argv[1]) == 0) == (it["stopped"] is None), it["stopped"]
 assert sizes[0]["frame_bytes"] == 84 and sizes[0]["searches"][0]["trials"], sizes
 if it["stopped"] is None:
@@ -64,7 +65,7 @@ refused 2 "takes from 3 to 20 seconds" cps-ndr --generator trex -r 1
 refused 2 "takes no --dut" cps-ndr --generator trex --dut ovs
 refused 2 "lower --num-messages" cps-ndr --generator trex -n 10000
 
-# A cable whose far end is not joined forwards nothing, and one that goes away is named.
+# A cable without a far end forwards nothing, and a device that disappears is named.
 ip link add rfcc0 type veth peer name rfcc1
 ip link add rfcs0 type veth peer name rfcs1
 for device in rfcc0 rfcc1 rfcs0 rfcs1; do ip link set $device up; done
@@ -83,7 +84,7 @@ wait $bench || got=$?
 same "status when the port goes: $(cat gone.txt)" 1 $got
 contains "message when the port goes" "$(cat gone.txt)" "no such device"
 
-# Interrupted, it prints what there is.
+# After an interrupt, it prints the results so far.
 "$TIDEGATE" bench rfc rfc2544-throughput --dut none --frame-sizes 64 -m 100 -M 200 --flows 10 \
     --seconds 2 --precision 1 --json >interrupted.json 2>interrupted.txt &
 bench=$!

@@ -1,4 +1,5 @@
-# A hundred megabytes by TCP, with the kernel's offloads on where the switch can do it, tracked.
+# A TCP transfer of 100 MB through connection tracking, with the kernel's offloads enabled if the
+# switch supports them.
 client_and_server
 start_switch
 bridge br0 client server
@@ -12,7 +13,7 @@ if ours; then
 fi
 fetch client -o fetched http://10.0.0.2/big
 cmp www/big fetched
-# And the other way.
+# In the other direction.
 on server bash -c "nc -l -N 10.0.0.2 9000 >uploaded" &
 eventually 3 on server grep -q ":2328 " /proc/net/tcp
 on client nc -N 10.0.0.2 9000 <www/big

@@ -3,13 +3,13 @@
 # dumps are the same, but for timers, counters and ports of the hosts' own choice.
 command -v ovs-vswitchd >/dev/null || skip "Debian's ovs-vswitchd is not installed"
 
-# One run of both rule sets under a switch, in namespaces of its own; leaves its dumps in a folder.
+# Runs both rule sets under a switch, in namespaces of its own, and leaves its dumps in a folder.
 one_run() {
     local folder=$1
     mkdir -p "$folder"
     client_and_server
     static_neighbours
-    # The same for both: what Debian's daemon needs.
+    # Both switches get what Debian's daemon needs.
     for name in client server; do on $name ethtool -K eth0 tx off tso off gso off >/dev/null; done
     serve server
     serve server 40080
@@ -49,7 +49,7 @@ unsolicited() {
     never pings server 10.0.0.1
     same "unsolicited datagrams" 0 "$(udp_ask server 10.0.0.1 5353 2 7001)"
 }
-# Without timers, counters, and the numbers that hosts chose.
+# Removes timers, counters, and numbers that hosts chose.
 normal() {
     sed -E 's/ufid:[^,]*, ?//; s/packets:[0-9]+, bytes:[0-9]+, used:[^,]+,( flags:[^,]*,)?/COUNTED,/
         s/duration=[0-9.]+s/TIMER/; s/n_packets=[0-9]+, n_bytes=[0-9]+/COUNTED/; s/,? idle_age=[0-9]+,?//
@@ -69,7 +69,8 @@ dumps() {
     ovs-appctl dpctl/ct-stats-show >"$folder/ct-stats"
     ovs-appctl dpif/show | sed 's/ hit:.*//; s|/[0-9]*:|/N:|' >"$folder/dpif"
 }
-# A recirculation is named by the port whose packets use it: numbers depend on who came first.
+# Recirculation ids depend on the order of packets, so each is replaced by the port whose packets
+# use it.
 recirc_by_port() {
     $python -c '
 import re, sys

@@ -1,4 +1,4 @@
-# What happens to connections is told as it happens: made, answered, flushed.
+# Events of connections are reported when they happen: new, replied, flushed.
 ours || skip "Open vSwitch does not tell"
 client_and_server
 static_neighbours

@@ -1,4 +1,5 @@
-# Limits of zones and of the whole table: what is over them is refused, what was there goes on.
+# Limits of zones and of the whole table: connections above them are refused, existing ones
+# continue.
 client_and_server
 static_neighbours
 start_switch
@@ -29,7 +30,7 @@ contains "bad" "$(must_fail ovs-appctl dpctl/ct-set-limits zone=x)" "failed to p
 for command in ct-get-limits ct-del-limits; do
     contains "bad" "$(must_fail ovs-appctl dpctl/$command zone=x)" \
         "ovs-vswitchd: invalid zone (Invalid argument)"
-    # Open vSwitch takes these for zones 4464 and 0.
+    # Open vSwitch truncates these to the zones 4464 and 0.
     for zone in 70000 65536; do
         ! ours || contains "bad" "$(must_fail ovs-appctl dpctl/$command zone=$zone)" "invalid zone"
     done
@@ -41,15 +42,15 @@ same "most connections" 3000000 "$(ovs-appctl dpctl/ct-get-maxconns)"
 ovs-appctl dpctl/flush-conntrack
 same "answer" "setting maxconns successful" "$(ovs-appctl dpctl/ct-set-maxconns 20)"
 same "most connections" 20 "$(ovs-appctl dpctl/ct-get-maxconns)"
-# A full table: 60 try, 20 get in, and those stay in use.
+# A full table: of 60 connections 20 are accepted, and stay usable.
 for source in $(seq 7001 7060); do printf '%s\n' "$source"; done |
     on client xargs -P 8 -I{} $python "$tests/hosts/udp_ask.py" 10.0.0.2 53 1 {} >/dev/null
 same "tracked in a full table" 20 "$(ovs-appctl dpctl/ct-get-nconns)"
 first=$(ovs-appctl dpctl/dump-conntrack | head -1 | sed 's/.*,sport=\([0-9]*\),dport=53).*/\1/')
 same "an old connection" 1 "$(udp_ask client 10.0.0.2 53 1 "$first")"
 if ours; then
-    # In a full table an unanswered connection gives way, unless that is switched off. A zone's limit only
-    # refuses.
+    # In a full table an unanswered connection is dropped for a new one (early drop), unless that is
+    # disabled. A zone's limit only refuses.
     ovs-appctl dpctl/ct-set-maxconns 1
     remains() { ovs-appctl dpctl/dump-conntrack | sed 's/.*,dport=\([0-9]*\)),reply.*/\1/'; }
     for state in off on; do

@@ -19,7 +19,7 @@ contains "status" "$(vsctl get controller br0 status)" "state=ACTIVE"
 same "role" "other" "$(vsctl get controller br0 role)"
 same "flows gone to the controller" "" "$(flows br0 -O OpenFlow13)"
 status() { vsctl get controller br0 status; }
-# Asked to connect again, it does.
+# On request, it connects again.
 asked=$(grep -c "^type=6 length=32" tcp.printed)
 same "bridge/reconnect" "" "$(ovs-appctl bridge/reconnect br0)"
 again() { [ "$(grep -c "^type=6 length=32" tcp.printed)" -gt "$asked" ]; }
@@ -44,7 +44,7 @@ eventually 8 hands_shaken ptcp.printed
 eventually 5 ovs-ofctl -O OpenFlow13 show tcp:127.0.0.1:6654
 vsctl del-controller br0
 
-# A snooper hears what is said with the controller, and nothing where there is none.
+# A snoop connection gets the messages with the controller, and nothing without one.
 must_fail ovs-ofctl -t 2 -O OpenFlow13 snoop br0
 $python "$tests/hosts/controller.py" listen tcp 6657 4 >snooped.printed &
 vsctl set-controller br0 tcp:127.0.0.1:6657 -- set controller br0 inactivity_probe=1000

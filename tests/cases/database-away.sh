@@ -1,4 +1,4 @@
-# The database goes away and comes back; traffic goes on, and what changed meanwhile is done.
+# The database disappears and returns; traffic continues, and changes made meanwhile are applied.
 client_and_server
 start_switch
 bridge br0 client server

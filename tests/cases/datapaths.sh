@@ -65,7 +65,7 @@ eventually 5 lost
 
 # Files of flows.
 cat >flows.txt <<F
-# To one port, to another, gone again.
+# A flow to one port, then to another, then deleted.
 $match 2
 add in_port(2),eth_type(0x0800) 1
 add in_port(2),eth_type(0x86dd) 1
@@ -76,7 +76,7 @@ F
 contains "a wrong line" "$(dpctl add-flows dummy@dp0 $work/flows.txt)" "Failed parsing line number 7, skipped!"
 same "from a file" "1 2" "$(dpctl dump-flows dummy@dp0 | sed -n 's/.*in_port(\([0-9]*\)).*/\1/p' | sort | xargs)"
 contains "changed" "$(dpctl dump-flows dummy@dp0)" "eth_type(0x86dd), packets:0, bytes:0, used:never, actions:2"
-# A port that wants to be polled brings a worker that does; flows go along.
+# A port that must be polled starts a worker that polls; flows are installed in it, too.
 dpctl add-if dummy@dp0 q4,type=dummy-pmd
 contains "both workers" "$(dpctl dump-flows dummy@dp0)" "flow-dump from pmd on cpu core: "
 contains "its queue" "$(ovs-appctl dpif-netdev/pmd-rxq-show dp0)" "port: q4"
@@ -94,7 +94,8 @@ dpctl del-dp dummy@dp0
 contains "gone" "$(must_fail dpctl del-dp dummy@dp0)" "opening datapath (No such device)"
 contains "gone" "$(must_fail dpctl dump-flows dummy@dp0)" "datapath not found"
 
-# The switch's own: a flow put by hand stays until it is translated, a moment later.
+# In the switch's own datapath, a flow installed by command stays until revalidation, a moment
+# later.
 contains "needed by bridges" "$(must_fail dpctl del-dp dummy@ovs-dummy)" "del_dp (Device or resource busy)"
 contains "of bridges" "$(must_fail dpctl add-if dummy@ovs-dummy q1)" "ports are those of bridges"
 contains "a port for all" "$(must_fail dpctl add-flow 'eth_type(0x0800)' 2)" "updating flow table (Invalid argument)"
@@ -108,21 +109,21 @@ ovs-ofctl add-flow br0 priority=1,actions=drop
 dropped() { ! dpctl dump-flows | grep -q "actions:2"; }
 eventually 5 dropped
 
-# Another number for a port of a bridge.
+# Another port number for a port of a bridge.
 ovs-ofctl add-flow br0 in_port=p1,actions=p2
 ovs-appctl dpif-dummy/change-port-number ovs-dummy p2 5
 contains "traced" "$(ovs-appctl ofproto/trace br0 in_port=p1)" "Datapath actions: 5"
 contains "taken" "$(must_fail ovs-appctl dpif-dummy/change-port-number ovs-dummy p2 1)" "port number already in use"
 contains "unknown" "$(must_fail ovs-appctl dpif-dummy/change-port-number ovs-dummy p9 6)" "unknown port"
 
-# A port of a bridge that is taken out comes back with the next change.
+# A port of a bridge that was removed by command returns with the next change of the configuration.
 dpctl del-if dummy@ovs-dummy p2
 lacks "taken out" "$(ovs-appctl dpif/show)" "p2"
 contains "no port" "$(must_fail dpctl del-if dummy@ovs-dummy p9)" "no port named p9"
 vsctl add-port br0 p3 -- set interface p3 type=dummy
 contains "put in again" "$(ovs-appctl dpif/show)" "p2"
 
-# Ports change numbers with each other, and get those that others have without asking.
+# Ports swap their numbers, and get numbers that are in use without a request.
 numbers() { for port in p1 p2 p3; do vsctl get interface $port ofport; done | xargs; }
 ask() { vsctl $(for pair; do printf -- '-- set interface %s ofport_request=%s ' "${pair%=*}" "${pair#*=}"; done); }
 ask p1=1 p2=2 p3=3

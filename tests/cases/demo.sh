@@ -21,7 +21,7 @@ assert any(line.startswith(begun_by_client) for line in load["conntrack"]), load
 P
 contains "heading" "$(cat demo.printed)" "connections/s"
 
-# A switch that does not work: the demo says so, and fails.
+# With a broken switch, the demo says so and fails.
 never "$TIDEGATE" demo --seconds 1 --switch /bin/false
 
 others() { ps -e -o args= | grep -Ec '[o]vsdb-server|[n]ginx|[w]rk -t|[u]nshare|[o]vs-vswitchd' || true; }

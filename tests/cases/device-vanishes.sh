@@ -1,11 +1,11 @@
-# The device of a port vanishes and returns; the other ports never notice.
+# The device of a port disappears and returns; the other ports are not affected.
 client_and_server
 host third 10.0.0.3/24 02:00:00:00:00:03
 start_switch
 bridge br0 client server third
 pings client 10.0.0.2
 pings client 10.0.0.3
-# The other end of a veth, in its own namespace, as Open vSwitch 4.0 tells it.
+# The peer of a veth, in its own namespace, as reported by Open vSwitch 4.0.
 peer() { ip -n server -o link show eth0 | sed 's/\([0-9]*\):.*/"\1"/'; }
 knows_peer() { reads "$(peer)" vsctl get interface server status:peer_ifindex; }
 if ours; then eventually 3 knows_peer; fi

@@ -3,7 +3,7 @@
 # limit: 60
 ours || skip "Open vSwitch's DPDK is another program"
 client_and_server
-# These devices say nothing of checksums that are left to be done.
+# These devices do not transfer checksum offloads.
 for name in client server; do
     on $name ethtool -K eth0 tx off tso off gso off >/dev/null
 done
@@ -46,7 +46,7 @@ pings client 10.0.0.2
 never pings server 10.0.0.1
 contains "connections" "$(ovs-appctl dpctl/dump-conntrack)" "icmp,orig=(src=10.0.0.1,dst=10.0.0.2"
 
-# What is wrong is told where ovs-vsctl shows it.
+# Errors are shown where ovs-vsctl shows them.
 refused() {
     local name=$1 piece=$2
     shift 2

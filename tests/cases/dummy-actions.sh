@@ -1,4 +1,4 @@
-# Outputs that are cut, decisions by a packet's length, meters, and ports that sockets connect.
+# Truncated outputs, check_pkt_larger, meters, and ports connected by sockets.
 start_switch --enable-dummy
 ours || skip "ports of Open vSwitch's own daemon are numbered otherwise"
 vsctl add-br br0 -- set bridge br0 datapath_type=dummy fail_mode=secure -- \
@@ -9,7 +9,7 @@ receive() { # BYTES [TIMES]
     local frame='in_port(1),eth(src=02:00:00:00:00:01,dst=02:00:00:00:00:02),eth_type(0x0800),ipv4(src=10.0.0.1,dst=10.0.0.2,proto=17,tos=0,ttl=64,frag=no),udp(src=1,dst=2)'
     for _ in $(seq "${2:-1}"); do ovs-appctl netdev-dummy/receive p1 "$frame" --len "$1"; done
 }
-# The lengths of what a port has sent, in order.
+# Prints the lengths of the packets that a port sent, in order.
 lengths() { ovs-pcap "$work/$1.pcap" | awk '{ printf "%d ", length($0) / 2 }'; }
 sent() { [ "$(lengths "$1")" = "$2 " ]; }
 
@@ -21,7 +21,8 @@ eventually 5 sent p2 "100 80"
 eventually 5 sent p3 "200 80"
 contains "in the datapath" "$(ovs-appctl dpctl/dump-flows)" "actions:trunc(100),2,3"
 
-# Where the datapath is not to cut, every packet comes up, and what leaves is the same.
+# If the datapath does not support truncation, every packet causes an upcall, and the output is the
+# same.
 ovs-appctl dpif/set-dp-features br0 trunc false
 receive 200 2
 eventually 5 sent p2 "100 80 100 100"
@@ -39,7 +40,7 @@ eventually 5 sent p2 "100 80 100 100 151"
 eventually 5 sent p3 "200 80 200 200 150"
 contains "both" "$(ovs-appctl dpctl/dump-flows)" "check_pkt_len(size=150,gt(2),le(3))"
 
-# With the clock stopped no tokens come: three packets pass of five.
+# While the clock stands still, no tokens are added: three of five packets pass.
 ovs-appctl time/stop
 ovs-ofctl -O OpenFlow13 add-meter br0 'meter=1,pktps,burst,bands=type=drop,rate=3,burst_size=3'
 contains "twice" "$(must_fail ovs-ofctl -O OpenFlow13 add-meter br0 'meter=1,pktps,bands=type=drop,rate=3')" METER_EXISTS

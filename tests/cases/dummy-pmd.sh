@@ -1,4 +1,4 @@
-# Ports of type dummy-pmd: workers that poll, on processors that are made up, by nodes of memory.
+# Ports of type dummy-pmd: workers that poll, on simulated processors, by NUMA node.
 if ! ours; then exit 0; fi
 start_switch --enable-dummy --dummy-numa=0,0,1,1
 vsctl add-br br0 -- set bridge br0 datapath_type=dummy fail_mode=secure -- \

@@ -1,4 +1,4 @@
-# Ports without a device: frames put in by command, a clock that stands still, what left recorded.
+# Ports without a device: frames received by command, a stopped clock, recorded output.
 start_switch --enable-dummy
 vsctl add-br br0 -- set bridge br0 datapath_type=dummy fail_mode=secure -- \
     add-port br0 p1 -- set interface p1 type=dummy ofport_request=1 -- \
@@ -13,7 +13,7 @@ ovs-appctl time/stop
 for _ in 1 2 3; do
     ovs-appctl netdev-dummy/receive p1 'in_port(1),eth(src=02:00:00:00:00:01,dst=02:00:00:00:00:02),eth_type(0x0800),ipv4(src=10.0.0.1,dst=10.0.0.2,proto=17,tos=0,ttl=64,frag=no),udp(src=1,dst=2)'
 done
-# The same in digits.
+# The same frame in hexadecimal digits.
 ovs-appctl netdev-dummy/receive p1 \
     "020000000002 020000000001 0800 4500001c0000000040110000 0a000001 0a000002 0001000200080000"
 recorded() { [ "$(ovs-pcap p2.pcap | wc -l)" = 4 ]; }
@@ -24,7 +24,7 @@ same "counted" 4 "$(ovs-ofctl dump-ports br0 p2 | sed -n 's/.*tx pkts=\([0-9]*\)
 contains "no such port" "$(must_fail ovs-appctl netdev-dummy/receive p9 00)" "no such dummy netdev"
 contains "no such flow" "$(must_fail ovs-appctl netdev-dummy/receive p1 'nonsense')" "nonsense"
 
-# The flow stays until its time is let pass.
+# The flow stays until the clock is advanced.
 contains "the flow" "$(ovs-ofctl dump-flows br0)" "idle_timeout=60"
 same "warped" warped "$(ovs-appctl time/warp 70000 1000)"
 gone() { ! ovs-ofctl dump-flows br0 | grep -q idle_timeout=60; }
@@ -34,7 +34,7 @@ shown=$(ovs-ofctl show br0)
 contains "no speed" "$shown" "speed: 0 Mbps now"
 lacks "no speed" "$shown" "current:"
 
-# A flow of related connections looks up by the original direction.
+# A flow that matches related connections may use the tuple of the original direction.
 ovs-ofctl add-flow br0 "table=1,ip,ct_state=+rel-inv+trk,actions=resubmit(,2,ct)"
 contains "resubmit" "$(ovs-ofctl dump-flows br0 table=1)" "ct_state=+rel-inv+trk,ip actions=resubmit(,2,ct)"
 
@@ -42,7 +42,7 @@ ovs-appctl netdev-dummy/set-admin-state p1 down
 contains "down" "$(ovs-ofctl show br0)" "PORT_DOWN"
 ovs-appctl netdev-dummy/set-admin-state p1 up
 
-# Without the option there are none.
+# Without the option there are no such ports.
 if ours; then
     stop_switch
     start_switch
@@ -50,8 +50,8 @@ if ours; then
     contains "why" "$(vsctl get interface p1 error)" "start the switch with --enable-dummy"
 fi
 
-# Where such ports stand in for devices of the system, their options are obeyed too, also when they change; and
-# bridges have addresses that no other process gives.
+# If dummy ports replace system devices, their options and changes of these take effect; and bridges
+# have unique addresses.
 if ours; then
     stop_switch
     start_switch --enable-dummy=system

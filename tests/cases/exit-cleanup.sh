@@ -10,7 +10,7 @@ ip link set dev int0 address 02:00:00:00:00:03 up
 there() { ip link show dev "$1"; }
 gone() { ! there "$1"; }
 
-# ended OPTION: what is so after each end.
+# ended OPTION: the state after either end.
 ended() {
     # shellcheck disable=SC2086
     same "exit $1" "" "$(ovs-appctl -T 10 exit $1)"

@@ -1,4 +1,5 @@
-# Controllers watch the flow tables, and hear what they missed once they have read what waited.
+# Controllers monitor the flow tables. After a pause they get the changes that they missed, once
+# they have read the queued messages.
 client_and_server
 start_switch
 bridge br0 client server

@@ -1,5 +1,6 @@
+# Flows expire by idle and hard timeouts; controllers that asked for it get the reason and correct
+# counters.
 # limit: 40
-# Flows time out, idle and hard; who asked is told why; what they counted is right.
 client_and_server
 static_neighbours
 start_switch

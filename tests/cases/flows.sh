@@ -1,9 +1,9 @@
-# Flows go in and come back the same, in OpenFlow 1.0, 1.3 and 1.5.
+# Flows are dumped as they were added, in OpenFlow 1.0, 1.3 and 1.5.
 client_and_server
 start_switch
 bridge br0 client server
 vsctl set bridge br0 protocols=OpenFlow10,OpenFlow13,OpenFlow15
-# many VERSION: the flows, with what sets a field written as that version's dumps write it.
+# many VERSION: the flows, with actions that set fields in the form of that version's dumps.
 many() {
     local mark='load:0x1->NXM_NX_CT_MARK[]' part='load:0x1->NXM_NX_REG1[0..7]'
     local set=mod_dl_dst:02:00:00:00:00:09,mod_nw_src:1.1.1.1,mod_tp_dst:99 strip=strip_vlan

@@ -1,5 +1,5 @@
-# Datagrams and pings above the MTU go through the published rule sets and through translation,
-# whole or not at all; the ipf-* commands set what is held.
+# Datagrams and pings above the MTU pass the published rule sets and NAT, either complete or not at
+# all; the ipf-* commands change what is held.
 client_and_server
 static_neighbours
 start_switch
@@ -20,7 +20,7 @@ same "server's large datagrams that came back" 0 "$(udp_ask server 10.0.0.1 5353
 contains "nothing is left" "$(status)" "num frag: 0"
 lacks "completed" "$(status)" "v4 frags completed: 0"
 
-# Out of order, and one that stays alone.
+# Out of order, and a fragment without the rest of its datagram.
 frames() {
     on client $python "$tests/hosts/frames.py" send "Ether(src='02:00:00:00:00:01',dst='02:00:00:00:00:02')/IP(src='10.0.0.1',dst='10.0.0.2',id=$1,flags=$2,frag=$3,proto=17)/Raw(b'$4')"
 }

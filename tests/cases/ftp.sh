@@ -25,7 +25,7 @@ on server $python "$tests/hosts/tftp_server.py" 10.0.0.2 &
 eventually 5 on server grep -q ":0015 " /proc/net/tcp
 eventually 5 on server grep -q ":0045 " /proc/net/udp
 size=$((22 * 4000))
-# ftp TARGET CURL_OPTION...: how many bytes came.
+# ftp TARGET CURL_OPTION...: prints the number of received bytes.
 ftp() {
     local target=$1
     shift
@@ -35,7 +35,7 @@ ftp() {
 tftp() { on client curl -sS --noproxy '*' -m 4 "tftp://$1/file" | wc -c; }
 forget() { ovs-appctl dpctl/flush-conntrack; }
 
-# Plain.
+# Without NAT.
 rules "" ,alg=ftp | load br0
 same "passive" $size "$(ftp 10.0.0.2 --disable-epsv)"
 same "active" $size "$(ftp 10.0.0.2 --disable-eprt -P -)"
@@ -77,7 +77,7 @@ same "passive without the helper" 0 "$(ftp 10.0.0.2 --disable-epsv 2>/dev/null |
 same "active without the helper" 0 "$(ftp 10.0.0.2 --disable-eprt -P - 2>/dev/null || true)"
 same "TFTP without the helper" 0 "$(tftp 10.0.0.2 2>/dev/null || true)"
 
-# The client translated, to an address with more letters.
+# With source NAT, to an address with a longer text.
 rules ",nat(src=10.0.0.100)" ,alg=ftp | load br0
 forget
 same "passive, client translated" $size "$(ftp 10.0.0.2 --disable-epsv)"
@@ -85,7 +85,7 @@ same "active, client translated" $size "$(ftp 10.0.0.2 --disable-eprt -P -)"
 same "TFTP, client translated" 1400 "$(tftp 10.0.0.2)"
 contains "translated" "$(ovs-appctl dpctl/dump-conntrack)" "dst=10.0.0.100,sport=21"
 
-# The server translated.
+# With destination NAT.
 rules ",nat(dst=10.0.0.2)" ,alg=ftp | load br0
 forget
 same "passive, server translated" $size "$(ftp 10.0.0.200 --disable-epsv)"

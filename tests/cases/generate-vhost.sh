@@ -11,7 +11,7 @@ memory=$(awk '/MemAvailable/ {print $2}' /proc/meminfo)
 pages() { awk '/HugePages_Total/ {print $2}' /proc/meminfo; }
 before=$(pages)
 
-# checked FILE QUEUES: what was asked for was done, and nothing is missing.
+# checked FILE QUEUES: the requested load was generated, and nothing is missing.
 checked() {
     $python - "$1" $kind "$2" <<'P' || fail "its figures are not what they should be"
 import json, sys
@@ -56,7 +56,7 @@ says "fewer generators than queues" "each queue needs one" \
     "$TIDEGATE" generate --workers 2 --generator-workers 1
 says "queues of a veth" "have one queue each" "$TIDEGATE" generate --ports veth --workers 2
 
-# Killed in the middle, nothing of it stays.
+# After a kill, nothing is left.
 "$TIDEGATE" generate --dut $kind --ports vhost --rate 200 --seconds 60 >killed.printed 2>&1 &
 running=$!
 under_way() { grep -q ' s sample' killed.printed; }

@@ -1,6 +1,6 @@
+# Sockets whose peer has closed its sending side and still reads: pending requests are answered,
+# nothing hangs, no descriptor stays open, and traffic continues.
 # limit: 60
-# Sockets whose other side says no more, but still listens: who asked before gets the answer, nothing
-# hangs, no descriptor stays open, and traffic goes on.
 client_and_server
 start_switch
 bridge br0 client server

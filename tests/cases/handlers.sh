@@ -1,5 +1,5 @@
-# Misses are answered by handlers of their own, by each worker itself, and by the control thread: packets are
-# forwarded, addresses and flows learned, flows follow changes, and counts are exact in each of these ways.
+# Misses are answered by handlers, by each worker itself, or by the control thread. In each mode
+# packets are forwarded, addresses and flows learned, flows revalidated, and counters exact.
 client_and_server
 static_neighbours
 start_switch
@@ -7,7 +7,7 @@ bridge br0 client server
 counted() { ovs-ofctl dump-flows br0 "$1" | sed -n 's/.*n_packets=\([0-9]*\).*/\1/p'; }
 count_is() { [ "$(counted "$1")" = "$2" ]; }
 
-# check HANDLERS REVALIDATORS SAID: with so many threads, and in these words.
+# check HANDLERS REVALIDATORS SAID: with this many threads, and this text in the log.
 check() {
     vsctl set open_vswitch . other_config:n-handler-threads="$1" other_config:n-revalidator-threads="$2"
     ! ours || contains "who answers" "$(ovs-appctl upcall/show)" "$3"
@@ -19,16 +19,16 @@ R
     pings client 10.0.0.2 || fail "$1: no answer"
     pings client 10.0.0.2
     contains "$1: learned flows" "$(ovs-ofctl dump-flows br0 table=1)" "dl_dst=02:00:00:00:00:01"
-    # NORMAL has seen where the first packet came from.
+    # NORMAL has learned the address of the first packet.
     contains "$1: addresses" "$(ovs-appctl fdb/show br0)" "02:00:00:00:00:01"
-    # A change is followed by flows that are there.
+    # Installed flows are revalidated after a change.
     ovs-ofctl add-flow br0 priority=9,icmp,actions=drop
     ovs-appctl revalidator/wait
     never pings client 10.0.0.2
     ovs-ofctl --strict del-flows br0 priority=9,icmp
     ovs-appctl revalidator/wait
     pings client 10.0.0.2 || fail "$1: no answer after the change"
-    # Each packet counts once, those that missed and those that hit.
+    # Each packet counts once, both misses and hits.
     load br0 <<R
 priority=7,icmp,icmp_type=8,in_port=client,actions=server
 priority=1,actions=normal
@@ -43,7 +43,7 @@ if ours; then
     contains "by handler" "$(ovs-appctl tidegate/latency-show)" "0 All packets"
     vsctl remove open_vswitch . other_config n-handler-threads
     vsctl remove open_vswitch . other_config n-revalidator-threads
-    # By default threads do it where there are processors for them.
+    # By default there are such threads if there are enough processors.
     by_default="by the control thread, flows revalidated by the control thread"
     [ "$(nproc)" -lt 3 ] || by_default="handlers, flows revalidated by"
     contains "unset" "$(ovs-appctl upcall/show)" "$by_default"

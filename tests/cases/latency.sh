@@ -1,5 +1,5 @@
-# How long upcalls take is recorded by packet class and stage, shown in words and JSON, and forgotten
-# on request.
+# Latency of upcalls is recorded by packet class and stage, shown as text and JSON, and cleared on
+# request.
 ours || skip "Open vSwitch does not tell"
 client_and_server
 for name in client server; do

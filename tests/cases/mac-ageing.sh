@@ -1,5 +1,5 @@
+# An address that sends nothing for other_config:mac-aging-time is forgotten; the minimum is 15 s.
 # limit: 45
-# An address that is not heard for other_config:mac-aging-time is forgotten; 15 s is the least.
 client_and_server
 start_switch
 bridge br0 client server

@@ -9,7 +9,7 @@ learned() { ovs-appctl fdb/show br0 | awk 'NR > 1 { print $1, $2, $3 }' | sort; 
 same "heading" " port  VLAN  MAC                Age" "$(ovs-appctl fdb/show br0 | head -1)"
 same "learned" "1 0 02:00:00:00:00:01
 2 0 02:00:00:00:00:02" "$(learned)"
-# What a megaflow has counted is learned too, up to a second later.
+# Packets that hit a megaflow refresh learned addresses, up to a second later.
 sleep 1.2
 same "answer to fdb/flush" "table successfully flushed" "$(ovs-appctl fdb/flush br0)"
 same "after fdb/flush" "" "$(learned)"
@@ -19,7 +19,7 @@ contains "bad bridge" "$(must_fail ovs-appctl fdb/show nobr)" "no such bridge"
 pings client 10.0.0.2
 sleep 1.5
 [ "$(ovs-appctl fdb/show br0 | awk 'NR == 2 { print $4 }')" -ge 1 ] || fail "addresses do not age"
-# An address that shows up elsewhere moves.
+# An address that appears on another port moves.
 ip -n server link set eth0 address 02:00:00:00:00:01
 on server $python "$tests/hosts/frames.py" send "Ether(src=A,dst='ff:ff:ff:ff:ff:ff')/ARP(psrc='10.0.0.9',pdst='10.0.0.8')"
 eventually 3 reads "    2     0  02:00:00:00:00:01" ovs-appctl fdb/show br0

@@ -1,5 +1,4 @@
-# A switch that may do nothing special says so of each port that needs it, and forwards between those
-# that do not.
+# A switch without privileges reports each port that needs them, and forwards between the others.
 ours || skip "Open vSwitch has no such ports"
 host client 10.0.0.1/24 02:00:00:00:00:01
 $python - <<'P'

@@ -1,5 +1,5 @@
-# Frames that are shorter than Ethernet has and longer than the MTU: those that a port can carry come out
-# as they were, the others are counted, and no port stops.
+# Frames shorter than the Ethernet minimum and longer than the MTU: those that a port supports come
+# out unchanged, the others are counted, and no port stops.
 # limit: 90
 ours || skip "Open vSwitch has no ports made of files"
 start_dpdk

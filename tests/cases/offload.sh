@@ -92,7 +92,7 @@ eventually 3 attached server
 works() { [ "$(asked 5 4005)" = 5 ]; }
 eventually 5 works
 
-# Off, and on again.
+# Disabled, and enabled again.
 vsctl set open_vswitch . other_config:hw-offload=false
 eventually 3 detached client
 same "answers" 5 "$(asked 5 4005)"

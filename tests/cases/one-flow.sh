@@ -1,5 +1,5 @@
-# Single flows of the datapath, its limits and abilities, and packets of a controller that are only
-# followed, in Open vSwitch's texts.
+# Single flows of the datapath, its limits and capabilities, and trace requests of packets, in the
+# text formats of Open vSwitch.
 client_and_server
 static_neighbours
 start_switch

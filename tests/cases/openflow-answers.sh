@@ -54,8 +54,8 @@ vsctl set bridge br0 protocols=OpenFlow13
 eventually 3 must_fail ovs-ofctl -O OpenFlow10 show br0
 contains "versions" "$(must_fail ovs-ofctl -O OpenFlow10 show br0)" \
     "version negotiation failed (we support version 0x01, peer supports version 0x04)"
-# A client that is turned away gets to know why, though it goes on talking: an error of type 0
-# (hello failed) and code 0 (incompatible), and then the end.
+# A rejected client gets the reason even while it continues to send: an error of type 0 (hello
+# failed) and code 0 (incompatible), then the end of the connection.
 turned_away() {
     $python - "$OVS_RUNDIR/br0.mgmt" "$1" <<'P'
 import socket, sys, time
@@ -86,7 +86,7 @@ done
 vsctl set bridge br0 protocols=$all
 eventually 3 ovs-ofctl -O OpenFlow14 show br0
 
-# Messages that lie about themselves: an error or an end of the connection, never more.
+# Malformed messages: an error or the end of the connection.
 socket=$OVS_RUNDIR/br0.mgmt
 hello=0400000800000001
 for message in 04000004000000ff 0405ffff00000002 0463000800000002 041200080000000200 04120010000000020001000000000000ff \

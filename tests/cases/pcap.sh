@@ -13,7 +13,7 @@ start_switch
 vsctl add-br br0 -- set bridge br0 datapath_type=netdev fail_mode=secure
 ovs-ofctl add-flow br0 "in_port=1 actions=output:2"
 vsctl add-port br0 out0 -- set interface out0 type=pcap ofport_request=2 options:tx_pcap=$work/out.pcap
-# Half a second in all: the first frame's miss is answered before the second comes.
+# Half a second in total, so that the first frame's miss is answered before the second frame.
 vsctl add-port br0 in0 -- set interface in0 type=pcap ofport_request=1 \
     options:rx_pcap=$work/in.pcap options:rx_pace=recorded
 same "its error" "[]" "$(vsctl get interface in0 error)"

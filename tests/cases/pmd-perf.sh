@@ -1,10 +1,10 @@
-# What workers say of themselves is true: packets as the ports count them, passes as the caches
-# answered them, histograms and histories of the same turns, warnings of long turns, usage of queues.
+# Statistics of workers are correct: packets as counted by ports, passes as served by the caches,
+# histograms and histories of the same iterations, warnings about long iterations, usage of queues.
 # limit: 60
 ours || skip "Open vSwitch's histograms hold cycles of its own"
 client_and_server
 static_neighbours
-# Only those speak who are asked to.
+# Only the requested workers are shown.
 for name in client server; do
     on $name sysctl -qw net.ipv6.conf.all.disable_ipv6=1
     sysctl -qw net.ipv6.conf.$name.disable_ipv6=1
@@ -33,7 +33,7 @@ ports() { ovs-appctl dpctl/show -s | grep -oE '(RX|TX) packets:[0-9]+'; }
 ovs-appctl dpif-netdev/pmd-stats-clear
 ports >before
 same "answers" 300 "$(udp_ask client 10.0.0.2 53 300 6002)"
-# What is told is at most a second old.
+# The shown values are at most a second old.
 sleep 1.5
 ports >after
 ovs-appctl dpif-netdev/pmd-stats-show >stats

@@ -4,7 +4,7 @@ start_switch
 vsctl add-br br0 -- set bridge br0 datapath_type=netdev
 vsctl add-port br0 client -- set interface client ofport_request=7
 vsctl add-port br0 server
-# What was counted stands there as soon as the port does, and not at the next interval.
+# Statistics are there as soon as the port is, not at the next interval.
 contains "statistics" "$(vsctl get interface server statistics)" "rx_packets="
 same "number asked for" 7 "$(ofport client)"
 same "number given" 1 "$(ofport server)"

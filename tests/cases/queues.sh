@@ -23,7 +23,7 @@ contains "seconds" "$(rxqs -secs 7)" "Displaying last 10 seconds"
 contains "log" "$(grep dpif_netdev $work/ovs-vswitchd.log)" \
     "Performing pmd to rx queue assignment using roundrobin algorithm."
 
-# Queues go to and fro under traffic, and nothing is lost.
+# Queues move between workers under traffic, and nothing is lost.
 eventually 5 pings client 10.0.0.2
 on client ping -n -q -s 300 -i 0.001 -w 30 10.0.0.2 >ping.printed &
 pid=$!
@@ -69,7 +69,7 @@ eventually 3 reads "no worker may poll receive queue 0" vsctl get interface br0 
 pings client 10.0.0.2
 vsctl remove interface server other_config pmd-rxq-affinity
 eventually 3 reads "[]" vsctl get interface br0 error
-# A core without a worker: said, and served by another.
+# A core without a worker is reported, and its queue is assigned to another.
 vsctl set interface client other_config:pmd-rxq-affinity=0:77
 contains "log" "$(tail -n 9 $work/ovs-vswitchd.log)" "Core 77 cannot be pinned with port 'client' rx queue 0"
 pings client 10.0.0.2

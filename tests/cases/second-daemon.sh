@@ -13,7 +13,7 @@ sleep 0.5
 pings client 10.0.0.2
 contains "first" "$(ovs-appctl dpif/show)" "br0:"
 lacks "second" "$(ovs-appctl -t $work/second.ctl dpif/show 2>&1 || true)" "br0:"
-# When the first has gone, the second has its lock, and takes over.
+# After the first has ended, the second gets its lock and takes over.
 ovs-appctl exit
 wait "$SWITCH_PID"
 eventually 8 reads "br0:" ovs-appctl -t $work/second.ctl dpif/show

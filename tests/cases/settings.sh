@@ -21,7 +21,7 @@ vsctl remove open_vswitch . other_config flow-restore-wait
 eventually 5 connected
 eventually 5 pings client 10.0.0.2
 
-# A controller that is gone is asked for again and again, at most a second apart.
+# A disconnected controller is retried, at intervals of at most a second.
 kill $!
 vsctl set-controller br0 tcp:127.0.0.1:6659 -- set controller br0 max_backoff=1000
 sleep 6
@@ -56,7 +56,7 @@ contains "without prefixes" "$(megaflow)" nw_dst=192.168.1.1
 vsctl clear bridge br0 flow_tables
 contains "with prefixes again" "$(megaflow)" nw_dst=192.168.0.0/16
 
-# A full table refuses flows, or has the one that times out first give way. Its name is told.
+# A full table refuses flows, or evicts the flow that expires first. The table has a name.
 vsctl set bridge br0 flow_tables:5=@t -- --id=@t create flow_table name=small flow_limit=2
 ovs-ofctl add-flow br0 table=5,in_port=1,idle_timeout=60,actions=drop
 ovs-ofctl add-flow br0 table=5,in_port=2,actions=drop

@@ -28,7 +28,7 @@ vsctl set-controller br0 punix:$OVS_RUNDIR/br0.own
 eventually 5 ovs-ofctl show $OVS_RUNDIR/br0.own
 vsctl del-controller br0
 
-# A name that leads out of the run directory is ignored.
+# A path outside of the run directory is ignored.
 mkdir -p $OVS_RUNDIR/../q
 touch $OVS_RUNDIR/../q/f.mgmt
 ovs-vsctl --no-wait -- --id=@b create Bridge 'name="../q/f"' -- add Open_vSwitch . bridges @b

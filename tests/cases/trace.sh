@@ -1,5 +1,5 @@
-# What becomes of single packets is shown while the switch runs: the whole walk with a miss, the
-# cached way, drops; by filter, by count, in both forms; and nothing of it stays behind.
+# The processing of single packets is shown while the switch runs: all passes with a miss, a cache
+# hit, drops; by filter, by count, in both formats; and the trace leaves nothing behind.
 ours || skip "Open vSwitch does not tell"
 client_and_server
 static_neighbours
@@ -40,7 +40,7 @@ assert sum(part["sent"]["packets"] for part in parts) == 1
 assert all(part["total_ns"] > 0 for part in parts)
 P
 
-# Packets like earlier ones: known to the unified flow cache, with their connection.
+# Packets like earlier ones hit the unified flow cache, with their connection.
 for _ in 1 2 3 4; do udp_ask client 10.0.0.2 53 1 6001 >/dev/null; done
 "$TIDEGATE" trace udp in_port=client --count 1 --timeout 20 >known &
 pid=$!
@@ -62,7 +62,7 @@ eventually 10 asked
 wait $pid || fail "no dropped packet was traced"
 contains "the reason" "$(cat dropped)" '"reason":"drop_action_of_pipeline"'
 
-# One in so many, where many pass.
+# A sample of the packets.
 "$TIDEGATE" trace icmp,in_port=client --sample 1/20 --count 5 --timeout 25 --json >sampled &
 pid=$!
 eventually 5 busy
@@ -77,7 +77,7 @@ passed=$(sed -n 's/^\([0-9]*\) packets transmitted.*/\1/p' sampled.printed)
 [ "$passed" -ge 10 ] || fail "5 of $passed packets, not one in 20"
 contains "no such sample" "$(must_fail "$TIDEGATE" trace --sample 3)" "1/N"
 
-# What cannot be.
+# Invalid requests.
 contains "no such field" "$(must_fail "$TIDEGATE" trace nosuch=1)" "nosuch"
 contains "not when it comes in" "$(must_fail "$TIDEGATE" trace ct_state=+est)" "ct_state"
 contains "nothing came" "$(must_fail "$TIDEGATE" trace udp,tp_dst=7 --timeout 1)" "no such packet"
@@ -85,7 +85,7 @@ contains "nothing came" "$(must_fail "$TIDEGATE" trace udp,tp_dst=7 --timeout 1)
 pid=$!
 eventually 5 busy
 contains "one at a time" "$(must_fail "$TIDEGATE" trace)" "another client"
-# Killed, it is forgotten a few seconds later.
+# After the client is killed, the trace ends a few seconds later.
 kill -9 $pid
 wait $pid 2>/dev/null || true
 free() { ovs-appctl tidegate/trace start text 1 1 >number 2>&1; }

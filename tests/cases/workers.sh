@@ -1,11 +1,11 @@
-# Without a mask of cores the switch sleeps when nothing arrives; with one, traffic goes on as well.
+# Without a PMD mask the switch sleeps when nothing arrives; with one, traffic continues to flow.
 client_and_server
 static_neighbours
 start_switch
 bridge br0 client server
 serve server
 pings client 10.0.0.2
-# idle_percent: of one core, in the next two seconds.
+# idle_percent: idle time of one core in the next two seconds, in percent.
 idle_percent() {
     local before
     before=$(awk '{ print $14 + $15 }' "/proc/$SWITCH_PID/stat")

@@ -21,7 +21,7 @@ in_range() { [ "$(timeout_of "$1")" -ge "$2" ] && [ "$(timeout_of "$1")" -le "$3
 in_range tcp 28 30 || fail "TCP: $(timeout_of tcp) s"
 in_range udp 0 2 || fail "UDP: $(timeout_of udp) s"
 in_range icmp 0 3 || fail "ICMP: $(timeout_of icmp) s"
-# Expired connections vanish; how long the sweeper takes beyond it is the switch's affair.
+# Expired connections disappear; how long after their timeout depends on the switch.
 gone() { ! ovs-appctl dpctl/dump-conntrack | grep -q ^udp; }
 eventually 15 gone
 contains "still there" "$(ovs-appctl dpctl/dump-conntrack)" "tcp,"

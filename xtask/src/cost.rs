@@ -1,8 +1,8 @@
 //! `cargo xtask cost`: counts the instructions of the hot path with callgrind, and compares them with
 //! the accepted numbers of `xtask/cost.toml`.
 //!
-//! Instructions are the same on a busy machine as on an idle one, unlike times. Each work is run
-//! twice, for few and for many packets, so that the difference holds no set-up.
+//! Unlike times, instruction counts do not depend on the load of the machine. Each work runs twice, with
+//! few and with many packets; the difference of the counts excludes the set-up.
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -15,17 +15,17 @@ use serde::Deserialize;
 
 use crate::metadata::Metadata;
 
-/// The accepted numbers, from the workspace's root.
+/// The file of the accepted numbers, relative to the workspace's root.
 const ACCEPTED: &str = "xtask/cost.toml";
-/// A number that is more than this many percent above the accepted one is a failure.
+/// A count that exceeds the accepted one by more than this many percent is a failure.
 const TOLERANCE_PERCENT: u64 = 3;
-/// The word of a work's arguments that stands for its number of packets or connections.
+/// The placeholder in a work's arguments for its number of packets or connections.
 const COUNT: &str = "COUNT";
 
-/// What to do with numbers that are not the accepted ones.
+/// What to do with counts that differ from the accepted ones.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Numbers {
-    /// Fail where one is too high.
+    /// Fail if one is too high.
     Check,
     /// Write them into [`ACCEPTED`].
     Accept,
@@ -42,17 +42,17 @@ struct File {
 struct Work {
     name: String,
     package: String,
-    /// The package's example that does it.
+    /// The example of the package that runs the work.
     example: String,
-    /// The example's arguments, [`COUNT`] among them.
+    /// The arguments of the example, which contain [`COUNT`].
     arguments: String,
-    /// Few and many.
+    /// The two numbers of packets or connections.
     counts: [u64; 2],
-    /// Instructions of each packet or connection.
+    /// Accepted instructions per packet or connection.
     accepted: u64,
 }
 
-/// Counts every work; says whether none costs more than is accepted.
+/// Counts the instructions of every work. Returns whether none exceeds its accepted count.
 pub fn run(numbers: Numbers) -> Result<bool, String> {
     let root = Metadata::load(&["--no-deps"])?.workspace_root;
     let path = root.join(ACCEPTED);
@@ -130,14 +130,14 @@ fn count_all(root: &Path, all: &[Work]) -> Vec<Result<u64, String>> {
     found.into_iter().map(|(_, counted)| counted).collect()
 }
 
-/// The instructions of one packet or connection.
+/// Returns the instructions per packet or connection.
 fn count(root: &Path, work: &Work) -> Result<u64, String> {
     let [few, many] = work.counts;
     let (before, after) = (collected(root, work, few)?, collected(root, work, many)?);
     Ok(after.saturating_sub(before) / (many - few).max(1))
 }
 
-/// All instructions of a run.
+/// Returns the instructions of a run.
 fn collected(root: &Path, work: &Work, number: u64) -> Result<u64, String> {
     let arguments = work.arguments.replace(COUNT, &number.to_string());
     let output = Command::new("valgrind")
@@ -157,7 +157,7 @@ fn collected(root: &Path, work: &Work, number: u64) -> Result<u64, String> {
     number.ok_or_else(|| format!("callgrind does not say what it counted: {said}"))
 }
 
-/// What to say of a number, and whether it may be that high.
+/// Returns the message about a count, and whether the count is acceptable.
 fn judge(count: u64, accepted: u64) -> Result<String, String> {
     let words = format!("{count} instructions, {accepted} accepted");
     if count * 100 > accepted * (100 + TOLERANCE_PERCENT) {
@@ -171,7 +171,7 @@ fn judge(count: u64, accepted: u64) -> Result<String, String> {
     Ok(words)
 }
 
-/// The text of [`ACCEPTED`] with another number for a work.
+/// Returns the text of [`ACCEPTED`] with the new count of a work.
 fn with_accepted(text: &str, name: &str, count: u64) -> String {
     let (mut lines, mut is_meant) = (Vec::new(), false);
     for line in text.lines() {

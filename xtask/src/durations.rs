@@ -1,5 +1,5 @@
-//! What the stages of the suite take: time on the clock and of the processors, and the test programs
-//! and cases that take longest.
+//! Durations of the stages of `make test`, by the clock and in processor time, and the slowest test
+//! programs and cases.
 
 use std::fmt;
 use std::fs;
@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 /// Ticks of `/proc/self/stat` per second (proc(5); the same on every Linux that Rust's tier 1 has).
 const TICKS_PER_SECOND: u64 = 100;
-/// The test programs and cases that are named at the end.
+/// How many test programs and cases are listed at the end.
 const SHOWN: usize = 10;
-/// What took less than this is not named.
+/// Test programs and cases that took less are not listed.
 const SHOWN_FROM: Duration = Duration::from_secs(5);
 
 /// A moment, or the time between two of them.
@@ -17,16 +17,16 @@ const SHOWN_FROM: Duration = Duration::from_secs(5);
 pub struct Took {
     at: Instant,
     wall: Duration,
-    /// Of the processors, by all processes that ended and were waited for; None where the system
-    /// does not say.
+    /// Processor time of all child processes that ended and were waited for; `None` if the system does
+    /// not report it.
     processors: Option<Duration>,
 }
 
-/// What each stage took, and what its parts took.
+/// Durations of the stages and of their parts.
 #[derive(Default)]
 pub struct Durations {
     stages: Vec<(&'static str, Took)>,
-    /// Those that ran beside others.
+    /// Durations of stages that ran concurrently with another stage.
     beside: Vec<(&'static str, Took)>,
     parts: Vec<(Duration, String)>,
     /// The test program whose result comes next.
@@ -34,14 +34,14 @@ pub struct Durations {
 }
 
 impl Took {
-    /// Now, to be compared with a later moment.
+    /// Returns the present moment.
     pub fn so_far() -> Took {
         let stat = fs::read_to_string("/proc/self/stat").ok();
         let processors = stat.as_deref().and_then(children_time);
         Took { at: Instant::now(), wall: Duration::ZERO, processors }
     }
 
-    /// What passed since an earlier moment.
+    /// Returns the time since an earlier moment.
     pub fn since(self, began: &Took) -> Took {
         let processors = self.processors.zip(began.processors).map(|(now, then)| now - then);
         Took { wall: self.at - began.at, processors, ..self }
@@ -59,18 +59,19 @@ impl fmt::Display for Took {
 }
 
 impl Durations {
-    /// Notes what a stage took.
+    /// Records the duration of a stage.
     pub fn stage(&mut self, name: &'static str, took: Took) {
         self.stages.push((name, took));
     }
 
-    /// Notes what a stage took that ran beside another one, whose processor time has its own in it.
+    /// Records the duration of a stage that ran concurrently with another one. The processor time of
+    /// that one includes its own.
     pub fn beside(&mut self, name: &'static str, took: Took) {
         self.beside.push((name, Took { processors: None, ..took }));
     }
 
-    /// Reads one line of a stage's output: what `cargo test` says of a test program, and `tests/run`
-    /// of a case.
+    /// Parses a line of a stage's output: the result of a test program from `cargo test`, or of a case
+    /// from `tests/run`.
     pub fn line(&mut self, line: &str) {
         if let Some((_, path)) = line.strip_suffix(')').and_then(|line| line.rsplit_once("target/"))
             && line.trim_start().starts_with("Running ")
@@ -98,7 +99,7 @@ impl Durations {
         }
     }
 
-    /// All stages, the sum, and what took longest.
+    /// Returns the durations of all stages, their sum, and the slowest parts.
     pub fn summary(&self) -> String {
         let mut lines: Vec<String> =
             self.stages.iter().map(|(name, took)| format!("{name}: {took}")).collect();
@@ -118,8 +119,8 @@ impl Durations {
     }
 }
 
-/// The processor time of all children that were waited for, of a line of `/proc/PID/stat`: fields 16
-/// and 17, behind the name in parentheses that may hold anything.
+/// Returns the processor time of waited-for children in a line of `/proc/PID/stat`: fields 16 and 17,
+/// which follow the name in parentheses.
 fn children_time(stat: &str) -> Option<Duration> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();

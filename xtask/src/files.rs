@@ -1,4 +1,4 @@
-//! The files of the repository, and what kind of place each lies in.
+//! The files of the repository, and their role: crate, test or other.
 
 use std::path::Path;
 use std::process::Command;

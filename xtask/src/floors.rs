@@ -1,4 +1,4 @@
-//! The table of crates in ARCHITECTURE.md, and the rules of who may import whom.
+//! The table of crates in ARCHITECTURE.md, and the rules about which crate may import which.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,7 +53,7 @@ pub struct Member {
     pub manifest_path: String,
     /// The text of its Cargo.toml.
     pub manifest: String,
-    /// What it depends on: the name, and whether only its tests do.
+    /// Its dependencies: the name, and whether only tests use it.
     pub dependencies: Vec<(String, bool)>,
     /// The root files of its library and programs, from the repository root.
     pub roots: Vec<String>,
@@ -259,8 +259,8 @@ fn is_of_family(name: &str, package: &str) -> bool {
     name.strip_prefix(package).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '_']))
 }
 
-/// How `from` reaches `target` in the workspace: through dependencies that are not for tests alone, or as a
-/// dependency of its own tests.
+/// Returns a dependency path from `from` to `target` in the workspace, through dependencies that are not
+/// for tests alone, or as a direct dependency of the tests of `from`.
 fn route(from: &str, target: &str, members: &[Member]) -> Option<Vec<String>> {
     let mut seen = BTreeSet::from([from.to_owned()]);
     let mut paths = vec![vec![from.to_owned()]];
@@ -283,7 +283,7 @@ fn route(from: &str, target: &str, members: &[Member]) -> Option<Vec<String>> {
     None
 }
 
-/// Finds cycles, which only dependencies of tests could make: cargo itself refuses the others.
+/// Finds dependency cycles. Only dependencies of tests can form one, since cargo refuses the others.
 fn check_cycles(members: &[Member]) -> Vec<Problem> {
     let mut open: BTreeMap<&str, BTreeSet<&str>> = members
         .iter()
@@ -292,7 +292,7 @@ fn check_cycles(members: &[Member]) -> Vec<Problem> {
             (m.name.as_str(), names.filter(|n| members.iter().any(|m| m.name == *n)).collect())
         })
         .collect();
-    // Take away whatever depends on nothing that is left; a cycle is what remains.
+    // Repeatedly remove packages without remaining dependencies; a cycle is what remains.
     loop {
         let done: Vec<&str> =
             open.iter().filter(|(_, names)| names.is_empty()).map(|(name, _)| *name).collect();

@@ -25,7 +25,7 @@ struct Licenses {
     allow: Vec<String>,
 }
 
-/// Checks licences and, where possible, advisories; says whether all is well.
+/// Checks licences and, if possible, advisories. Returns whether there is no problem.
 pub fn run() -> Result<bool, String> {
     let platform = Metadata::host_platform()?;
     let metadata = Metadata::load(&["--filter-platform", &platform])?;
@@ -75,8 +75,8 @@ fn check(packages: &[&Package], allowed: &Allowed) -> Vec<Problem> {
     problems
 }
 
-/// All packages come from one registry, as deny.toml demands: what stands in a repository somewhere may
-/// be another tomorrow, or gone.
+/// Checks that all packages come from one registry, as deny.toml demands: the contents of a repository
+/// elsewhere may change or disappear.
 fn check_sources(packages: &[&Package]) -> Vec<Problem> {
     let source = |package: &Package| package.source.clone();
     let registry = packages.iter().find_map(|p| source(p).filter(|s| s.starts_with("registry+")));
@@ -96,7 +96,7 @@ fn check_sources(packages: &[&Package]) -> Vec<Problem> {
     problems
 }
 
-/// Asks cargo-deny about advisories, where it and its database are installed.
+/// Runs the advisory check of cargo-deny, if it and its database are installed.
 fn check_advisories(root: &Path) -> Result<bool, String> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let installed = Command::new(&cargo)
@@ -121,7 +121,7 @@ fn check_advisories(root: &Path) -> Result<bool, String> {
     Ok(status.success())
 }
 
-/// Where cargo-deny keeps its database, by its versions.
+/// The places of the database of cargo-deny, by version.
 fn advisory_databases() -> Vec<PathBuf> {
     let home = env::var_os("CARGO_HOME")
         .map(PathBuf::from)

@@ -1,4 +1,4 @@
-//! What `cargo metadata` says about the workspace and its dependencies, as far as the checks ask.
+//! The part of the output of `cargo metadata` that the checks use.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -70,7 +70,7 @@ pub struct Node {
 }
 
 impl Metadata {
-    /// Asks cargo, without the network. `args` are added to the command.
+    /// Runs cargo without the network. `args` are appended to the command.
     pub fn load(args: &[&str]) -> Result<Self, String> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let output = Command::new(cargo)

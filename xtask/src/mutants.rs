@@ -1,8 +1,9 @@
-//! `cargo xtask mutants`: how many small faults in the code the tests notice.
+//! `cargo xtask mutants`: the share of small faults in the code that the tests detect.
 //!
-//! cargo-mutants makes the faults (a function that returns a constant, `<` for `<=`) and runs the crate's
-//! own tests on each. All of them take hours, so a random sample of each crate is run. A fault that no
-//! test can notice, as it changes speed alone, is listed in `xtask/mutants.toml` with the reason.
+//! cargo-mutants makes the faults (a function that returns a constant, `<` for `<=`) and runs the
+//! crate's tests on each. Running all of them takes hours, so a random sample of each crate is run. A
+//! fault that changes only speed, which no test can detect, is listed in `xtask/mutants.toml` with the
+//! reason.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,14 +17,15 @@ use crate::metadata::Metadata;
 
 /// Faults that may stay unnoticed, from the workspace's root.
 const ACCEPTED: &str = "xtask/mutants.toml";
-/// The crates that are looked at where none is named.
+/// The default crates.
 const CRATES: [&str; 5] = ["classifier", "conntrack", "datapath", "ofproto", "table"];
-/// Of a hundred faults that compile, so many have to be noticed or accepted.
+/// The percentage of compiling faults that must be detected or accepted.
 const WANTED_PERCENT: usize = 95;
 
 /// Tests that cargo-mutants does not recognise, since they are built under `all(test, not(loom))` or `loom`.
 const TESTS: [&str; 2] = ["**/tests.rs", "**/models.rs"];
-/// Faults that are not part of samples: cargo-mutants 27 takes all of them, whatever names are asked for.
+/// Faults that are excluded from samples: cargo-mutants 27 always includes them, whatever names are
+/// requested.
 const NOT_CHOSEN: &str = "delete field";
 
 pub const USAGE: &str = "\
@@ -39,7 +41,7 @@ ofproto and table.
 
 Exits with 1 where less than 95% of a crate's faults are noticed or listed in xtask/mutants.toml.";
 
-/// What was asked for.
+/// The options.
 #[derive(Debug, PartialEq, Eq)]
 struct Options<'a> {
     sample: usize,
@@ -60,12 +62,12 @@ struct File {
 struct Accepted {
     /// As cargo-mutants names it, without the line and column.
     mutant: String,
-    /// Read by people alone.
+    /// For readers of the file; not used here.
     #[serde(rename = "reason")]
     _reason: String,
 }
 
-/// What became of a crate's sample.
+/// The results of a crate's sample.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
     caught: usize,
@@ -73,7 +75,7 @@ struct Outcome {
     missed: Vec<String>,
 }
 
-/// Runs the samples; says whether enough was noticed in all crates.
+/// Runs the samples. Returns whether enough faults were detected in all crates.
 pub fn run(words: &[&str]) -> Result<bool, String> {
     let options = Options::read(words)?;
     let root = Metadata::load(&["--no-deps"])?.workspace_root;
@@ -113,7 +115,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// The sample, by the seed alone.
+    /// Returns the sample, which depends only on the seed.
     fn choose(&self, mut all: Vec<String>) -> Vec<String> {
         let rank = |mutant: &String| {
             let mut hasher = DefaultHasher::new();

@@ -1,5 +1,5 @@
-//! What a Rust file holds, as far as the checks ask: functions and their length, every `unsafe`,
-//! modules, and which lines are tests.
+//! The outline of a Rust file: functions and their length, every `unsafe`, modules, and which lines are
+//! tests.
 
 use std::ops::RangeInclusive;
 
@@ -72,7 +72,7 @@ impl Outline {
         self.tests.iter().any(|range| range.contains(&line))
     }
 
-    /// Notes what the attribute at `at` says, when it is one that matters here.
+    /// Records the attribute at `at` if it matters here.
     fn attribute(&mut self, tokens: &[Token<'_>], at: usize, lines: usize) {
         let inner = text(tokens, at + 1) == "!";
         let open = at + 1 + usize::from(inner);

@@ -1,12 +1,12 @@
 //! Splits Rust source into code and comments, so that the checks never mistake a word in a
 //! string or in a comment for code.
 //!
-//! This is a scanner, not a parser: it knows where comments (also nested ones), strings, raw
-//! strings, byte and C strings, and character literals begin and end, and nothing more. It
-//! accepts any input; on text that is not Rust it answers something, without a panic.
+//! This is a scanner, not a parser: it recognises comments (also nested ones), strings, raw strings,
+//! byte and C strings, and character literals. It accepts any input, and never panics on text that is
+//! not Rust.
 
-/// A source text as two texts of the same lines: code without comments and without what literals
-/// hold, and the comments alone.
+/// A source text split into two texts with the same lines: code without comments and contents of
+/// literals, and comments only.
 #[derive(Debug)]
 pub struct Source {
     /// The code of each line. What stood in comments and literals is blank; quotes stay.

@@ -1,5 +1,5 @@
-//! Settings that are parsed and never read: a field of the configuration or of the command line that
-//! no code looks at has no effect, and no test would show it.
+//! Finds settings that are parsed and never read: a field of the configuration or of the command line
+//! that no code reads has no effect, and no test would show it.
 
 use crate::files::RustFile;
 use crate::problem::Problem;
@@ -15,7 +15,7 @@ const DECLARED: [&str; 6] = [
     "crates/switch/src/command_line/options.rs",
 ];
 
-/// Where settings are parsed. To be named there is not to be read.
+/// The files that parse settings. A setting that is named there is not thereby read.
 const PARSED: [&str; 3] =
     ["crates/control/src/file", "crates/control/src/rows", "crates/switch/src/command_line/"];
 
@@ -45,8 +45,8 @@ fn fields_declared(file: &RustFile) -> impl Iterator<Item = (&str, usize)> {
     })
 }
 
-/// The fields that a file's code reads, as far as one can tell without types: words behind a point
-/// that are not called.
+/// Returns the fields that a file's code reads, as far as this is visible without types: words after a
+/// dot that are not called.
 fn fields_read(file: &RustFile) -> Vec<&str> {
     let is_elsewhere = DECLARED.contains(&file.path.as_str())
         || PARSED.iter().any(|path| file.path.starts_with(path));

@@ -33,7 +33,7 @@ pub struct Ratchet {
     pub functions: BTreeMap<String, usize>,
 }
 
-/// What was measured, without what is small enough.
+/// The measured sizes, without those that need no exception.
 #[derive(Debug, Default)]
 pub struct Sizes {
     files: BTreeMap<String, Size>,
@@ -47,12 +47,12 @@ struct Size {
     lines: usize,
 }
 
-/// What the ratchet says about the sizes.
+/// The comparison of the sizes with the ratchet.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// What must be repaired.
+    /// Problems.
     pub problems: Vec<Problem>,
-    /// What could be tightened.
+    /// Exceptions that can be lowered.
     pub notes: Vec<Problem>,
 }
 

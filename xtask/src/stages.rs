@@ -1,12 +1,12 @@
-//! `cargo xtask test`: runs every stage of `make test`, goes on after a failure, and sums up.
+//! `cargo xtask test`: runs every stage of `make test`, continues after failures, and prints a summary.
 //!
-//! Stages that need processors and no quiet run at the lowest priority beside one that mostly waits; what
-//! they print follows behind it.
+//! Stages that compute and are not sensitive to load run at the lowest priority, concurrently with one
+//! that mostly waits; their output is printed after it.
 //!
-//! All output passes through to the terminal and into a log. Along the way it is counted: the
-//! result lines of `cargo test`, the closing line of the whole-program tests, and every line that
-//! begins with `SKIPPED:`, which is how a check says that it could not run here and why. The end
-//! says what each stage took, and which test programs and cases took longest.
+//! All output goes to the terminal and into a log. The result lines of `cargo test`, the closing line of
+//! the whole-program tests, and every line that begins with `SKIPPED:` (a check that could not run here,
+//! and why) are counted. The summary lists the durations of the stages, and the slowest test programs
+//! and cases.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -27,20 +27,20 @@ use crate::tally::{Reports, Tally};
 const LOG: &str = "target/test.log";
 /// The whole-program tests.
 const WHOLE_PROGRAM: &str = "tests/run";
-/// The variable by which test programs are told how many tests to run at a time.
+/// The variable that tells test programs how many tests to run at a time.
 const TEST_THREADS: &str = "RUST_TEST_THREADS";
-/// How long a stage's output may stay open after the stage itself has ended.
+/// How long a stage's output may stay open after the stage has ended.
 const LEFT_OPEN: Duration = Duration::from_secs(5);
 
 struct Stage {
     name: &'static str,
     reports: Reports,
     command: &'static [&'static str],
-    /// Whether it runs at the lowest priority beside the last stage before it that does not.
+    /// Whether it runs at the lowest priority, concurrently with the last stage before it that does not.
     beside: bool,
 }
 
-/// What a stage came to.
+/// The result of a stage.
 struct Outcome {
     tally: Tally,
     took: Took,
@@ -54,7 +54,7 @@ const fn beside(name: &'static str, reports: Reports, command: &'static [&'stati
     Stage { name, reports, command, beside: true }
 }
 
-/// A model check: `package` by itself, since only so is it built without what others need.
+/// A model check. `package` is built alone, so that no features are added that other packages need.
 macro_rules! model_check {
     ($package:literal, $($which:literal),+) => {
         &[
@@ -66,7 +66,7 @@ macro_rules! model_check {
 
 const STAGES: &[Stage] = &[
     stage("lint", Reports::Nothing, &["make", "lint"]),
-    // Where the system has DPDK, its ports are built in: one build for all tests.
+    // If the system has DPDK, all tests are built with its ports, in one build.
     stage("cargo test", Reports::Cargo, &["make", "-s", "test-cargo"]),
     stage("build", Reports::Nothing, &["make", "build"]),
     stage("whole program", Reports::ClosingLine, &[WHOLE_PROGRAM]),
@@ -89,7 +89,7 @@ const STAGES: &[Stage] = &[
     ),
 ];
 
-/// Runs all stages; says whether all passed.
+/// Runs all stages. Returns whether all passed.
 pub fn run() -> Result<bool, String> {
     let root = Metadata::load(&["--no-deps"])?.workspace_root;
     let mut log = create_log(&root).map_err(|e| format!("cannot write {LOG}: {e}"))?;
@@ -186,8 +186,8 @@ fn start(program: &str, args: &[&str], root: &Path) -> io::Result<(Child, Receiv
     let (reader, writer) = io::pipe()?;
     let path = if program.contains('/') { root.join(program) } else { program.into() };
     let mut command = Command::new(path);
-    // What cargo says of this program would be taken for the caller's wish by build scripts that look at
-    // it, and what they make for `make test` be made anew for `make build`.
+    // Build scripts would take the variables that cargo sets for this program for the wish of the
+    // caller, and the results of `make test` would be built again for `make build`.
     for (name, _) in env::vars_os().filter(|(name, _)| is_of_this_program(name)) {
         command.env_remove(name);
     }
@@ -204,14 +204,14 @@ fn start(program: &str, args: &[&str], root: &Path) -> io::Result<(Child, Receiv
     Ok((child, lines))
 }
 
-/// Whether cargo sets this variable for the program that it runs, to tell it what it is.
+/// Returns whether cargo sets this variable for a program that it runs.
 fn is_of_this_program(name: &OsStr) -> bool {
     name.to_str()
         .is_some_and(|it| it.starts_with("CARGO_PKG_") || it.starts_with("CARGO_MANIFEST_"))
 }
 
-/// How many tests of one program run at a time, where the caller does not say: some wait more than they
-/// compute, so there are two for each processor, as `tests/run` has it.
+/// Returns how many tests of a program run at a time if the caller does not say: two per processor, as
+/// in `tests/run`, since some wait more than they compute.
 fn test_threads() -> OsString {
     env::var_os(TEST_THREADS).unwrap_or_else(|| {
         let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
@@ -219,7 +219,7 @@ fn test_threads() -> OsString {
     })
 }
 
-/// Sends every line until the pipe is closed by all who write to it.
+/// Sends every line until all writers have closed the pipe.
 fn send_lines(reader: PipeReader, sender: &mpsc::Sender<String>) {
     let mut reader = BufReader::new(reader);
     let mut bytes = Vec::new();
@@ -232,8 +232,8 @@ fn send_lines(reader: PipeReader, sender: &mpsc::Sender<String>) {
     }
 }
 
-/// Passes every line on until the command has ended and its output is closed. A process that it
-/// left behind may hold the output open: then it stops waiting, and answers `true` besides.
+/// Forwards every line until the command has ended and its output is closed. A process that it left
+/// behind may keep the output open: after a while it stops waiting and also returns `true`.
 fn follow<F>(
     child: &mut Child,
     lines: &Receiver<String>,
@@ -285,7 +285,7 @@ mod tests {
             .map(|(lines, it)| (lines.concat(), it.tally.passed, it.tally.failed))
             .collect();
         let closing = "2 passed, 0 failed, 1 skipped".to_owned();
-        // However this test was started: it may have another priority itself.
+        // The test itself may run with another priority.
         let nice = |words: &[&str]| {
             let output = Command::new(words[0]).args(&words[1..]).output().unwrap();
             String::from_utf8(output.stdout).unwrap().trim().parse::<i32>().unwrap()

@@ -20,7 +20,7 @@ const BANNED: &[(&[&str], &str)] = &[
     (&["process", ":", ":", "exit"], "return an error and let the program end"),
 ];
 
-/// Names that say nothing about what is inside.
+/// Names that do not describe a content.
 const EMPTY_NAMES: &[&str] =
     &["util", "utils", "common", "manager", "managers", "helper", "helpers", "misc"];
 
@@ -36,9 +36,9 @@ const REGISTRY_HOSTS: &[&[&str]] = &[
     &["deb", "debian", "org"],
 ];
 
-/// Words that do not name the part of the program, and what to write instead.
+/// Words that do not name the part of the program.
 const VAGUE_WORDS: &[&str] = &["nobody", "somebody", "anybody", "whoever"];
-/// What is counted per second.
+/// Things that are counted per second.
 const COUNTED: &[&str] = &[
     "connections",
     "packets",

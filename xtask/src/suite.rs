@@ -1,8 +1,8 @@
 //! `cargo xtask suite`: Open vSwitch's own test suites with this switch in place of its daemon.
 //!
-//! Each test runs by itself (`tests/suites/one`), some at a time. What a test came to is written down as
-//! it ends, so that a run that was cut off goes on where it was. At the end the results are compared
-//! with `tests/suites/expected.toml`.
+//! Each test runs separately (`tests/suites/one`), several at a time. Its result is recorded when it
+//! ends, so that an interrupted run can continue. At the end the results are compared with
+//! `tests/suites/expected.toml`.
 
 mod cause;
 mod expected;
@@ -130,7 +130,7 @@ impl Suite {
         }
     }
 
-    /// Whether `expected.toml` tells of it.
+    /// Whether `expected.toml` contains it.
     fn is_expected(self) -> bool {
         self.source() == "openvswitch"
     }
@@ -156,7 +156,7 @@ impl Choice {
     }
 }
 
-/// Runs them; says whether all that is expected to pass did.
+/// Runs them. Returns whether all tests that are expected to pass did.
 pub fn run(args: &[&str]) -> Result<bool, String> {
     let options = Options::parse(args)?;
     let root = Metadata::load(&["--no-deps"])?.workspace_root;
@@ -180,7 +180,7 @@ pub fn run(args: &[&str]) -> Result<bool, String> {
         if tests.is_empty() {
             continue;
         }
-        // A run of some tests is one to look at: it says what they come to now.
+        // A run of selected tests is for inspection: it prints their results.
         let is_whole = options.tests.is_none() && options.suite != Choice::Quick;
         let kept = kept_results(&root, suite, options.is_peer, is_whole);
         let mut results = Results::open(&kept, &daemon, options.is_again || !is_whole)?;
@@ -222,7 +222,7 @@ fn kept_results(root: &Path, suite: Suite, is_peer: bool, is_whole: bool) -> Pat
     root.join(format!("target/suite/results/{}-{whose}{part}.jsonl", suite.name()))
 }
 
-/// Unpacks and builds what the suites need, once; with the sources of OVN what its suites need.
+/// Unpacks and builds what the suites need, once; for the suites of OVN from the given sources.
 fn prepare(root: &Path, ovn_source: &[&Path]) -> Result<(), String> {
     let script = root.join("tests/suites/prepare");
     let status = Command::new(&script)

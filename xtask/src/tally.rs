@@ -13,7 +13,7 @@ pub enum Reports {
     ClosingLine,
 }
 
-/// Counts, and the lines that explain them.
+/// Counters, and the lines that explain them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Tests that passed.
@@ -38,7 +38,7 @@ impl Tally {
             match reports {
                 Reports::Nothing => self.skipped += 1,
                 Reports::Cargo => {
-                    // The test that printed it returned early and counts as passed there.
+                    // The test that printed it returned early, and `cargo test` counts it as passed.
                     self.skipped += 1;
                     self.passed = self.passed.saturating_sub(1);
                 }
@@ -82,8 +82,7 @@ impl Tally {
         }
     }
 
-    /// Ends a stage: one that failed must have said so in its counts, or it counts as a failure
-    /// itself.
+    /// Ends a stage. A failed stage whose output reports no failure counts as a failure itself.
     pub fn close(&mut self, name: &str, reports: Reports, status: ExitStatus) {
         if reports == Reports::ClosingLine && !self.closed {
             self.fail(format!(

@@ -23,7 +23,7 @@ pub enum Update {
     Accept,
 }
 
-/// Checks the repository and prints every problem; says whether there was none.
+/// Checks the repository and prints every problem. Returns whether there was none.
 pub fn run(update: Update) -> Result<bool, String> {
     let metadata = Metadata::load(&["--no-deps"])?;
     let root = metadata.workspace_root.clone();
@@ -56,7 +56,7 @@ pub fn run(update: Update) -> Result<bool, String> {
     Ok(problems.is_empty())
 }
 
-/// Reads every text file, checks what any text can break, and scans the Rust files.
+/// Reads every text file, applies the rules for any text, and scans the Rust files.
 fn read_all(root: &Path, paths: &[String]) -> Result<(Vec<RustFile>, Vec<Problem>), String> {
     let mut rust_files = Vec::new();
     let mut problems = Vec::new();
@@ -91,7 +91,7 @@ fn check_architecture(root: &Path, members: &[Member], rust_files: &[RustFile]) 
     problems
 }
 
-/// Reads the ratchet (none is an empty one), and writes it anew when that was asked for.
+/// Reads the ratchet (a missing file is an empty one), and rewrites it if requested.
 fn load_ratchet(root: &Path, sizes: &Sizes, update: Update) -> Result<Ratchet, String> {
     let path = root.join(RATCHET);
     let text = if path.exists() {

@@ -1,4 +1,4 @@
-//! The one place that reads a clock.
+//! The only place that reads a clock.
 #![forbid(unsafe_code)]
 
 use base::Instant;
@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 static EPOCH: OnceLock<Duration> = OnceLock::new();
-/// Where the clock stands since it was stopped, in nanoseconds; zero while it runs.
+/// The time of a stopped clock, in nanoseconds; zero while it runs.
 static STOPPED_AT: AtomicU64 = AtomicU64::new(0);
 static START: OnceLock<std::time::Instant> = OnceLock::new();
 
-/// Now, in nanoseconds since the process first asked, and one: zero never comes back, so that
-/// `Instant::ZERO` can mean "before everything".
+/// Returns nanoseconds since the first call, plus one: it never returns zero, so that `Instant::ZERO` can
+/// mean "before everything".
 pub fn now() -> Instant {
     match STOPPED_AT.load(Ordering::Relaxed) {
         0 => running(),
@@ -25,7 +25,7 @@ fn running() -> Instant {
     Instant::from_nanos(start.elapsed().as_nanos() as u64 + 1)
 }
 
-/// Stops the clock for the whole process: tests let time pass by [`warp`] (`ovs-appctl time/stop`).
+/// Stops the clock of the whole process. Tests advance it by [`warp`] (`ovs-appctl time/stop`).
 pub fn stop() {
     let _ = STOPPED_AT.compare_exchange(
         0,
@@ -35,21 +35,21 @@ pub fn stop() {
     );
 }
 
-/// Moves a stopped clock on; one that runs is stopped before.
+/// Advances the clock, which is stopped first if it runs.
 pub fn warp(time: Duration) {
     stop();
     STOPPED_AT.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
 }
 
-/// The time since the Unix epoch: the system's when it was first asked for, and after that as
-/// steady as [`now`], so that nothing jumps when the clock is set.
+/// Returns the time since the Unix epoch: the system's at the first call, and from then on advanced by
+/// [`now`], so that setting the system's clock causes no jump.
 pub fn since_epoch() -> Duration {
     let steady = now() - Instant::ZERO;
     let system = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     *EPOCH.get_or_init(|| system().saturating_sub(steady)) + steady
 }
 
-/// How long the calling thread has had a processor.
+/// Returns the processor time of the calling thread.
 pub fn thread_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)

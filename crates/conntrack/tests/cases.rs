@@ -1,23 +1,20 @@
-//! Runs `testdata/conntrack/*.toml`: packets in, what is said of them out. Each case is played on
-//! the tracker and on the oracle (`support/oracle`), and both must say what it expects.
+//! Runs `testdata/conntrack/*.toml`: packets, and the expected connection state of each. Each case runs on
+//! the tracker and on the oracle (`support/oracle`); both must give the expected results.
 //!
-//! A step is a packet or an order to the tracker. `in` is a packet in `wire::text`'s form; `again`
-//! sends the packet of the step before through once more, as recirculation does; `save` puts the
-//! packet aside under a name, and `recall` sends it through once more later. The action is `zone`,
-//! `commit`, `force`, `mark`, `label`, `nat` (`support::nat`) and `helper`. Steps are 1 ms apart
-//! unless `at_ms` says when.
+//! A step is a packet or a command to the tracker. `in` is a packet in the text form of `wire::text`; `again`
+//! sends the packet of the previous step once more, as recirculation does; `save` stores the packet under a
+//! name, and `recall` sends it again later. The action consists of `zone`, `commit`, `force`, `mark`,
+//! `label`, `nat` (`support::nat`) and `helper`. Steps are 1 ms apart unless `at_ms` sets the time.
 //!
-//! `part` cuts the packet up: `[start, end]` of the bytes behind its IP header go in alone, as a
-//! fragment. Where the step then has `parts`, these are the fragments that come out, each as its
-//! state and its text; none stay to be sent `again`.
+//! `part` fragments the packet: only the bytes `[start, end]` after its IP header are sent, as a fragment. If
+//! the step has `parts`, these are the expected fragments, each as state and text; none are left for `again`.
 //!
 //! What is then expected: `ct` the state, `out` the packet, `is_mark`, `is_label`, `tuple` the
 //! original tuple in the key; and of the tracker: `dump` and `dump_all` (with `-m -s`) its lines,
 //! `chosen` by a filter (`tidegate conntrack`'s words) which source ports, `stats` and `limits` texts, `count` counters, `connections` their number. Without `out` the
 //! bytes must not change unless there is `nat`.
 //!
-//! Open vSwitch 3.1.0 gives the same states, packets and dumps, but where a case says that it
-//! `differs`.
+//! Open vSwitch 3.1.0 gives the same states, packets and dumps, unless a case `differs`.
 
 #[path = "support/oracle/mod.rs"]
 mod oracle;

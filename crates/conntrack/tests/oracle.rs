@@ -1,7 +1,7 @@
-//! The tracker does as the oracle does: commits, answers, segments in and out of their windows,
-//! handshakes and ends of SCTP, FTP's and TFTP's announcements, ICMP errors, fragments, flushes, time,
-//! the maximum and limits as they change, and translation, in any order. The fuzz target `operations`
-//! runs the same.
+//! The tracker agrees with the oracle on random operations in any order: commits, replies, segments inside
+//! and outside of their windows, SCTP handshakes and shutdowns, FTP and TFTP announcements, ICMP errors,
+//! fragments, flushes, time, changes of the maximum and of limits, and NAT. The fuzz target `operations` runs
+//! the same.
 
 #[path = "support/operations.rs"]
 mod operations;

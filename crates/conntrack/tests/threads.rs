@@ -1,4 +1,4 @@
-//! Threads that track, flush and expire all at once: what must be true afterwards.
+//! Threads that track, flush and expire concurrently: invariants that must hold afterwards.
 
 mod support;
 
@@ -12,7 +12,7 @@ use std::thread;
 
 const ZONES: u16 = 3;
 
-/// A packet of one of few connections, so that threads meet; in either direction.
+/// A packet of one of few connections, so that threads compete; in either direction.
 fn text(random: &mut fastrand::Rng) -> String {
     let (client, port) = (random.u8(1..8), random.u16(5000..5006));
     let v6 = random.u8(..4) == 0;
@@ -73,7 +73,7 @@ fn track(conntrack: &Arc<Conntrack>, clock_ms: &AtomicU64, seed: u64, turns: usi
     }
 }
 
-/// What the control side does meanwhile.
+/// The concurrent work of the control thread.
 fn tidy(conntrack: &Conntrack, clock_ms: &AtomicU64, seed: u64, turns: usize) {
     let mut random = fastrand::Rng::with_seed(seed);
     for _ in 0..turns {
@@ -83,7 +83,7 @@ fn tidy(conntrack: &Conntrack, clock_ms: &AtomicU64, seed: u64, turns: usize) {
             1 => {
                 let src = Some([10, 0, 0, random.u8(1..8)].into());
                 let original = TupleMatch { src, ..TupleMatch::default() };
-                // Whole or not: a look into each zone, or a walk through all.
+                // A bounded part in each zone, or a walk through all.
                 let whole = TupleMatch {
                     dst: Some([20, 0, 0, 1].into()),
                     src_port: Some(random.u16(5000..5006)),
@@ -97,7 +97,7 @@ fn tidy(conntrack: &Conntrack, clock_ms: &AtomicU64, seed: u64, turns: usize) {
                 _ = conntrack.flush(now, &CtFlush { original: whole, protocol, mark, ..flush });
             }
             2 => {
-                // A minute and more goes by: most go.
+                // More than a minute passes: most connections expire.
                 clock_ms.fetch_add(40_000, Ordering::Relaxed);
             }
             3 => _ = conntrack.flush(now, &CtFlush::default()),
@@ -125,7 +125,7 @@ fn threads_leave_a_table_in_order() {
                 let (conntrack, clock_ms) = (&conntrack, &clock_ms);
                 scope.spawn(move || track(conntrack, clock_ms, seed * 100 + thread, 4000));
             }
-            // Two who ask and tidy at once, as the switch's control thread and a long flush do.
+            // Two threads that dump and expire concurrently, as the control thread and a long flush do.
             scope.spawn(|| tidy(&conntrack, &clock_ms, seed + 10, 200));
             tidy(&conntrack, &clock_ms, seed, 400);
         });
@@ -139,7 +139,7 @@ fn threads_leave_a_table_in_order() {
                 assert!(seen.insert((entry.zone, entry.reply)), "{entry} is not alone");
             }
         }
-        // A tick of the wheel may still have to look at some whose time just ran out.
+        // Connections that expired within the last tick of the wheel may still exist.
         let much_later = Instant::from_millis(now.as_millis() + 300);
         while conntrack.tick(much_later) > 0 {}
         assert!(conntrack.connections() as usize <= entries.len());
@@ -148,7 +148,7 @@ fn threads_leave_a_table_in_order() {
         while conntrack.drain() {}
         let counters = conntrack.counters();
         assert!(counters.get(Event::Created) > 1000, "{counters:?}");
-        // All places came back: the maximum fits in again, and not one more.
+        // No record was lost: the maximum number of connections fits again, and not one more.
         let mut tracker = conntrack.tracker().expect("a tracker");
         conntrack.set_early_drop(false);
         for port in 0..300 {
@@ -159,8 +159,7 @@ fn threads_leave_a_table_in_order() {
     }
 }
 
-/// A SYN flood at a full table pushes out no established connection, and new connections of others
-/// still come about.
+/// A SYN flood on a full table drops no established connection, and other new connections still succeed.
 #[test]
 fn a_flood_pushes_out_only_itself() {
     let config = Config { connections_max: 2000, ..Config::default() };
@@ -256,8 +255,8 @@ fn check_what_is_known(there: &str, back: &str, header_bytes: u64) {
     assert!(!follows(&ack, known), "its zone was flushed");
 }
 
-/// A control connection that announces one data connection after the other, and the ports of the
-/// hosts that two threads see at the same moment as the first packets of one.
+/// A control connection that announces data connections one after the other. Two threads concurrently track
+/// the first packets of each data connection.
 struct Announcer {
     conntrack: Arc<Conntrack>,
     tracker: Tracker,
@@ -342,7 +341,7 @@ fn two_threads_begin_one_announced_connection() {
         data.retain(|entry| matches!(entry.original.l4, TupleL4::Ports { dst, .. } if dst == to));
         assert_eq!(data.len(), if is_same { 1 } else { 2 });
         assert_eq!(data.iter().filter(|entry| entry.parent.is_some()).count(), 1, "{data:?}");
-        // What was announced is used up.
+        // The expectation is used up.
         let mut late = support::frame(&format!("10.0.0.2:22>10.0.0.1:{to} S seq=900 win=9000"));
         announcer.tracker.execute(NOW, &support::look(0), std::slice::from_mut(&mut late));
         assert_eq!(late.key.ct_state(), CtState::NEW | CtState::TRK);

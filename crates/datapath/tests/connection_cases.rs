@@ -1,6 +1,6 @@
-//! The cases of connection tracking (`testdata/conntrack/*.toml`) through the whole datapath: tables that
-//! track each packet and look at all that is then known of it, with the unified cache on, tiny and
-//! off, on one worker and on two that take turns.
+//! The cases of connection tracking (`testdata/conntrack/*.toml`) through the whole datapath. The flow tables
+//! track each packet and match on all its connection fields. The unified cache is on, tiny or off; one
+//! worker, or two that take turns.
 
 #[path = "support/case_tables.rs"]
 mod case_tables;
@@ -18,15 +18,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use support::case::{Device, run_all};
 
-/// A switch whose tables track.
+/// A switch whose flow tables track packets.
 struct Switch<'a> {
     conntrack: Arc<Conntrack>,
     workers: RefCell<Workers>,
-    /// Packets that the unified caches of all switches answered for.
+    /// Packets that hit the unified caches of all switches.
     cached: &'a AtomicU64,
 }
 
-/// Workers that take turns, and what their tables know.
+/// Workers that take turns, and their flow tables.
 struct Workers {
     workers: Vec<CaseWorker>,
     turn: usize,
@@ -68,7 +68,7 @@ impl Drop for Switch<'_> {
     }
 }
 
-/// Runs all cases. Returns the number of packets that the unified caches answered for.
+/// Runs all cases. Returns the number of packets that hit the unified caches.
 fn run(workers: u16, unified_entries: usize) -> u64 {
     let caches = WorkerConfig { unified_entries, exact_insert_inverse: 1, ..Default::default() };
     let cached = AtomicU64::new(0);

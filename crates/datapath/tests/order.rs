@@ -1,6 +1,5 @@
-//! Packets that hit the unified cache do not overtake those of their batch that walk, nor are they
-//! overtaken: what comes out, and what connections there are, is as if the packets came one by one to a
-//! worker without a cache.
+//! Packets that hit the unified cache do not overtake packets of their batch that miss it, nor are they
+//! overtaken: output and connections are as if the packets came one by one to a worker without a cache.
 
 use base::{Instant, PortNo, RecircId, WorkerId, Zone};
 use conntrack::{Config, Conntrack, Filter};
@@ -17,21 +16,22 @@ const NOW: Instant = Instant::from_millis(1_000_000);
 const TRACKED: RecircId = RecircId(1);
 const AGAIN: RecircId = RecircId(2);
 
-/// All is committed and sent on.
+/// Commit every packet and forward it.
 fn commits() -> Vec<(Match, Vec<Action>)> {
     let commit = CtAction { commit: true, ..CtAction::default() };
     let ip = Match::any().with(Field::EthType, 0x800);
     vec![(ip, vec![Action::Ct(Box::new(commit)), Action::Output(PortNo(2))])]
 }
 
-/// All is committed, and sent by a port of its own by what connection tracking says of it.
+/// Commit every packet and forward it by a port for its connection state.
 fn tells_apart() -> Vec<(Match, Vec<Action>)> {
     let mut flows = told();
     flows.push((from(RecircId(0)), vec![ct(0, true, None), Action::Recirc(TRACKED)]));
     flows
 }
 
-/// What packets of each TTL do in their first pass, and some in the next, before they are told apart.
+/// What packets with each TTL do in their first pass (and some in the second), before the connection state is
+/// matched.
 fn by_ttl(steps: &[(u8, RecircId, &[Action])]) -> Vec<(Match, Vec<Action>)> {
     let mut flows = told();
     flows.extend(steps.iter().map(|&(ttl, recirc_id, steps)| {
@@ -40,7 +40,7 @@ fn by_ttl(steps: &[(u8, RecircId, &[Action])]) -> Vec<(Match, Vec<Action>)> {
     flows
 }
 
-/// Packets that were tracked, each by the port of its state.
+/// Tracked packets leave by the port of their state.
 fn told() -> Vec<(Match, Vec<Action>)> {
     let states = [CtState::NEW, CtState::EST, CtState::EST | CtState::RPL, CtState::INV];
     let related = [CtState::REL, CtState::REL | CtState::RPL];
@@ -60,8 +60,8 @@ fn ct(zone: u16, commit: bool, nat: Option<Nat>) -> Action {
     Action::Ct(Box::new(CtAction { commit, zone: Zone(zone), nat, ..CtAction::default() }))
 }
 
-/// Sends batches, a second apart, with the cache on, and packet by packet with the cache off, and compares
-/// what comes out and what connections there are; the cache answers for so many passes.
+/// Sends batches, one per second, with the cache on, and the same packets one by one with the cache off.
+/// Compares output and connections, and the number of cache hits with the expected one.
 fn check(max: u32, flows: &[(Match, Vec<Action>)], batches: &[&[Vec<u8>]], known: u64) {
     let runs = [1 << 10, 0].map(|entries| {
         let config = Config { connections_max: max, ..Config::default() };
@@ -105,22 +105,22 @@ fn packet(text: &str) -> Vec<u8> {
     wire::text::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// Who never was answered gives way, the one first that was not heard of for longest.
+/// Unanswered connections are dropped first, the least recently used one before others.
 #[test]
 fn where_room_is_made_what_may_give_way_takes_its_turn() {
     let udp = |from: u32| packet(&format!("10.0.0.{from}:1000>10.0.0.9:80 udp len=4"));
     let back = packet("10.0.0.9:80>10.0.0.1:1000 udp len=4");
     let fill: [&[Vec<u8>]; 3] = [&[udp(1), udp(1)], &[udp(2), udp(2)], &[udp(3), udp(3)]];
     let [a, b, c] = fill;
-    // The new one ends the first, which then begins anew.
+    // The new connection evicts the first, whose next packet creates it again.
     check(3, &commits(), &[a, b, c, &[udp(4), udp(1)]], 0);
-    // With room for all of them it is known.
+    // With room for all, the packet hits.
     check(3000, &commits(), &[a, b, c, &[udp(4), udp(1)]], 1);
-    // One that was answered may give way too, once there are no others.
+    // An answered connection is dropped too, if there are no unanswered ones.
     let answered: &[Vec<u8>] = &[back, udp(1)];
     check(3, &commits(), &[a, answered, b, c, &[udp(4), udp(1)]], 1);
     check(1, &commits(), &[a, answered, &[udp(4), udp(1)]], 0);
-    // One that a handshake established gives way to no other.
+    // A connection that a handshake established is never dropped.
     let tcp = |text: &str| packet(&format!("10.0.0.1:1000>10.0.0.9:80 {text}"));
     let synack = packet("10.0.0.9:80>10.0.0.1:1000 SA seq=0 ack=1 win=60000");
     let ack = || tcp("A seq=1 ack=1 win=60000");
@@ -137,7 +137,7 @@ fn a_segment_that_begins_a_connection_is_not_like_the_next() {
     check(3000, &tells_apart(), &[one, one, one], 2);
 }
 
-/// What an ICMP error quotes must be something that its connection sent before.
+/// The packet that an ICMP error quotes must have been sent in its connection before.
 #[test]
 fn nothing_of_its_connection_overtakes_an_error() {
     let tcp = |text: &str| packet(&format!("10.0.0.1:1000>10.0.0.9:80 {text}"));
@@ -156,8 +156,8 @@ fn nothing_of_its_connection_overtakes_an_error() {
     check(3000, &tells_apart(), &[a, b, c, d, e, f], 6);
 }
 
-/// A batch of the packet with TTL 9 and of what changes its connection after it; the cache answers for so
-/// many passes in all.
+/// A batch with the packet with TTL 9, then a packet that changes its connection; checks the number of cache
+/// hits.
 fn check_late(flows: &[(Match, Vec<Action>)], passes: u64) {
     let there = packet("10.0.0.1:1000>10.0.0.9:80 udp len=4 ttl=9");
     let back = packet("10.0.0.9:80>10.0.0.1:1000 udp len=4");
@@ -196,7 +196,8 @@ fn a_second_zone_comes_before_a_later_packets_first() {
     check_late(&flows, 9);
 }
 
-/// A second pass says what the first one did, though a later packet of the batch changes the connection.
+/// A second pass matches the state of the first one, even if a later packet of the batch changes the
+/// connection.
 #[test]
 fn no_mark_that_a_later_packet_sets_is_seen_in_a_second_pass() {
     let (again, told) = (Action::Recirc(AGAIN), Action::Recirc(TRACKED));
@@ -255,7 +256,8 @@ fn nothing_overtakes_on_a_translated_connection_though_it_is_not_translated_itse
     let looks: &[Action] = &[ct(1, false, None), told.clone()];
     let translates: &[Action] = &[ct(1, true, Some(source_nat())), told];
     let mut flows = by_ttl(&[(7, BEGIN, translates), (9, BEGIN, looks), (64, BEGIN, looks)]);
-    // Without a flow the first would miss, and those behind it on its connection would wait.
+    // Install the flow first: otherwise the first packet would miss, and the later ones of its connection
+    // would wait.
     let translated = u128::from((CtState::TRK | CtState::NEW | CtState::SNAT).bits());
     let matching = from(TRACKED).with_masked(Field::CtState, translated, 0xff);
     flows.push((matching, vec![Action::Output(PortNo(9))]));

@@ -1,5 +1,5 @@
-//! Pings, and packets of protocols without ports, through tables that track them: which of them the
-//! unified cache answers for, and that cannot be told from outside.
+//! Pings, and packets of protocols without ports, through tables that track them: which of them hit the
+//! unified cache, and that the cache is not visible from outside.
 
 use base::{Instant, PortNo, RecircId, WorkerId};
 use conntrack::{Config, Conntrack, Filter};
@@ -14,23 +14,23 @@ use std::sync::Arc;
 const NOW: Instant = Instant::from_millis(1_000_000);
 const TRACKED: RecircId = RecircId(1);
 
-/// A packet on its way: from the port before the colon.
+/// A packet; its input port is before the colon.
 struct Sent<'a>(&'a str, Comes);
 
-/// What becomes of a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Comes {
-    /// It walked, and came out.
+    /// It missed the cache and was forwarded.
     Walking,
-    /// The cache knew it.
+    /// It hit the cache.
     Known,
-    /// It walked, and came out nowhere.
+    /// It missed the cache and was dropped.
     Nowhere,
 }
 use Comes::{Known, Nowhere, Walking};
 
-/// Two ports. What is tracked goes from one to the other, a hop less far: what is new from the first
-/// only, and with `nat` from one address.
+/// Two ports. Tracked packets go from one to the other with a decremented TTL. Only the first port may start
+/// connections; with `nat` their source becomes one address.
 fn worker(conntrack: &Arc<Conntrack>, unified_entries: usize, nat: bool) -> Worker {
     let tracker = conntrack.tracker().unwrap();
     let config = WorkerConfig { unified_entries, ..WorkerConfig::default() };
@@ -88,8 +88,8 @@ fn source() -> Nat {
     })
 }
 
-/// Sends packets with the cache on and off: what comes out and what connections there are then is the
-/// same, and what becomes of each with the cache on is as said. Gives what came out last.
+/// Sends packets with the cache on and off. Output and connections must be the same, and the fate of each
+/// packet with the cache on as expected. Returns the last output.
 fn check(nat: bool, packets: &[Sent<'_>]) -> Vec<u8> {
     let runs = [1 << 10, 0].map(|entries| {
         let conntrack = Arc::new(Conntrack::new(7, Config::default()));
@@ -125,7 +125,7 @@ fn check(nat: bool, packets: &[Sent<'_>]) -> Vec<u8> {
     on.into_iter().filter_map(|(_, mut sent, _)| Some(sent.pop()?.1)).next_back().unwrap()
 }
 
-/// The addresses of both ends, of each IP version.
+/// The addresses of both hosts, for each IP version.
 const ENDS: [(&str, &str); 2] = [("10.0.0.1", "10.0.0.2"), ("[fd00::1]", "[fd00::2]")];
 
 #[test]
@@ -139,20 +139,20 @@ fn a_ping_and_its_answers_are_known_and_nothing_beside_them() {
         check(
             false,
             &[
-                // An answer to nothing.
+                // A reply without a request.
                 Sent(&back("seq=1"), Nowhere),
                 Sent(&there("seq=1"), Walking),
-                // There is no answer yet, and each request says so.
+                // There is no reply yet, so every request is new.
                 Sent(&there("seq=2"), Walking),
                 Sent(&there("seq=3"), Known),
-                // The answer changes the connection, so that what was known is not any more.
+                // The reply changes the connection, which invalidates cache entries.
                 Sent(&back("seq=1"), Walking),
                 Sent(&there("seq=4"), Walking),
                 Sent(&there("seq=5 len=30"), Known),
                 Sent(&back("seq=4"), Known),
                 Sent(&back("seq=5 len=30"), Known),
                 Sent(&there("seq=6"), Known),
-                // Another identifier is another connection, and another type is none of it.
+                // Another identifier is another connection; another type belongs to none.
                 Sent(&early, Nowhere),
                 Sent(&other, Walking),
                 Sent(&wrong, Nowhere),
@@ -168,7 +168,7 @@ fn a_ping_and_its_answers_are_known_and_nothing_beside_them() {
 
 #[test]
 fn identifiers_are_translated_as_addresses_are() {
-    // Behind one address, two senders with the same identifier; the second gets another.
+    // Two hosts behind one address use the same identifier; the second gets another one.
     let [one, two] = ["1", "9"]
         .map(|from| move |more: &str| format!("1: 10.0.0.{from}>10.0.0.2 icmp-echo {more}"));
     let back = |more: &str| format!("2: 10.0.0.2>20.0.0.1 icmp-reply {more}");

@@ -1,6 +1,6 @@
-//! What is told of a packet's steps is what was done: on a long random run, with the caches on and
-//! off, every packet sent, dropped and asked about is among the steps, and nothing else is; and who
-//! listens changes nothing.
+//! The recorded steps of packets are what was done. In a long random run, with the caches on and off, the
+//! steps contain every packet that was sent, dropped or upcalled, and nothing else; and recording changes
+//! nothing.
 
 mod support;
 
@@ -51,7 +51,7 @@ impl Recorder {
     }
 }
 
-/// Gives what part of the passes the unified cache answered.
+/// Returns the share of passes that hit the unified cache.
 fn run(seed: u64, entries: usize) -> f64 {
     let policy = Policy::new(seed);
     let config = WorkerConfig { unified_entries: entries, ..WorkerConfig::default() };

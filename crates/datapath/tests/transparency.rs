@@ -1,10 +1,9 @@
-//! The unified flow cache cannot be seen: a long random run gives the same packets, questions,
-//! states and statistics with the cache on, tiny so that it evicts always, and off.
+//! The unified flow cache is transparent: a long random run has the same output, upcalls, states and
+//! statistics with the cache on, tiny (so that it always evicts) and off.
 //!
-//! How packets fall into batches is chance, and can be seen: all packets of a batch make their first pass
-//! before one makes its second. A worker with a cache cuts a batch into runs: each packet that hits is on
-//! its own, those between walk together. So each switch has a twin without a cache that receives the
-//! same packets in these parts.
+//! The split of packets into batches is visible: all packets of a batch make their first pass before any
+//! makes its second. A worker with a cache splits a batch into runs of packets that hit and packets that
+//! miss. So each switch has a twin without a cache that receives the same packets in these parts.
 
 #[path = "support/parts.rs"]
 mod parts;
@@ -18,22 +17,21 @@ use support::policy::Policy;
 use support::switch::Switch;
 use support::traffic::{Sent, Traffic};
 
-/// How often the tables change, in one of so many steps.
+/// The tables change in one of this many steps.
 #[derive(Clone, Copy)]
 enum Tables {
     Rarely,
     Always,
 }
 
-/// Whether packets come in tunnels.
+/// Whether there are packets in tunnels.
 #[derive(Clone, Copy, PartialEq)]
 enum Tunnels {
     None,
     Some,
 }
 
-/// Steps, packets of a batch at most, how often each comes in a row at most, how often tables change,
-/// tunnels.
+/// Number of steps, largest batch, longest repetition of one packet, interval of table changes, tunnels.
 type Kind = (usize, usize, usize, Tables, Tunnels);
 
 const KINDS: [Kind; 8] = [
@@ -47,7 +45,7 @@ const KINDS: [Kind; 8] = [
     (600, 8, 4, Tables::Rarely, Tunnels::Some),
 ];
 
-/// Remembers all that it can, whether that pays or not.
+/// Inserts everything into the cache, whether that pays or not.
 fn config(unified_entries: usize, exact_insert_inverse: u32) -> WorkerConfig {
     let unified_insert_inverse = 1;
     let default = WorkerConfig::default();
@@ -66,7 +64,7 @@ impl Pair {
         act(&mut self.twin);
     }
 
-    /// Gives what both sent.
+    /// Returns the output of both.
     fn receive(&mut self, now: Instant, port: u32, packets: &[Vec<u8>], what: &str) -> Vec<Sent> {
         let mut parts = Parts::default();
         let seen = self.switch.receive_telling(now, port, packets, &mut parts);
@@ -92,8 +90,8 @@ impl Pair {
     }
 }
 
-/// Steps of a run with this seed; batches have up to so many packets, each up to so many times in a
-/// row. Gives what part of the passes each switch's unified cache answered.
+/// Makes a run with this seed; batches have at most so many packets, each repeated at most so many times.
+/// Returns the share of passes that hit each switch's unified cache.
 fn run(seed: u64, (steps, batch_max, in_a_row, tables, tunnels): Kind) -> [f64; 5] {
     let mut policy = Policy::new(seed);
     policy.has_tunnels = tunnels == Tunnels::Some;
@@ -158,7 +156,7 @@ fn run(seed: u64, (steps, batch_max, in_a_row, tables, tunnels): Kind) -> [f64; 
     pairs.each_ref().map(|pair| pair.switch.unified_share())
 }
 
-/// All kinds of runs with `TRANSPARENCY_SEEDS=FIRST..END`, which take as long as is asked for.
+/// Makes all kinds of runs for the seeds in `TRANSPARENCY_SEEDS=FIRST..END`, however long that takes.
 #[test]
 #[ignore = "long: asked for with seeds"]
 fn with_seeds_as_asked() {
@@ -172,7 +170,7 @@ fn with_seeds_as_asked() {
     }
 }
 
-/// Runs of one kind, in which the caches had their part.
+/// Makes runs of one kind. The caches must have hits in them.
 fn run_all(seeds: std::ops::Range<u64>, kind: Kind) {
     let count = (seeds.end - seeds.start) as f64;
     let mut shares = [0.0; 5];
@@ -180,7 +178,7 @@ fn run_all(seeds: std::ops::Range<u64>, kind: Kind) {
         let seen = run(seed, kind);
         shares.iter_mut().zip(seen).for_each(|(sum, share)| *sum += share / count);
     }
-    // Where tables change always, few classes of outer packets last.
+    // If tables change all the time, few tunnel classes last.
     let least = match (kind.3, kind.4) {
         (_, Tunnels::None) => 0.04,
         (Tables::Rarely, Tunnels::Some) => 0.03,

@@ -1,5 +1,5 @@
-//! Two workers with caches of their own carry packets of the same connections at the same time: what one
-//! remembers never outlives what the other changed.
+//! Two workers with caches of their own process packets of the same connections concurrently: a cache entry
+//! of one never outlives a change by the other.
 
 use base::{Instant, PortNo, RecircId, WorkerId, Zone};
 use conntrack::{Config, Conntrack};
@@ -13,16 +13,16 @@ use std::thread;
 const NOW: Instant = Instant::from_millis(1000);
 const TRACKED: RecircId = RecircId(1);
 const ROUNDS: u16 = 1000;
-/// Connections that are answered while the other worker goes on sending.
+/// Replies arrive at one worker while the other continues to send.
 const CONNECTIONS: u16 = 32;
 
-// Where packets go by what connection tracking says of them.
+// The output port for each connection state.
 const NEW: PortNo = PortNo(2);
 const ESTABLISHED: PortNo = PortNo(3);
 const REPLY: PortNo = PortNo(4);
 const MARKED: PortNo = PortNo(5);
 
-/// All is committed and told apart; a reply with TTL 9 marks its connection.
+/// Every packet is committed and forwarded by its state; a reply with TTL 9 sets the mark of its connection.
 fn flows() -> Vec<(Match, Vec<Action>)> {
     let from =
         |id: RecircId| Match::any().with(Field::EthType, 0x800).with(Field::RecircId, id.0.into());
@@ -51,7 +51,7 @@ fn flows() -> Vec<(Match, Vec<Action>)> {
     ]
 }
 
-/// A worker, and where its packets went.
+/// A worker, and the ports that its packets left by.
 struct Member {
     worker: Worker,
     out: Outbox,
@@ -59,7 +59,7 @@ struct Member {
 
 impl Member {
     fn new(number: u16, conntrack: &Arc<Conntrack>) -> Member {
-        // Remembers all that it can, whether that pays or not.
+        // Inserts everything into the cache, whether that pays or not.
         let config = WorkerConfig { unified_insert_inverse: 1, ..WorkerConfig::default() };
         let (tracker, upcalls) = (conntrack.tracker().unwrap(), Arc::new(UpcallQueue::new()));
         let mut worker = Worker::new(WorkerId(number), tracker, upcalls, config, 7);
@@ -71,7 +71,7 @@ impl Member {
         Member { worker, out }
     }
 
-    /// Sends packets, and says how many went to each port.
+    /// Sends packets. Returns how many left by each port.
     fn send(&mut self, packets: &[Vec<u8>]) -> Vec<(PortNo, usize)> {
         let mut batch: Batch = packets.iter().map(|it| Packet::from_bytes(it)).collect();
         self.worker.receive(NOW, PortNo(1), &mut batch, &mut self.out);
@@ -89,7 +89,7 @@ fn packets(round: u16, text: impl Fn(u16) -> String) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Waits until both threads came as often.
+/// A barrier for both threads.
 fn meet(arrivals: &AtomicUsize) {
     let awaited = arrivals.fetch_add(1, Ordering::SeqCst) / 2 * 2 + 2;
     for turn in 1u32.. {
@@ -102,8 +102,8 @@ fn meet(arrivals: &AtomicUsize) {
     }
 }
 
-/// Sends what one of the two sends, and gives what went another way than it must: no connection ends early,
-/// since the other would wait.
+/// Sends the packets of one of the two threads. Returns those that left by a wrong port. No connection may
+/// end early, since the other thread would wait.
 fn run(number: u16, conntrack: &Arc<Conntrack>, arrivals: &AtomicUsize) -> Vec<String> {
     let mut member = Member::new(number, conntrack);
     let all = usize::from(CONNECTIONS);

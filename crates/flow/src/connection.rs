@@ -1,14 +1,13 @@
-//! A connection by number.
+//! A reference to a connection, by number.
 
-/// A connection that a packet was found to belong to; good as long as nothing that flows can see
-/// of it changed.
+/// The connection of a packet. It is valid while its generation is that of the connection's record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConnectionRef {
-    /// Its place in connection tracking.
+    /// The number of its record.
     pub id: u32,
-    /// Changes when the place gets another connection, and when what flows can see of this one
-    /// changes: its state, mark, label or translation.
+    /// The generation of the record. It changes when the record is reused for another connection, and when
+    /// the state, mark, label or NAT of this one changes.
     pub generation: u32,
-    /// The packet runs against the connection's original direction.
+    /// Whether the packet is a reply.
     pub is_reply: bool,
 }

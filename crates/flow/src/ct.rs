@@ -4,21 +4,21 @@ use base::Zone;
 use std::fmt;
 use std::net::IpAddr;
 
-/// A value and which of its bits count.
+/// A value and a mask of the bits that matter.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Masked<T> {
     /// The bits.
     pub value: T,
-    /// Which of them count.
+    /// The mask.
     pub mask: T,
 }
 
-/// Send a packet through connection tracking (`ct(...)`).
+/// The action that sends a packet through connection tracking (`ct(...)`).
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct CtAction {
-    /// Remember a new connection.
+    /// Commit a new connection.
     pub commit: bool,
-    /// If the connection runs the other way, forget it and begin anew in this direction.
+    /// If the packet is a reply, delete the connection and create a new one in the direction of the packet.
     pub force: bool,
     /// The zone.
     pub zone: Zone,
@@ -30,21 +30,21 @@ pub struct CtAction {
     pub nat: Option<Nat>,
     /// Application-layer helper ("ftp", "tftp").
     pub helper: Option<&'static str>,
-    /// The number of the zone's timeout policy, for those who read the action; connection
-    /// tracking itself knows the zone's timeouts.
+    /// The number of the zone's timeout policy, for dumps; connection tracking itself finds the timeouts by
+    /// the zone.
     pub timeout_policy: Option<u32>,
 }
 
 /// Address translation.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Nat {
-    /// Translate as the connection was set up, if it was (`nat` without arguments).
+    /// Apply the NAT of the connection, if it has one (`nat` without arguments).
     Restore,
-    /// Set a new connection up with this translation; others are translated as they were.
+    /// Create new connections with this NAT; apply their own NAT to packets of existing ones.
     Translate(NatRange),
 }
 
-/// Which side of the connection is rewritten in the original direction.
+/// The address that is rewritten in the original direction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum NatKind {
     /// The source.
@@ -53,10 +53,10 @@ pub enum NatKind {
     Dst,
 }
 
-/// How an address and port are chosen.
+/// How an address and port are selected.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum PortSelection {
-    /// The address by the packet's hash; the port kept where it is free.
+    /// The address by a hash of the packet; the source port is kept if it is free.
     #[default]
     Default,
     /// By a hash of the packet.
@@ -65,19 +65,19 @@ pub enum PortSelection {
     Random,
 }
 
-/// What addresses and ports may be translated to.
+/// The range of addresses and ports for NAT.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct NatRange {
-    /// The side that is rewritten.
+    /// The address that is rewritten.
     pub kind: NatKind,
     /// First and last address; `None` keeps the address and makes the port unique
     /// (all-zero source NAT, for `Src`).
     pub addresses: Option<(IpAddr, IpAddr)>,
-    /// First and last port; `None` leaves the choice to the engine.
+    /// First and last port; `None` allows any.
     pub ports: Option<(u16, u16)>,
-    /// How to choose.
+    /// How to select within the range.
     pub selection: PortSelection,
-    /// The same choice over restarts.
+    /// Make the same selection after a restart (`persistent`).
     pub persistent: bool,
 }
 
@@ -90,11 +90,11 @@ pub struct Tuple {
     pub dst: IpAddr,
     /// IP protocol.
     pub protocol: u8,
-    /// What identifies the connection within the protocol.
+    /// The identifying part of the transport header.
     pub l4: TupleL4,
 }
 
-/// What identifies a connection between two addresses.
+/// What tells connections between the same two addresses apart.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum TupleL4 {
     /// TCP, UDP, SCTP: ports.
@@ -113,13 +113,13 @@ pub enum TupleL4 {
         /// Code.
         code: u8,
     },
-    /// Protocols without either.
+    /// Other protocols.
     None,
 }
 
 impl Tuple {
-    /// The protocol's name as connection dumps print it, or `None` for one printed as a number
-    /// (ovs: `lib/ct-dpif.c`, `ct_dpif_format_ipproto`).
+    /// Returns the protocol's name in connection dumps, or `None` if it is printed as a number (ovs:
+    /// `lib/ct-dpif.c`, `ct_dpif_format_ipproto`).
     pub fn protocol_name(&self) -> Option<&'static str> {
         Some(match self.protocol {
             1 => "icmp",
@@ -149,7 +149,7 @@ impl fmt::Display for Tuple {
     }
 }
 
-/// Parts of one direction of a connection; what is `None` is not looked at.
+/// A filter of one direction of a connection; `None` matches any value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct TupleMatch {
     /// Source address.
@@ -169,7 +169,7 @@ pub struct TupleMatch {
 }
 
 impl TupleMatch {
-    /// Whether the tuple has all of them.
+    /// Returns whether the tuple matches.
     #[must_use]
     pub fn matches(&self, tuple: &Tuple) -> bool {
         let l4 = match tuple.l4 {

@@ -1,33 +1,33 @@
-//! Which connections are to be forgotten (`ovs-appctl dpctl/flush-conntrack`, NXT_CT_FLUSH).
+//! A filter of the connections to flush (`ovs-appctl dpctl/flush-conntrack`, NXT_CT_FLUSH).
 
 use crate::{Masked, Tuple, TupleL4, TupleMatch};
 use base::Zone;
 
-/// What a connection must have to be forgotten; what is `None` is not looked at.
+/// Properties that a connection must have to be flushed; `None` matches any value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CtFlush {
-    /// Its zone.
+    /// The zone.
     pub zone: Option<Zone>,
-    /// Its IP protocol.
+    /// The IP protocol.
     pub protocol: Option<u8>,
-    /// Its original direction.
+    /// The tuple of the original direction.
     pub original: TupleMatch,
-    /// Its reply direction.
+    /// The tuple of the reply direction.
     pub reply: TupleMatch,
-    /// Bits of its mark.
+    /// Bits of the mark.
     pub mark: Option<Masked<u32>>,
-    /// Bits of its label.
+    /// Bits of the label.
     pub label: Option<Masked<u128>>,
 }
 
 impl CtFlush {
-    /// Everything in a zone.
+    /// Matches all connections of a zone.
     pub fn zone(zone: Zone) -> CtFlush {
         CtFlush { zone: Some(zone), ..CtFlush::default() }
     }
 
-    /// The one connection of a zone that has this tuple as its original direction; None for a protocol
-    /// without ports or ICMP ids, which has no whole tuple.
+    /// Matches the connection of a zone that has this tuple as its original direction. `None` for a protocol
+    /// without ports or ICMP ids, whose tuples are incomplete.
     pub fn connection(zone: Zone, tuple: &Tuple) -> Option<CtFlush> {
         let Tuple { src, dst, protocol, l4 } = *tuple;
         let mut original = TupleMatch { src: Some(src), dst: Some(dst), ..TupleMatch::default() };
@@ -45,7 +45,7 @@ impl CtFlush {
         Some(CtFlush { zone, protocol, original, ..CtFlush::default() })
     }
 
-    /// Whether it asks for nothing but a zone, or for everything.
+    /// Returns whether it matches all connections, or all of a zone.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         *self == CtFlush { zone: self.zone, ..CtFlush::default() }

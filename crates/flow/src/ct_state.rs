@@ -1,4 +1,4 @@
-//! What connection tracking says of a packet.
+//! The state that connection tracking assigns to a packet.
 
 use bitflags::bitflags;
 use std::fmt;
@@ -7,15 +7,15 @@ bitflags! {
     /// The `ct_state` bits, in OpenFlow's numbering (ovs: `lib/ovs-fields.7.xml`).
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
     pub struct CtState: u8 {
-        /// The beginning of a new connection.
+        /// The first packet of a new connection.
         const NEW = 0x01;
-        /// Part of a connection that is known.
+        /// A packet of an existing connection.
         const EST = 0x02;
-        /// Related to a known connection, as an ICMP error is.
+        /// Related to an existing connection, such as an ICMP error.
         const REL = 0x04;
         /// In the reply direction.
         const RPL = 0x08;
-        /// Could not be tracked; the other bits but TRK say nothing.
+        /// Invalid: the packet could not be tracked. The other bits but TRK have no meaning.
         const INV = 0x10;
         /// The packet went through connection tracking.
         const TRK = 0x20;
@@ -27,7 +27,7 @@ bitflags! {
 }
 
 impl CtState {
-    /// The bits with their names in the order in which Open vSwitch's tools print them.
+    /// The bits and their names, in the order of Open vSwitch's tools.
     pub const NAMES: [(CtState, &'static str); 8] = [
         (CtState::NEW, "new"),
         (CtState::EST, "est"),

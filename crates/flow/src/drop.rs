@@ -24,7 +24,7 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// The flow has no step that sends the packet anywhere.
+    /// The flow has no action that sends the packet.
     NoAction = "drop_action_of_pipeline",
     /// Translation stopped: `resubmit` nested too deep.
     ResubmitDepth = "drop_action_recursion_too_deep",
@@ -34,43 +34,44 @@ reasons! {
     StackDepth = "drop_action_stack_too_deep",
     /// Translation stopped: the bridge was not found or is gone.
     NoBridge = "drop_action_bridge_not_found",
-    /// Translation stopped: `encap` or `decap` met a packet of a type that it does not work on.
+    /// Translation stopped: `encap` or `decap` does not support the type of the packet.
     PacketType = "drop_action_unsupported_packet_type",
-    /// Translation named a recirculation that is no longer known.
+    /// The recirculation id is no longer known.
     RecircUnknown = "drop_action_no_recirculation_context",
-    /// The packet went round the datapath too often.
+    /// The packet was recirculated too often.
     RecircDepth = "datapath_drop_recirc_error",
-    /// The frame is shorter than an Ethernet header or a length in it lies.
+    /// The frame is shorter than an Ethernet header, or a length field in it is wrong.
     Malformed = "datapath_drop_rx_invalid_packet",
-    /// The queue of misses towards the control side is full.
+    /// The queue of misses to the control side is full.
     UpcallQueueFull = "datapath_drop_upcall_error",
-    /// The port is no longer there.
+    /// The port does not exist any more.
     NoPort = "datapath_drop_invalid_port",
     /// The transmit queue was full.
     TxQueueFull = "ovs_tx_failure_drops",
     /// The device refused the frame.
     TxError = "ovs_tx_invalid_drops",
-    /// There is no room in front of the frame for a VLAN tag.
+    /// There is no headroom for a VLAN tag.
     NoHeadroom = "datapath_drop_no_headroom",
-    /// No route leads to the tunnel's other end.
+    /// There is no route to the tunnel's remote end.
     TunnelRoute = "drop_action_tunnel_routing_failed",
-    /// The next hop to the tunnel's other end did not tell its Ethernet address.
+    /// The Ethernet address of the next hop to the tunnel's remote end is unknown.
     TunnelNeighbour = "drop_action_tunnel_neigh_cache_miss",
     /// The tunnel's protocol cannot carry the packet.
     TunnelHeader = "drop_action_tunnel_header_build_failed",
     /// The underlay's MTU leaves no room for an IP packet behind the outer headers.
     TunnelMtu = "drop_action_tunnel_mtu_too_small",
-    /// The outer packet was too large for the underlay; the sender was told where that is allowed.
+    /// The outer packet exceeded the MTU of the underlay; the sender got an ICMP error where that is allowed.
     TunnelTooBig = "datapath_drop_tunnel_too_big",
-    /// The underlay was congested, and the packet's sender does not know what that means.
+    /// The underlay signalled congestion (ECN), and the inner packet does not support ECN.
     TunnelCongestion = "drop_action_congestion",
-    /// No tunnel port has packets of this key and these ends.
+    /// No tunnel port matches the key and addresses of the packet.
     TunnelUnknown = "drop_action_tunnel_not_found",
-    /// The outer headers could not be put in front.
+    /// The outer headers could not be added.
     TunnelPush = "datapath_drop_tunnel_push_error",
-    /// A tunnel's packet is broken: a length lies, or a field has a value that the protocol has not.
+    /// A tunnel's packet is malformed: a length field is wrong, or a field has a value that the protocol does
+    /// not allow.
     TunnelPop = "datapath_drop_tunnel_pop_error",
-    /// A tunnel's packet has an option that must be understood and is not (RFC 8926 section 3.5).
+    /// A tunnel's packet has an unknown option with the critical bit (RFC 8926 section 3.5).
     TunnelOption = "datapath_drop_tunnel_option_unknown",
     /// The checksum of a tunnel's packet is wrong.
     TunnelChecksum = "datapath_drop_tunnel_csum_error",
@@ -93,12 +94,12 @@ impl DropCounters {
         self.0[reason as usize] += packets;
     }
 
-    /// How many were dropped for `reason`.
+    /// Returns how many packets were dropped for `reason`.
     pub fn get(&self, reason: DropReason) -> u64 {
         self.0[reason as usize]
     }
 
-    /// How many were dropped in all.
+    /// Returns how many packets were dropped in total.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
@@ -110,7 +111,7 @@ impl DropCounters {
         }
     }
 
-    /// Each reason with its count.
+    /// Returns each reason with its count.
     pub fn iter(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
         DropReason::ALL.iter().map(|&reason| (reason, self.get(reason)))
     }

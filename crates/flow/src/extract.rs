@@ -1,8 +1,7 @@
-//! Reads a frame's headers into a flow key.
+//! Extracts a flow key from a frame's headers.
 //!
-//! What is read of broken frames is Open vSwitch's (ovs: `lib/flow.c`, `miniflow_extract`): a
-//! header that is cut short, or whose length fields do not fit the frame, ends the reading and
-//! leaves the rest of the key zero.
+//! Malformed frames are treated as in Open vSwitch (ovs: `lib/flow.c`, `miniflow_extract`): extraction ends
+//! at a header that is truncated or whose length fields exceed the frame, and the rest of the key stays zero.
 
 use crate::field::Field;
 use crate::frame::Layers;
@@ -14,8 +13,8 @@ use wire::protocol::{ICMP, ICMPV6, IGMP, SCTP, TCP, UDP};
 const ETH_HEADER: usize = 14;
 const ETH_TYPE_MIN: u16 = 0x600;
 
-/// Fills `key` with the headers of `data`, `vlans` VLAN headers at most; `None` where not even an
-/// Ethernet header is there.
+/// Extracts the headers of `data`, with at most `vlans` VLAN headers, into `key`. `None` if the frame is
+/// shorter than an Ethernet header.
 #[inline]
 pub(crate) fn extract(data: &[u8], vlans: VlanLimit, key: &mut FlowKey) -> Option<Layers> {
     let header: &[u8; ETH_HEADER] = data.first_chunk()?;
@@ -35,8 +34,8 @@ pub(crate) fn extract(data: &[u8], vlans: VlanLimit, key: &mut FlowKey) -> Optio
     Some(Layers { l3: l3 as u16, l4: l4.map(|at| at as u16) })
 }
 
-/// Where the IP packet that begins at `l3` ends by its own length, or `None` for other protocols
-/// and broken headers.
+/// Returns the end of the IP packet that begins at `l3`, according to its length field; `None` for other
+/// protocols and malformed headers.
 pub(crate) fn ip_end(data: &[u8], l3: usize, eth_type: u16) -> Option<usize> {
     match eth_type {
         ethertype::IPV4 => Some(l3 + usize::from(be16(data, l3 + 2)?)),
@@ -45,7 +44,7 @@ pub(crate) fn ip_end(data: &[u8], l3: usize, eth_type: u16) -> Option<usize> {
     }
 }
 
-/// Reads VLAN tags; gives the Ethernet type behind them and where its header begins.
+/// Parses VLAN tags. Returns the Ethernet type after them, and the offset of its header.
 #[inline]
 fn ethernet_type(data: &[u8], vlans: VlanLimit, key: &mut FlowKey) -> (u16, usize) {
     let mut at = ETH_HEADER - 2;
@@ -67,7 +66,7 @@ fn ethernet_type(data: &[u8], vlans: VlanLimit, key: &mut FlowKey) -> (u16, usiz
     if eth_type >= ETH_TYPE_MIN { (eth_type, at + 2) } else { snap(data, at + 2) }
 }
 
-/// IEEE 802.3 with LLC: the type stands in a SNAP header with OUI 0, or nowhere.
+/// IEEE 802.3 with LLC: the Ethernet type is in a SNAP header with OUI 0; without one there is none.
 #[cold]
 fn snap(data: &[u8], at: usize) -> (u16, usize) {
     const LLC_SNAP: [u8; 6] = [0xaa, 0xaa, 0x03, 0, 0, 0];
@@ -79,7 +78,7 @@ fn snap(data: &[u8], at: usize) -> (u16, usize) {
     }
 }
 
-/// Gives where the transport header begins, if it is there.
+/// Returns the offset of the transport header, if there is one.
 #[inline]
 fn ipv4(data: &[u8], l3: usize, key: &mut FlowKey) -> Option<usize> {
     let header: &[u8; 20] = data.get(l3..)?.first_chunk()?;
@@ -134,9 +133,9 @@ fn ipv6(data: &[u8], l3: usize, key: &mut FlowKey) -> Option<usize> {
     transport(&data[l4..end], protocol, key).then_some(l4)
 }
 
-/// Walks IPv6 extension headers (RFC 8200 section 4): gives the first protocol that is none of
-/// them, where its header begins, and the fragment bits. `None` where they are cut short. The walk
-/// ends because each header moves on by at least 8 bytes.
+/// Walks IPv6 extension headers (RFC 8200 section 4). Returns the first other protocol, the offset of its
+/// header, and the fragment bits; `None` if they are truncated. The walk terminates because each header has
+/// at least 8 bytes.
 #[inline]
 fn extension_headers(data: &[u8], start: usize, first: u8) -> Option<(u8, usize, u8)> {
     let (mut at, mut next, mut frag) = (start, first, 0);
@@ -148,7 +147,7 @@ fn extension_headers(data: &[u8], start: usize, first: u8) -> Option<(u8, usize,
                 next = header[0];
                 at += (usize::from(header[1]) + 1) * 8;
             }
-            // Authentication (RFC 4302) counts in words of 4 bytes.
+            // Authentication header (RFC 4302): its length is in words of 4 bytes.
             51 => {
                 let header = data.get(at..at + 2)?;
                 next = header[0];
@@ -159,13 +158,14 @@ fn extension_headers(data: &[u8], start: usize, first: u8) -> Option<(u8, usize,
                 let offset = u16::from_be_bytes([header[2], header[3]]);
                 next = header[0];
                 at += 8;
-                // A fragment that is the whole packet counts as a fragment nowhere.
+                // An atomic fragment (RFC 6946) is not a fragment.
                 frag = match (offset & 0xfff8, offset & 1) {
                     (0, 0) => frag,
                     (0, _) => FRAG_ANY,
                     _ => FRAG_ANY | FRAG_LATER,
                 };
-                // What it is a fragment of is not looked at (ovs: `lib/flow.c`, `parse_ipv6_ext_hdrs__`).
+                // A later fragment does not contain the protocol's header (ovs: `lib/flow.c`,
+                // `parse_ipv6_ext_hdrs__`).
                 if frag & FRAG_LATER != 0 {
                     return Some((44, at, frag));
                 }
@@ -178,14 +178,14 @@ fn extension_headers(data: &[u8], start: usize, first: u8) -> Option<(u8, usize,
     }
 }
 
-/// Reads the transport header; says whether it is there.
+/// Parses the transport header. Returns whether it is there.
 #[inline]
 fn transport(l4: &[u8], protocol: u8, key: &mut FlowKey) -> bool {
     match protocol {
         TCP => {
             let Some(header) = l4.first_chunk::<20>() else { return false };
-            // Where options would begin within the header, or behind the packet, nothing of it counts
-            // (ovs: `lib/flow.c`, `miniflow_extract`).
+            // A data offset inside the fixed header or beyond the packet invalidates the whole header (ovs:
+            // `lib/flow.c`, `miniflow_extract`).
             let header_bytes = usize::from(header[12] >> 4) * 4;
             if header_bytes < 20 || header_bytes > l4.len() {
                 return false;
@@ -230,8 +230,8 @@ fn icmpv6(l4: &[u8], key: &mut FlowKey) -> bool {
     true
 }
 
-/// Reads an ICMPv6 message anew, after something in it was changed: its type says which fields
-/// there are, and an option's type whose address stands in it.
+/// Parses an ICMPv6 message again after a rewrite: its type decides which fields there are, and the type of
+/// an option which address it contains.
 pub(crate) fn reread_icmpv6(l4: &[u8], key: &mut FlowKey) {
     for field in
         [Field::NdReserved, Field::NdTarget, Field::NdOptionsType, Field::NdSll, Field::NdTll]
@@ -241,9 +241,9 @@ pub(crate) fn reread_icmpv6(l4: &[u8], key: &mut FlowKey) {
     icmpv6(l4, key);
 }
 
-/// Neighbour solicitation (135) and advertisement (136), RFC 4861 section 4: the target and the
-/// link-layer address options, of which the first says the type. An address given twice makes target
-/// and addresses invalid; a broken option ends the reading (ovs: `lib/flow.c`, `parse_icmpv6`).
+/// Neighbour solicitation (135) and advertisement (136), RFC 4861 section 4: the target and the link-layer
+/// address options, of which the first sets the type. A repeated address option invalidates target and
+/// addresses; a malformed option ends the parsing (ovs: `lib/flow.c`, `parse_icmpv6`).
 #[cold]
 fn neighbor_discovery(l4: &[u8], key: &mut FlowKey) {
     let Some(target) = l4.get(8..24) else { return };
@@ -275,7 +275,7 @@ fn neighbor_discovery(l4: &[u8], key: &mut FlowKey) {
     }
 }
 
-/// Ethernet and IPv4 ARP, and RARP (RFC 826); other kinds keep their fields zero.
+/// ARP and RARP for Ethernet and IPv4 (RFC 826); the fields of other kinds stay zero.
 fn arp(data: &[u8], l3: usize, key: &mut FlowKey) {
     let Some(header) = data.get(l3..).and_then(|rest| rest.first_chunk::<28>()) else { return };
     if header[..6] != [0, 1, 8, 0, 6, 4] {
@@ -295,7 +295,7 @@ fn be16(data: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*data.get(at..)?.first_chunk()?))
 }
 
-/// The callers pass arrays long enough.
+/// The caller ensures that the array is long enough.
 #[inline]
 fn be32(data: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([data[at], data[at + 1], data[at + 2], data[at + 3]])

@@ -1,4 +1,4 @@
-//! A packet together with the key that was read from it.
+//! A packet and the flow key that was extracted from it.
 
 use crate::connection::ConnectionRef;
 use crate::drop::DropReason;
@@ -9,41 +9,41 @@ use crate::vlan_limit::VlanLimit;
 use base::PortNo;
 use packet::Packet;
 
-/// Where the headers of a frame begin, in bytes from its start.
+/// Offsets of the headers of a frame, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layers {
-    /// The network header, behind all VLAN tags.
+    /// The network header, after all VLAN tags.
     pub l3: u16,
-    /// The transport header, or `None` where there is none to be read: not IP, truncated, or a
+    /// The transport header, or `None` if there is none to parse: the packet is not IP, is truncated, or is a
     /// fragment other than the first.
     pub l4: Option<u16>,
 }
 
-/// A parsed packet: its bytes, the key read from them, and where the headers lie. The key and the
-/// bytes always agree: code that rewrites one rewrites the other.
+/// A parsed packet: its bytes, the key that was extracted from them, and the offsets of the headers. Key and
+/// bytes always agree: code that rewrites one also rewrites the other.
 #[derive(Debug)]
 pub struct Frame {
-    /// The bytes.
+    /// The packet.
     pub packet: Packet,
-    /// What can be matched.
+    /// The flow key.
     pub key: FlowKey,
-    /// Where the headers lie.
+    /// The offsets of the headers.
     pub layers: Layers,
-    /// The connection that connection tracking last found it to belong to, if that lives.
+    /// The connection that connection tracking last found for the packet, if it is live.
     pub connection: Option<ConnectionRef>,
 }
 
-/// Up to 32 frames that travel together.
+/// Up to 32 frames that are processed together.
 pub type FrameBatch = arrayvec::ArrayVec<Frame, { base::limits::BATCH_SIZE }>;
 
 impl Frame {
-    /// A place for a packet, with none in it: see [`Frame::read`].
+    /// Returns a frame without a packet, to be filled by [`Frame::read`].
     pub fn empty() -> Frame {
         let layers = Layers { l3: 0, l4: None };
         Frame { packet: Packet::none(), key: FlowKey::new(), layers, connection: None }
     }
 
-    /// Takes the packet out together with its key.
+    /// Removes the packet together with its key.
     #[must_use]
     pub fn take(&mut self) -> Frame {
         let Frame { packet, key, layers, connection } = self;
@@ -51,10 +51,10 @@ impl Frame {
         Frame { packet, key, layers: *layers, connection: *connection }
     }
 
-    /// Reads the headers of the packet that was put into its place, as [`Frame::parse`] does, and
-    /// besides those of an ordinary packet into `headers`. An ordinary packet's key is not written
-    /// yet: [`Headers::write_key`] does that. False where not even an Ethernet header is there; the
-    /// packet still is.
+    /// Parses the headers of the packet that was put into the frame, as [`Frame::parse`] does, and those of
+    /// an ordinary packet also into `headers`. The key of an ordinary packet is not written yet:
+    /// [`Headers::write_key`] does that. Returns false if the packet is shorter than an Ethernet header; the
+    /// packet stays.
     #[inline]
     #[must_use]
     pub fn read(&mut self, in_port: PortNo, headers: &mut Headers) -> bool {
@@ -66,8 +66,8 @@ impl Frame {
         self.read_other(in_port)
     }
 
-    /// Reads the headers anew after the packet became another one, as of a packet from `in_port` of which
-    /// nothing else is known. False where not even an Ethernet header is there.
+    /// Parses the headers again after the packet became another one (for example by decapsulation), as a
+    /// packet from `in_port` without other metadata. Returns false if it is shorter than an Ethernet header.
     #[must_use]
     pub fn read_again(&mut self, in_port: PortNo) -> bool {
         self.connection = None;
@@ -82,20 +82,20 @@ impl Frame {
         layers.map(|layers| self.layers = layers).is_some()
     }
 
-    /// Reads the headers of a packet from `in_port`. Headers that are cut short or lie about their
-    /// length leave their fields zero, as in Open vSwitch (ovs: `lib/flow.c`, `miniflow_extract`);
-    /// only a frame without a whole Ethernet header is refused.
+    /// Parses the headers of a packet from `in_port`. Fields of headers that are truncated or have wrong
+    /// length fields stay zero, as in Open vSwitch (ovs: `lib/flow.c`, `miniflow_extract`); only a frame that
+    /// is shorter than an Ethernet header is refused.
     pub fn parse(packet: Packet, in_port: PortNo) -> Result<Frame, (Packet, DropReason)> {
         Frame::parse_within(packet, in_port, VlanLimit::current())
     }
 
-    /// As [`Frame::parse`], with as many VLAN headers as this key has. A packet that was given tags may
-    /// have more than would be parsed otherwise.
+    /// [`Frame::parse`] with as many VLAN headers as this key has. After a push, a packet may have more tags
+    /// than the limit would allow.
     pub fn parse_as(packet: Packet, key: &FlowKey) -> Result<Frame, (Packet, DropReason)> {
         Frame::parse_within(packet, key.in_port(), VlanLimit::of(key))
     }
 
-    /// As [`Frame::parse`], with another limit than the one that is in force.
+    /// [`Frame::parse`] with a limit of VLAN headers other than the global one.
     pub fn parse_within(
         packet: Packet,
         in_port: PortNo,
@@ -111,9 +111,9 @@ impl Frame {
         }
     }
 
-    /// Puts a packet and a key that was read from it earlier together again, reading the headers'
-    /// places anew, behind as many VLAN headers as the key has: the limit may have changed meanwhile,
-    /// or the packet was given tags. The key's metadata (port, recirculation, connection) is kept.
+    /// Joins a packet and the key that was extracted from it earlier. The offsets of the headers are computed
+    /// again, after as many VLAN headers as the key has: the limit may have changed, or tags may have been
+    /// pushed. The key's metadata (port, recirculation, connection) is kept.
     pub fn resume(packet: Packet, key: FlowKey) -> Result<Frame, (Packet, DropReason)> {
         let mut scratch = FlowKey::new();
         match extract::extract(packet.data(), VlanLimit::of(&key), &mut scratch) {
@@ -122,13 +122,13 @@ impl Frame {
         }
     }
 
-    /// Forgets all that connection tracking said of the packet (`ct_clear`).
+    /// Clears the connection fields (`ct_clear`).
     pub fn clear_ct(&mut self) {
         self.key.clear_ct();
         self.connection = None;
     }
 
-    /// Reads the ICMPv6 message anew into the key, after its bytes were changed.
+    /// Parses the ICMPv6 message again into the key, after its bytes were rewritten.
     pub fn reread_icmpv6(&mut self) {
         let mut key = self.key.clone();
         if let Some(l4) = self.l4() {
@@ -137,18 +137,18 @@ impl Frame {
         self.key = key;
     }
 
-    /// The bytes from the network header on.
+    /// Returns the bytes from the network header on.
     pub fn l3(&self) -> &[u8] {
         self.packet.data().get(usize::from(self.layers.l3)..).unwrap_or_default()
     }
 
-    /// The bytes from the network header on, to be changed in place.
+    /// Returns the bytes from the network header on, mutably.
     pub fn l3_mut(&mut self) -> &mut [u8] {
         self.packet.data_mut().get_mut(usize::from(self.layers.l3)..).unwrap_or_default()
     }
 
-    /// The bytes from the transport header on, where there is one. IP's own length says where they
-    /// end; Ethernet padding is not part of them.
+    /// Returns the bytes from the transport header on, if there is one. They end where IP's length says;
+    /// Ethernet padding is not included.
     pub fn l4(&self) -> Option<&[u8]> {
         let start = usize::from(self.layers.l4?);
         let data = self.packet.data();

@@ -1,21 +1,22 @@
-//! Hashes of packets by their headers, for spreading them over several ways.
+//! Hashes of packets' headers, for load balancing.
 
 use crate::field::Field;
 use crate::key::{FRAG_ANY, FlowKey};
 use wire::protocol;
 
-/// What a hash looks at (ovs: `include/linux/openvswitch.h`, `enum ovs_hash_alg`).
+/// The fields of a hash (ovs: `include/linux/openvswitch.h`, `enum ovs_hash_alg`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum HashAlgorithm {
-    /// Addresses, protocol and ports: each direction of a connection by itself.
+    /// Addresses, protocol and ports. The two directions of a connection have different hashes.
     #[default]
     L4,
-    /// The same for both directions. UDP's ports are left out, as those of answers may be others.
+    /// Symmetric: both directions of a connection have the same hash. UDP ports are not included, since a
+    /// reply may come from another port.
     SymmetricL4,
 }
 
 impl HashAlgorithm {
-    /// Its number, as in the text of datapath actions.
+    /// Returns its number in the text of datapath actions.
     pub fn number(self) -> u32 {
         match self {
             HashAlgorithm::L4 => 0,
@@ -23,7 +24,7 @@ impl HashAlgorithm {
         }
     }
 
-    /// The algorithm of this number.
+    /// Returns the algorithm with this number.
     pub fn from_number(number: u32) -> Option<Self> {
         match number {
             0 => Some(HashAlgorithm::L4),
@@ -32,14 +33,14 @@ impl HashAlgorithm {
         }
     }
 
-    /// The hash of a packet, never 0, which stands for none: as Open vSwitch works it out on
-    /// processors without instructions for CRC (ovs: `lib/flow.c`, `flow_hash_5tuple`,
-    /// `flow_hash_symmetric_l3l4`), so that packets take the same bucket of a group.
+    /// Returns the hash of a packet. It is never 0, which means "no hash". It equals that of Open vSwitch on
+    /// processors without CRC instructions (ovs: `lib/flow.c`, `flow_hash_5tuple`,
+    /// `flow_hash_symmetric_l3l4`), so that packets select the same bucket of a group.
     pub fn hash(self, key: &FlowKey, basis: u32) -> u32 {
         let (is_v4, is_v6) = (key.eth_type() == 0x0800, key.eth_type() == 0x86dd);
         let mut words = Words::new(basis);
         if !is_v4 && !is_v6 {
-            // Only Ethernet's own addresses are there.
+            // There are only Ethernet addresses.
             let (from, to) = (key.get(Field::EthSrc), key.get(Field::EthDst));
             match self {
                 HashAlgorithm::L4 => words.add(from).add(to),
@@ -89,12 +90,12 @@ impl HashAlgorithm {
     }
 }
 
-/// Words that are hashed one after the other (MurmurHash3's 32-bit form, as ovs: `lib/hash.h`).
+/// An incremental hash of words (MurmurHash3, 32 bits, as in ovs: `lib/hash.h`).
 #[derive(Clone, Copy, Debug)]
 pub struct Words(u32);
 
 impl Words {
-    /// Begins with a basis.
+    /// Starts with a basis.
     pub fn new(basis: u32) -> Self {
         Words(basis)
     }
@@ -107,7 +108,7 @@ impl Words {
         self
     }
 
-    /// Adds a value, the low bits first.
+    /// Adds a value, its low bits first.
     pub fn add(&mut self, value: u128) -> &mut Self {
         for i in 0..4 {
             self.add_word((value >> (32 * i)) as u32);
@@ -115,7 +116,7 @@ impl Words {
         self
     }
 
-    /// The hash of all.
+    /// Returns the hash.
     pub fn finish(self, last: u32) -> u32 {
         let mut hash = self.0 ^ last;
         hash = (hash ^ hash >> 16).wrapping_mul(0x85eb_ca6b);

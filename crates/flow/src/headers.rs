@@ -1,4 +1,4 @@
-//! The headers of an ordinary packet in one cache line, read with few instructions.
+//! The headers of an ordinary packet in one cache line, parsed with few instructions.
 
 mod mask;
 mod outer;
@@ -21,15 +21,15 @@ const SERVICE_TAG: u64 = 1 << 39;
 const FRAGMENT: u64 = 0x3fff;
 /// Protocol, TOS, TTL and the tag's type, in word 3.
 const PROTOCOL: u64 = 0xff << 56;
-/// Where ports stand in word 3. An ICMP message has type and code in the lower half of each, and in
-/// the upper halves its identifier, which no flow looks at, but connection tracking does.
+/// The place of the ports in word 3. For an ICMP message, the lower half of each port is type or code, and
+/// the upper halves are its identifier, which no flow matches, but connection tracking reads.
 const PORTS: u64 = 0xffff_ffff;
 const TYPE: u64 = 0x00ff_0000;
 const TYPE_CODE: u64 = TYPE | 0xff;
 
-/// What a packet can be matched on, of an ordinary packet: whole IPv4, or IPv6 without extension
-/// headers with TCP, UDP, SCTP or an ICMP echo, and not a fragment, with at most one VLAN tag. All
-/// others are [`Headers::none`], and only their whole [`FlowKey`] tells what they are.
+/// The fields of an ordinary packet that can be matched: unfragmented IPv4, or IPv6 without extension
+/// headers, with TCP, UDP, SCTP or an ICMP echo, and at most one VLAN tag. Every other packet becomes
+/// [`Headers::none`], and only its [`FlowKey`] has its fields.
 ///
 /// | word | high to low bits |
 /// |---|---|
@@ -47,18 +47,18 @@ pub struct Headers {
 }
 
 impl Headers {
-    /// Those of no packet.
+    /// The value for packets that are not ordinary.
     pub const fn none() -> Self {
         Headers { words: [0; HEADER_WORDS] }
     }
 
-    /// Whether they are those of no packet.
+    /// Returns whether this is the value for packets that are not ordinary.
     #[inline]
     pub fn is_none(&self) -> bool {
         self.words[1] & 0xffff == 0
     }
 
-    /// The words, for hashing and comparing.
+    /// Returns the words, for hashing and comparing.
     #[inline]
     pub fn words(&self) -> &[u64; HEADER_WORDS] {
         &self.words
@@ -70,26 +70,26 @@ impl Headers {
         PortNo((self.words[0] >> 32) as u32)
     }
 
-    /// The TCP flags, 12 bits.
+    /// Returns the TCP flags, 12 bits.
     #[inline]
     pub fn tcp_flags(&self) -> u16 {
         (self.words[0] >> 20) as u16 & 0xfff
     }
 
-    /// The TCP flags of any of these packets.
+    /// Returns the union of the TCP flags of these packets.
     #[inline]
     pub fn tcp_flags_of(all: &[Headers]) -> u16 {
         let words = all.iter().fold(0, |words, one| words | one.words[0]);
         (words >> 20) as u16 & 0xfff
     }
 
-    /// Whether the packet is IPv6; otherwise it is IPv4, and words 5 to 7 are zero.
+    /// Returns whether the packet is IPv6. Otherwise it is IPv4, and words 5 to 7 are zero.
     #[inline]
     pub fn is_ipv6(&self) -> bool {
         self.words[1] as u16 == ethertype::IPV6
     }
 
-    /// Source and destination address of an IPv4 packet.
+    /// Returns source and destination address of an IPv4 packet.
     #[inline]
     pub fn ipv4_addresses(&self) -> u64 {
         self.words[4]
@@ -101,39 +101,39 @@ impl Headers {
         self.words[3] as u32
     }
 
-    /// Whether the packet is an ICMP or ICMPv6 message.
+    /// Returns whether the packet is an ICMP or ICMPv6 message.
     #[inline]
     pub fn is_icmp(&self) -> bool {
         matches!(self.protocol(), ICMP | ICMPV6)
     }
 
-    /// The type of an ICMP message.
+    /// Returns the type of an ICMP message.
     #[inline]
     pub fn icmp_type(&self) -> u8 {
         (self.words[3] >> 16) as u8
     }
 
-    /// The identifier of an ICMP query or its answer; of errors, whatever stands there.
+    /// Returns the identifier of an ICMP query or reply; undefined for errors.
     #[inline]
     pub fn icmp_id(&self) -> u16 {
         let [high, _, low, _] = self.ports().to_be_bytes();
         u16::from_be_bytes([high, low])
     }
 
-    /// The bits of word 3 that stand in a key's ports.
+    /// Returns the bits of word 3 that are the ports in a key.
     #[inline]
     fn port_bits(&self) -> u64 {
         if self.is_icmp() { TYPE_CODE } else { PORTS }
     }
 
-    /// The IP protocol.
+    /// Returns the IP protocol.
     #[inline]
     pub fn protocol(&self) -> u8 {
         (self.words[3] >> 56) as u8
     }
 
-    /// Reads a packet from `in_port`; says where its headers begin, or for what is not ordinary
-    /// gives `None` and becomes [`Headers::none`].
+    /// Parses a packet from `in_port`. Returns the offsets of its headers. For a packet that is not ordinary,
+    /// returns `None` and becomes [`Headers::none`].
     #[inline(always)]
     pub fn read(&mut self, data: &[u8], in_port: PortNo) -> Option<Layers> {
         if let Some(start) = data.first_chunk::<48>()
@@ -155,7 +155,7 @@ impl Headers {
         self.read_ordinary(data, in_port)
     }
 
-    /// Reads UDP or TCP over IPv6 without extension headers or tags, as [`Self::read_usual`] does.
+    /// Parses UDP or TCP over IPv6 without extension headers or tags, as [`Self::read_usual`] does.
     #[inline]
     fn read_usual_v6(&mut self, start: &[u8; 68], frame_bytes: usize, in_port: PortNo) -> bool {
         let source_type = be64(start, 6);
@@ -190,8 +190,8 @@ impl Headers {
         true
     }
 
-    /// Reads UDP, or TCP that is long enough, over IPv4 without options or tags; says whether it
-    /// is that.
+    /// Parses UDP, or TCP of sufficient length, over IPv4 without options or tags. Returns whether the packet
+    /// is one of these.
     #[inline]
     fn read_usual(&mut self, start: &[u8; 48], frame_bytes: usize, in_port: PortNo) -> bool {
         let source_type = be64(start, 6);
@@ -203,7 +203,7 @@ impl Headers {
         let (least_bytes, flags) = match protocol {
             TCP => {
                 let control = be16(start, 46);
-                // Too short a header makes a packet too long for any frame.
+                // A header length below the minimum makes the computed packet longer than any frame.
                 let header_bytes =
                     if control < NO_OPTIONS { usize::MAX >> 1 } else { header_bytes(control) };
                 (20 + header_bytes, control & 0xfff)
@@ -211,7 +211,7 @@ impl Headers {
             UDP => (28, 0),
             _ => return false,
         };
-        // All at once: what there must not be of each shows as a bit.
+        // All conditions in one test: each violation sets a bit.
         let odd =
             (source_type & 0xffff ^ u64::from(ethertype::IPV4)) | (ip >> 56 ^ 0x45) | ip & FRAGMENT;
         if odd != 0 || ip_bytes < least_bytes || ip_bytes > frame_bytes - 14 {
@@ -230,12 +230,12 @@ impl Headers {
         true
     }
 
-    /// Reads the kinds of packets that are seen less often.
+    /// Parses the less frequent kinds of packets.
     fn read_ordinary(&mut self, data: &[u8], in_port: PortNo) -> Option<Layers> {
         let ethernet: &[u8; 18] = data.first_chunk()?;
         let mut ethertype = be16(ethernet, 12);
         let (mut tag, mut service, mut l3) = (0, 0, 14);
-        // A second tag is no IP, so that such a frame is left to the whole reading and its limit.
+        // A second tag is not IP, so such a frame is left to the full parse and its limit of tags.
         if matches!(ethertype, 0x8100 | 0x88a8) {
             service = if ethertype == 0x88a8 { SERVICE_TAG } else { 0 };
             tag = be16(ethernet, 14) | u64::from(VLAN_PRESENT);
@@ -255,7 +255,7 @@ impl Headers {
         Some(Layers { l3: l3 as u16, l4: Some((l3 + l4) as u16) })
     }
 
-    /// Reads from the IP header on; gives where the transport header begins.
+    /// Parses from the IP header on. Returns the offset of the transport header.
     #[inline]
     fn read_ipv4(&mut self, ip: &[u8]) -> Option<usize> {
         let header: &[u8; 20] = ip.first_chunk()?;
@@ -291,12 +291,12 @@ impl Headers {
         Some(40)
     }
 
-    /// Whether two packets, of which this one is not IPv6, agree in the bits of a mask. All masks look at
-    /// the Ethernet type.
+    /// Returns whether two packets, of which this one is not IPv6, agree in the bits of a mask. All masks
+    /// include the Ethernet type.
     #[inline(always)]
     pub fn is_like(&self, other: &Headers, mask: &Headers) -> bool {
         let differs = |i: usize| (self.words[i] ^ other.words[i]) & mask.words[i];
-        // The addresses come first, as they differ most.
+        // The addresses are compared first, since they differ most often.
         differs(4) == 0 && differs(0) | differs(1) | differs(2) | differs(3) == 0
     }
 }
@@ -304,20 +304,20 @@ impl Headers {
 /// Data offset and flags of a packet without TCP options.
 const NO_OPTIONS: u64 = 0x5000;
 
-/// Whether the data offset of TCP leaves room for the header, and lies within the packet's `bytes`.
+/// Returns whether the TCP data offset is at least the fixed header and within the `bytes` of the packet.
 #[inline(always)]
 fn has_header(control: u64, bytes: usize) -> bool {
     control >= NO_OPTIONS && header_bytes(control) <= bytes
 }
 
-/// The length of a TCP header from its data offset and flags.
+/// Returns the length of a TCP header from its data offset and flags.
 #[inline(always)]
 fn header_bytes(control: u64) -> usize {
     (control >> 12 << 2) as usize
 }
 
-/// The low 32 bits of word 3, and TCP flags; `None` where the header is cut short, or where a key has
-/// more of the message.
+/// Returns the low 32 bits of word 3, and the TCP flags; `None` if the header is truncated, or if a key has
+/// more fields of the message.
 #[inline(always)]
 fn transport(l4: &[u8], protocol: u8, is_ipv4: bool) -> Option<(u64, u64)> {
     match protocol {
@@ -332,7 +332,7 @@ fn transport(l4: &[u8], protocol: u8, is_ipv4: bool) -> Option<(u64, u64)> {
     }
 }
 
-/// The same of protocols that have no ports.
+/// The same for protocols without ports.
 #[inline(never)]
 fn without_ports(l4: &[u8], protocol: u8, is_ipv4: bool) -> Option<u64> {
     match protocol {
@@ -345,13 +345,13 @@ fn without_ports(l4: &[u8], protocol: u8, is_ipv4: bool) -> Option<u64> {
     }
 }
 
-/// Type, code and identifier, as they stand in word 3.
+/// Returns type, code and identifier in the layout of word 3.
 fn icmp(header: &[u8; 8]) -> u64 {
     let [icmp_type, code, _, _, high, low, ..] = *header;
     u64::from(u32::from_be_bytes([high, icmp_type, low, code]))
 }
 
-/// The callers pass arrays long enough.
+/// The caller ensures that the array is long enough.
 #[inline]
 fn be16<const N: usize>(bytes: &[u8; N], at: usize) -> u64 {
     u64::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]))

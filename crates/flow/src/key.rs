@@ -1,17 +1,18 @@
-//! The flow key: everything a packet can be matched on, in 73 words.
+//! The flow key: all fields that a packet can be matched on, in 73 words.
 //!
-//! A key is an array of 64-bit words, so that hashing, masking and comparing go word by word and a
-//! mask can say with one bitmap which words it looks at. [`Field`] names the fields and knows where
-//! each lies; no other code knows the layout. What is stored in numbers is packed: [`PackedKey`](crate::PackedKey).
+//! A key is an array of 64-bit words, so that hashing, masking and comparing work word by word, and one
+//! bitmap tells which words a mask uses. [`Field`] names the fields and knows the place of each; no other
+//! code depends on the layout. Keys that are stored in large numbers are packed:
+//! [`PackedKey`](crate::PackedKey).
 //!
-//! The last 40 words tell of a tunnel. They are zero in packets without one, and the code that runs
-//! for each packet looks at two of them only ([`FlowKey::has_tunnel`]). The same key serves the datapath and the OpenFlow
-//! tables: the datapath leaves registers, metadata and `conj_id` zero, and numbers `in_port` as a
-//! datapath port where the tables number it as the bridge's OpenFlow port.
+//! The last 40 words are the tunnel fields. They are zero in packets without a tunnel, and the per-packet
+//! code reads only two of them ([`FlowKey::has_tunnel`]). The datapath and the OpenFlow tables use the same
+//! key: the datapath leaves registers, metadata and `conj_id` zero, and its `in_port` is a datapath port,
+//! that of the tables the OpenFlow port of the bridge.
 //!
-//! IPv4 addresses lie in the low 32 bits of the IPv6 addresses' places; ARP shares places with IP
-//! and ND as in Open vSwitch (ovs: `include/openvswitch/flow.h`). A match on any of them must
-//! therefore match `eth_type` exactly, which OpenFlow demands anyway (prerequisites).
+//! IPv4 addresses occupy the low 32 bits of the IPv6 addresses; ARP shares places with IP and ND as in Open
+//! vSwitch (ovs: `include/openvswitch/flow.h`). A match on any of these must therefore match `eth_type`
+//! exactly, which OpenFlow's prerequisites require anyway.
 
 mod ct_fields;
 mod packet_type;
@@ -32,7 +33,7 @@ pub const ETH_TYPE_NONE: u16 = 0x05ff;
 pub const FRAG_ANY: u8 = 1;
 /// `nw_frag` bit: the packet is a fragment other than the first.
 pub const FRAG_LATER: u8 = 2;
-/// `vlan_tci` bit that says that a tag is there (the place of the CFI bit).
+/// `vlan_tci` bit: a tag is present (in the place of the CFI bit).
 pub const VLAN_PRESENT: u16 = 0x1000;
 
 /// The first of the four words of the addresses.
@@ -45,7 +46,7 @@ pub const TUN_OAM: u16 = 1;
 pub const TUN_DONT_FRAGMENT: u16 = 2;
 /// `tun_flags` bit: outer packets have a checksum.
 pub const TUN_CSUM: u16 = 4;
-/// `tun_flags` bit: there is a key.
+/// `tun_flags` bit: the tunnel has a key.
 pub const TUN_KEY: u16 = 8;
 
 /// The values of all fields of one packet.
@@ -55,7 +56,7 @@ pub struct FlowKey {
     words: [u64; WORDS],
 }
 
-/// Which bits of a [`FlowKey`] matter: set bits do.
+/// A mask of a [`FlowKey`]: set bits are matched.
 #[derive(Clone, PartialEq, Eq, Hash)]
 #[repr(C, align(64))]
 pub struct Mask {
@@ -80,7 +81,7 @@ macro_rules! words {
                 &mut self.words
             }
 
-            /// The bits of `field`, right-aligned.
+            /// Returns the bits of `field`, right-aligned.
             #[inline]
             pub fn get(&self, field: Field) -> u128 {
                 let place = field.place();
@@ -92,7 +93,7 @@ macro_rules! words {
                 u128::from((self.words[place.word] >> place.shift) & mask)
             }
 
-            /// Stores the low bits of `value` as `field`; bits beyond its width are not kept.
+            /// Sets `field` to the low bits of `value`; bits beyond its width are ignored.
             #[inline]
             pub fn set(&mut self, field: Field, value: u128) {
                 let place = field.place();
@@ -149,7 +150,7 @@ accessors! {
     ct_tp_src / set_ct_tp_src: u16 = CtTpSrc,
     /// The destination port of the original direction.
     ct_tp_dst / set_ct_tp_dst: u16 = CtTpDst,
-    /// Ethernet type behind any VLAN tags, or [`ETH_TYPE_NONE`].
+    /// Ethernet type after the VLAN tags, or [`ETH_TYPE_NONE`].
     eth_type / set_eth_type: u16 = EthType,
     /// The outer VLAN tag with [`VLAN_PRESENT`] set, or 0 for none.
     vlan_tci / set_vlan_tci: u16 = VlanTci,
@@ -184,12 +185,12 @@ accessors! {
 }
 
 impl FlowKey {
-    /// The datapath port the packet came in on.
+    /// The datapath port that the packet came in on.
     pub fn in_port(&self) -> PortNo {
         PortNo(self.in_port_raw())
     }
 
-    /// Which pass through the datapath this is.
+    /// The recirculation id: which pass through the datapath this is.
     pub fn recirc_id(&self) -> RecircId {
         RecircId(self.get(Field::RecircId) as u32)
     }
@@ -199,7 +200,7 @@ impl FlowKey {
         self.set(Field::RecircId, id.0.into());
     }
 
-    /// What connection tracking said of the packet; empty before `ct`.
+    /// The connection state of the packet; empty before `ct`.
     pub fn ct_state(&self) -> CtState {
         CtState::from_bits_retain(self.get(Field::CtState) as u8)
     }
@@ -285,8 +286,8 @@ impl FlowKey {
         *word = u64::from(ports) << 32 | *word & 0xffff_ffff;
     }
 
-    /// The port, the pass, and what connection tracking said but for the mark, mixed: packets of one
-    /// flow have it in common.
+    /// Returns a hash of port, recirculation id and connection fields but the mark, which the packets of a
+    /// flow have in common.
     #[inline]
     pub fn place_hint(&self) -> u64 {
         self.words[Field::InPort.word()] ^ (self.words[Field::CtState.word()] & 0xffff_ffff)
@@ -297,7 +298,7 @@ impl FlowKey {
         Field::reg(n).map_or(0, |field| self.get(field) as u32)
     }
 
-    /// This key with the bits outside `mask` cleared.
+    /// Returns this key with the bits outside `mask` cleared.
     #[must_use]
     pub fn masked(&self, mask: &Mask) -> FlowKey {
         let mut out = FlowKey::new();
@@ -309,31 +310,31 @@ impl FlowKey {
 }
 
 impl Mask {
-    /// A mask of just this field, all its bits.
+    /// Returns a mask of all bits of this field.
     pub fn of(field: Field) -> Mask {
         let mut mask = Mask::new();
         mask.add(field);
         mask
     }
 
-    /// Makes all bits of `field` matter.
+    /// Adds all bits of `field`.
     pub fn add(&mut self, field: Field) {
         self.set(field, u128::MAX);
     }
 
-    /// Makes these bits of `field` matter, besides those that do already.
+    /// Adds these bits of `field`.
     pub fn add_bits(&mut self, field: Field, bits: u128) {
         self.set(field, self.get(field) | bits);
     }
 
-    /// Makes all that matters in `other` matter.
+    /// Adds all bits of `other`.
     pub fn union(&mut self, other: &Mask) {
         for (word, other) in self.words.iter_mut().zip(&other.words) {
             *word |= other;
         }
     }
 
-    /// What matters in both.
+    /// Returns the intersection.
     #[must_use]
     pub fn and(&self, other: &Mask) -> Mask {
         let mut both = self.clone();
@@ -343,27 +344,27 @@ impl Mask {
         both
     }
 
-    /// Whether any bit of `field` matters.
+    /// Returns whether any bit of `field` is set.
     pub fn has(&self, field: Field) -> bool {
         self.get(field) != 0
     }
 
-    /// Whether all bits of `field` matter.
+    /// Returns whether all bits of `field` are set.
     pub fn is_exact(&self, field: Field) -> bool {
         self.get(field) == field.all_ones()
     }
 
-    /// Whether nothing matters: every packet matches.
+    /// Returns whether no bit is set: every packet matches.
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|&word| word == 0)
     }
 
-    /// How many words have bits that matter.
+    /// Returns how many words have bits.
     pub fn count_words(&self) -> usize {
         self.words.iter().filter(|&&word| word != 0).count()
     }
 
-    /// Whether every bit that matters here matters in `other`.
+    /// Returns whether all bits are set in `other`, too.
     pub fn is_within(&self, other: &Mask) -> bool {
         self.words.iter().zip(&other.words).all(|(a, b)| a & !b == 0)
     }

@@ -1,9 +1,9 @@
-//! When an upcall passed each stage of the slow path.
+//! Times at which an upcall passed each stage of the slow path.
 
 use crate::upcall::Upcall;
 use base::Instant;
 
-/// What kind of packet went up.
+/// The class of a packet that caused an upcall.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum UpcallClass {
     /// ARP.
@@ -21,7 +21,7 @@ impl UpcallClass {
     pub const ALL: [UpcallClass; 4] =
         [UpcallClass::Arp, UpcallClass::Ipv4, UpcallClass::Ipv6, UpcallClass::Other];
 
-    /// The class of an Ethernet type.
+    /// Returns the class of an Ethernet type.
     pub fn of(eth_type: u16) -> UpcallClass {
         match eth_type {
             0x0806 => UpcallClass::Arp,
@@ -31,7 +31,7 @@ impl UpcallClass {
         }
     }
 
-    /// Its name in JSON.
+    /// Returns its name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             UpcallClass::Arp => "arp",
@@ -42,25 +42,25 @@ impl UpcallClass {
     }
 }
 
-/// The times at which an upcall passed each stage, on its way back to its worker.
+/// The times at which an upcall passed each stage, returned to its worker with the answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stamps {
-    /// What kind of packet it is.
+    /// The class of the packet.
     pub class: UpcallClass,
     /// The handler that translated it.
     pub handler: u16,
-    /// When the worker received its batch.
+    /// When the worker received the batch of the packet.
     pub received: Instant,
-    /// When the worker put it into the queue.
+    /// When the worker queued the upcall.
     pub queued: Instant,
-    /// When a handler took it out.
+    /// When a handler dequeued it.
     pub taken: Instant,
-    /// When its translation was done.
+    /// When its translation ended.
     pub translated: Instant,
 }
 
 impl Stamps {
-    /// Those of an upcall that a handler took from the queue and has not translated yet.
+    /// Returns the times of an upcall that was dequeued and is not translated yet.
     pub fn taken(upcall: &Upcall, handler: u16, taken: Instant) -> Stamps {
         Stamps {
             class: UpcallClass::of(upcall.key.eth_type()),

@@ -1,35 +1,35 @@
-//! Meters: how much of a flow's traffic may pass (OpenFlow 1.3.5 section 5.7).
+//! Meters: rate limits for the packets of flows (OpenFlow 1.3.5 section 5.7).
 //!
-//! Every band is a token bucket. A packet that finds too few tokens in some buckets falls into the one of
-//! them with the highest rate, and is dropped, for all bands drop
-//! (ovs: `lib/dpif-netdev.c`, `dp_netdev_run_meter`).
+//! Every band is a token bucket. A packet for which buckets have too few tokens belongs to the band with the
+//! highest rate among these, which drops it: all bands drop (ovs: `lib/dpif-netdev.c`,
+//! `dp_netdev_run_meter`).
 
 use base::Instant;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// One limit of a meter.
+/// A band of a meter.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct MeterBand {
     /// Packets or kilobits per second.
     pub rate: u32,
-    /// How many packets or kilobits may come at once; 0 is as many as in one second.
+    /// The burst size in packets or kilobits; 0 means the amount of one second.
     pub burst: u32,
 }
 
-/// What a meter limits, and to what.
+/// The configuration of a meter.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct MeterConfig {
-    /// It counts packets; otherwise bits.
+    /// Rates are in packets; otherwise in kilobits.
     pub is_packets: bool,
-    /// Bands have the burst that they say; otherwise as much as in one second.
+    /// Bands have burst sizes; otherwise the burst is the amount of one second.
     pub has_burst: bool,
-    /// The limits.
+    /// The bands.
     pub bands: Vec<MeterBand>,
 }
 
-/// How much came to something.
+/// Counters of packets and bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MeterCount {
     /// Packets.
@@ -50,14 +50,14 @@ struct State {
     config: MeterConfig,
     /// When the buckets were last filled.
     filled: Option<Instant>,
-    /// What each band has left, in thousandths of packets or in bits: with a rate in packets or kilobits
-    /// per second, both are so many per millisecond.
+    /// The tokens of each band, in thousandths of packets or in bits. A rate in packets or kilobits per
+    /// second is the same number of these per millisecond.
     tokens: Vec<u64>,
     seen: MeterCount,
     dropped: Vec<MeterCount>,
 }
 
-/// A meter, which all workers share. Its lock is held for one batch at a time.
+/// A meter, shared by all workers. Its lock is held for one batch at a time.
 #[derive(Debug)]
 pub struct Meter {
     number: u32,
@@ -65,7 +65,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A meter with full buckets; `number` is what dumps call it.
+    /// Creates a meter with full buckets. `number` is its number in dumps.
     pub fn new(number: u32, config: MeterConfig) -> Self {
         let state = State {
             tokens: full(&config),
@@ -77,12 +77,12 @@ impl Meter {
         Meter { number, state: Mutex::new(state) }
     }
 
-    /// What dumps call it.
+    /// Returns its number in dumps.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// Gives it other limits and fills its buckets; counters begin anew.
+    /// Changes the configuration, fills the buckets and clears the counters.
     pub fn set(&self, config: MeterConfig) {
         let mut state = self.lock();
         state.tokens = full(&config);
@@ -91,13 +91,13 @@ impl Meter {
         state.config = config;
     }
 
-    /// All that came, and what each band dropped.
+    /// Returns the counters of the meter and of what each band dropped.
     pub fn counts(&self) -> (MeterCount, Vec<MeterCount>) {
         let state = self.lock();
         (state.seen, state.dropped.clone())
     }
 
-    /// Judges packets of these lengths that come now, in order: `pass(false)` for one that is too much.
+    /// Meters packets of these lengths, in order. Calls `pass` for each, with whether it passes.
     pub fn judge(
         &self,
         now: Instant,
@@ -111,13 +111,13 @@ impl Meter {
         }
     }
 
-    /// A thread that panicked while it held the lock left whole numbers behind.
+    /// A thread that panicked while it held the lock left valid numbers.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a band's bucket holds at most.
+/// Returns the capacity of a band's bucket.
 fn room(config: &MeterConfig, band: &MeterBand) -> u64 {
     let most = if config.has_burst && band.burst != 0 { band.burst } else { band.rate };
     u64::from(most) * 1000
@@ -128,7 +128,7 @@ fn full(config: &MeterConfig) -> Vec<u64> {
 }
 
 impl State {
-    /// Adds what came since the last time; what is left of a millisecond counts the next time.
+    /// Adds the tokens since the last call. Fractions of a millisecond count in the next call.
     fn fill(&mut self, now: Instant) {
         let last = *self.filled.get_or_insert(now);
         let past_ms = now.saturating_since(last).as_millis() as u64;
@@ -139,7 +139,7 @@ impl State {
         }
     }
 
-    /// Every bucket that has enough gives it, also where another one has too little.
+    /// Every bucket with enough tokens loses them, even if another bucket has too few.
     fn admits(&mut self, bytes: usize) -> bool {
         self.seen.add(bytes);
         let cost = if self.config.is_packets { 1000 } else { bytes as u64 * 8 };
@@ -160,7 +160,7 @@ impl State {
     }
 }
 
-/// A meter that a flow's steps name: the same if it is the very same one.
+/// A reference to a meter in a flow's actions. Two are equal if they refer to the same meter.
 #[derive(Clone, Debug)]
 pub struct MeterRef(pub Arc<Meter>);
 
@@ -187,7 +187,7 @@ mod tests {
         Meter::new(1, MeterConfig { is_packets, has_burst: true, bands })
     }
 
-    /// How many of `packets` pass that come at this time.
+    /// Returns how many of `packets` pass at this time.
     fn passed(meter: &Meter, ms: u64, packets: usize, bytes: usize) -> usize {
         let mut count = 0;
         let all = std::iter::repeat_n(bytes, packets);
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn packets_pass_as_fast_as_the_rate_and_no_more_than_the_burst_at_once() {
         let packets = meter(true, &[(10, 5)]);
-        // Ten per second: one more in each tenth of one.
+        // Ten packets per second: one more in each tenth of a second.
         for (ms, expect) in [(0, 5), (0, 0), (99, 0), (100, 1), (300, 2), (10_000, 5)] {
             assert_eq!(passed(&packets, ms, 20, 64), expect, "{ms} ms");
         }

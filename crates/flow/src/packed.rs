@@ -1,7 +1,7 @@
-//! Keys as they are stored: the words that are not zero, behind a bitmap.
+//! Flow keys in packed form: the words that are not zero, preceded by a bitmap of these words.
 //!
-//! A working key takes 640 bytes so that a packet's fields lie at fixed places. Few packets fill more
-//! than twelve words.
+//! An unpacked key takes 640 bytes, so that each field has a fixed place. Few packets fill more than twelve
+//! of its words.
 
 use crate::field::WORDS;
 use crate::key::FlowKey;
@@ -17,13 +17,13 @@ pub struct PackedKey {
 const _: () = assert!(WORDS <= u128::BITS as usize);
 
 impl PackedKey {
-    /// Stores a key.
+    /// Packs a key.
     pub fn new(key: &FlowKey) -> PackedKey {
         let map = map_of(key.words());
         PackedKey { map, words: pick(map, key.words()).collect() }
     }
 
-    /// The whole key.
+    /// Returns the unpacked key.
     pub fn unpack(&self) -> FlowKey {
         let mut key = FlowKey::new();
         spread(self.map, &self.words, key.words_mut());
@@ -31,7 +31,8 @@ impl PackedKey {
     }
 }
 
-/// Which words are not zero. Most are zero, group by group.
+/// Returns the bitmap of words that are not zero. Whole groups of words are tested first, since most are
+/// zero.
 fn map_of(words: &[u64]) -> u128 {
     const GROUP: usize = 8;
     let mut map = 0;
@@ -46,18 +47,18 @@ fn map_of(words: &[u64]) -> u128 {
 }
 
 impl FlowKey {
-    /// The words that are not zero: bit `i` stands for word `i`.
+    /// Returns the bitmap of words that are not zero: bit `i` stands for word `i`.
     pub fn word_map(&self) -> u128 {
         map_of(self.words())
     }
 }
 
-/// The words whose bits are set in `map`.
+/// Returns the words whose bits are set in `map`.
 fn pick(map: u128, words: &[u64; WORDS]) -> impl Iterator<Item = u64> {
     indices(map).map(|i| words[i])
 }
 
-/// Puts words back into the places whose bits are set in `map`.
+/// Writes words back to the places whose bits are set in `map`.
 fn spread(map: u128, packed: &[u64], words: &mut [u64; WORDS]) {
     for (i, word) in indices(map).zip(packed) {
         words[i] = *word;

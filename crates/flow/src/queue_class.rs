@@ -1,12 +1,12 @@
-//! The classes of upcalls that wait and are limited apart.
+//! The classes of upcalls. Each class is queued and rate-limited separately.
 
 use crate::key::FlowKey;
 use crate::upcall::UpcallKind;
 
-/// What kind of upcall: each kind has its own queue for each port.
+/// The class of an upcall. Each port has one queue per class.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum QueueClass {
-    /// LACP, CFM, spanning tree and their like, and BFD.
+    /// Control protocols: LACP, CFM, the spanning tree protocols and the like, and BFD.
     Control,
     /// ARP and IPv6 neighbor discovery.
     Neighbor,
@@ -14,11 +14,11 @@ pub enum QueueClass {
     TcpSyn,
     /// Other IP packets for one host.
     Ip,
-    /// What goes to many.
+    /// Multicast and broadcast packets.
     Multicast,
-    /// What is neither IP nor one of these.
+    /// Packets that are neither IP nor of another class.
     Other,
-    /// What a flow sends to a controller.
+    /// Packets that a flow sends to a controller.
     Controller,
 }
 
@@ -34,7 +34,7 @@ impl QueueClass {
         QueueClass::Controller,
     ];
 
-    /// Its name in settings.
+    /// Returns the name of the class in settings.
     pub fn name(self) -> &'static str {
         match self {
             QueueClass::Control => "control",
@@ -49,7 +49,7 @@ impl QueueClass {
 
     /// The class of an upcall.
     pub fn of(kind: &UpcallKind, key: &FlowKey) -> QueueClass {
-        /// SYN without ACK.
+        /// TCP flags of a first packet: SYN without ACK.
         const SYN: u16 = 0x02;
         const SYN_ACK: u16 = 0x12;
         if matches!(kind, UpcallKind::Controller(_)) {

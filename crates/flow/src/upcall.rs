@@ -1,7 +1,7 @@
-//! What the datapath and the control side tell each other.
+//! Messages between the datapath and the control side.
 //!
-//! A worker sends an [`Upcall`] where it does not know what to do; the control side answers with
-//! [`FlowCommand`]s. Flows belong to one worker each, so that nothing here is shared.
+//! A worker sends an [`Upcall`] for a packet that no flow matches; the control side answers with
+//! [`FlowCommand`]s. Each flow belongs to one worker, so nothing here is shared.
 
 use crate::action::{Action, ControllerAction};
 use crate::key::FlowKey;
@@ -11,34 +11,34 @@ use base::{Instant, WorkerId};
 use packet::Packet;
 use std::sync::Arc;
 
-/// A flow of one worker, by a number never used twice in a run.
+/// The number of a flow of one worker. Numbers are not reused in a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FlowId(pub u64);
 
-/// A packet whose steps are written down, by a number of its own.
+/// The number of a traced packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TraceId(pub u32);
 
-/// A packet that the datapath hands to the control side.
+/// A packet that the datapath sends to the control side.
 #[derive(Debug)]
 pub struct Upcall {
-    /// The worker that asks, which is the one to answer.
+    /// The worker that sent it and gets the answer.
     pub worker: WorkerId,
-    /// Why.
+    /// The reason.
     pub kind: UpcallKind,
-    /// A copy of the packet in a buffer of its own size.
+    /// A copy of the packet, in a buffer of its size.
     pub packet: Packet,
     /// Its key, with the datapath's port numbers.
     pub key: FlowKey,
     /// When the worker received it.
     pub received: Instant,
-    /// When it was put into the queue; [`Self::received`] where no clock is at hand.
+    /// When it was queued; equals [`Self::received`] where no clock is available.
     pub queued: Instant,
-    /// Where its steps are written down.
+    /// The trace that the packet belongs to, if it is traced.
     pub trace: Option<TraceId>,
 }
 
-/// Why a packet comes up.
+/// The reason of an upcall.
 #[derive(Clone, Debug, PartialEq)]
 pub enum UpcallKind {
     /// No flow matches.
@@ -47,61 +47,60 @@ pub enum UpcallKind {
     Controller(ControllerAction),
 }
 
-/// A flow to be put into a worker's table.
+/// A flow to install in a worker.
 #[derive(Clone, Debug)]
 pub struct FlowPut {
     /// Its number.
     pub id: FlowId,
-    /// Which packets; flows of one worker never overlap with different actions.
+    /// The match. Flows of one worker that overlap have the same actions.
     pub matching: Match,
-    /// What is done with them; none at all drops them.
+    /// The actions; an empty list drops the packet.
     pub actions: Arc<[Action]>,
 }
 
-/// Steps for one packet: the answer to a miss, or a controller's packet-out.
+/// Actions to execute on one packet: the answer to a miss, or a packet-out of a controller.
 #[derive(Debug)]
 pub struct Execute {
     /// The packet.
     pub packet: Packet,
     /// Its key, with the datapath's port numbers.
     pub key: FlowKey,
-    /// What to do.
+    /// The actions.
     pub actions: Arc<[Action]>,
-    /// Where the packet's steps are written down.
+    /// The trace that the packet belongs to, if it is traced.
     pub trace: Option<TraceId>,
-    /// When the miss that this answers passed each stage, where that is measured.
+    /// When the upcall that this answers passed each stage, if latency is measured.
     pub stamps: Option<Stamps>,
 }
 
-/// What the control side asks of a worker.
+/// A command of the control side to a worker.
 #[derive(Debug)]
 pub enum FlowCommand {
-    /// Put a flow, or give one that is there (by number) other actions.
+    /// Install a flow, or change the actions of an installed one (with the same number).
     Put(Box<FlowPut>),
-    /// Take a flow out. Its last statistics go into the next [`FlowDump`].
+    /// Delete a flow. Its last statistics are in the next [`FlowDump`].
     Delete(FlowId),
-    /// Carry out steps on one packet.
+    /// Execute actions on one packet.
     Execute(Box<Execute>),
-    /// Answer with the statistics of all flows that were hit since the last time, in one or more
-    /// [`FlowDump`]s.
+    /// Report the statistics of all flows that were hit since the last report, in one or more [`FlowDump`]s.
     Collect,
 }
 
-/// What a flow has carried.
+/// Statistics of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlowStats {
     /// Packets.
     pub packets: u64,
     /// Bytes.
     pub bytes: u64,
-    /// When the last packet came.
+    /// When the last packet was processed.
     pub used: Option<Instant>,
     /// All TCP flags seen, or-ed.
     pub tcp_flags: u16,
 }
 
 impl FlowStats {
-    /// What came since `earlier`, an older reading of the same flow.
+    /// Returns the difference to `earlier`, an older reading of the same flow.
     #[must_use]
     pub fn since(&self, earlier: &FlowStats) -> FlowStats {
         FlowStats {
@@ -112,7 +111,7 @@ impl FlowStats {
         }
     }
 
-    /// Adds what another worker's flow, or an older one, carried.
+    /// Adds the statistics of another worker's flow, or of an older one.
     pub fn add(&mut self, more: &FlowStats) {
         self.packets += more.packets;
         self.bytes += more.bytes;
@@ -121,18 +120,18 @@ impl FlowStats {
     }
 }
 
-/// A page of a worker's answer to [`FlowCommand::Collect`]: totals of the flows that were hit since the
-/// last answer, and of those deleted. Where many flows are deleted, pages come that are no part of an answer.
+/// A page of a worker's report ([`FlowCommand::Collect`]): totals of the flows that were hit since the last
+/// report, and of deleted flows. When many flows are deleted, there are also pages outside of a report.
 #[derive(Clone, Debug)]
 pub struct FlowDump {
-    /// The worker that answers.
+    /// The worker that reports.
     pub worker: WorkerId,
-    /// When the worker began to answer: the whole answer has every packet that came before.
+    /// When the worker started the report, which includes all packets up to then.
     pub at: Instant,
-    /// Whether this page ends the answer.
+    /// Whether this is the last page of the report.
     pub is_last: bool,
     /// Totals, not differences.
     pub flows: Vec<(FlowId, FlowStats)>,
-    /// The last totals of flows that are no more.
+    /// The last totals of deleted flows.
     pub gone: Vec<(FlowId, FlowStats)>,
 }

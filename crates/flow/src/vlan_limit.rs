@@ -1,22 +1,22 @@
-//! How many VLAN headers are parsed (`other_config:vlan-limit`).
+//! The maximum number of VLAN headers that are parsed (`other_config:vlan-limit`).
 
 use crate::key::{FlowKey, VLAN_PRESENT};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// A number of VLAN headers. Those that are parsed become part of the key; what stands behind them is
-/// payload, and the Ethernet type of the next tag is the packet's.
+/// A maximum number of VLAN headers. Parsed headers become part of the key. Further ones are payload, and the
+/// Ethernet type of the packet is that of the next tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VlanLimit(u8);
 
-/// One for the whole process, as in Open vSwitch (ovs: `lib/flow.c`, `flow_vlan_limit`): all that parses
-/// has to agree. Each frame is parsed on its own, so no order with other memory is needed.
+/// The limit of the process, as in Open vSwitch (ovs: `lib/flow.c`, `flow_vlan_limit`): all parsers must
+/// agree. Each frame is parsed independently, so relaxed ordering suffices.
 static CURRENT: AtomicU8 = AtomicU8::new(base::limits::VLAN_LIMIT as u8);
 
 impl VlanLimit {
-    /// As many as a key has room for.
+    /// The number of tags that a key has room for.
     pub const MAX: VlanLimit = VlanLimit(base::limits::VLAN_HEADERS);
 
-    /// What the setting means: 0 and what is larger than the maximum are the maximum (ovs: `lib/flow.c`,
+    /// Returns the limit of a setting: 0 and values above the maximum mean the maximum (ovs: `lib/flow.c`,
     /// `flow_limit_vlans`).
     pub fn new(setting: u32) -> VlanLimit {
         match u8::try_from(setting) {
@@ -25,19 +25,18 @@ impl VlanLimit {
         }
     }
 
-    /// The limit that is in force.
+    /// Returns the limit in force.
     #[inline]
     pub fn current() -> VlanLimit {
         VlanLimit(CURRENT.load(Ordering::Relaxed))
     }
 
-    /// Puts this limit in force for every frame that is parsed from now on; says whether it is another
-    /// one than before.
+    /// Sets the limit for frames that are parsed from now on. Returns whether it changed.
     pub fn enforce(self) -> bool {
         CURRENT.swap(self.0, Ordering::Relaxed) != self.0
     }
 
-    /// How many tags this key has: what to parse where a packet is to be read as it was for the key.
+    /// Returns the number of tags in this key: the limit for parsing a packet as it was parsed for the key.
     pub(crate) fn of(key: &FlowKey) -> VlanLimit {
         let tags = [key.vlan_tci(), key.vlan_tci1()];
         VlanLimit(tags.iter().take_while(|&tci| tci & VLAN_PRESENT != 0).count() as u8)

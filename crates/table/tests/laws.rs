@@ -1,4 +1,4 @@
-//! The table against a naive one: whatever is done to it, it holds what a map would hold.
+//! Compares the table with a map after arbitrary operations.
 
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,7 +44,7 @@ impl Table {
         found
     }
 
-    /// Whether it went in: `None` where the table is full.
+    /// Returns whether the record was inserted; `None` if the table is full.
     fn insert(&self, thread: &mut Thread, zone: u16, key: u64, hash: u32) -> Option<bool> {
         if !thread.share.take() {
             return None;
@@ -82,7 +82,7 @@ impl Table {
         true
     }
 
-    /// Whether there is more to do.
+    /// Returns whether there is more to do.
     fn drain(&self, thread: &mut Thread, budget: usize) -> bool {
         let guard = thread.reader.enter();
         self.zones.drain(&guard, budget, |index, id| {
@@ -135,7 +135,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..40)
 }
 
-/// `spread` makes hashes that differ; without it, a few hashes are shared by all keys.
+/// With `spread`, keys have different hashes; without it, few hashes are shared by all keys.
 fn hash(key: u64, spread: bool) -> u32 {
     let mixed = (key.wrapping_add(7).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 31) as u32;
     if spread { mixed } else { mixed % 3 }
@@ -247,7 +247,7 @@ fn an_entry_takes_no_more_index_than_promised() {
     assert!(worst <= table::INDEX_BYTES as f64, "{worst} bytes an entry");
 }
 
-/// A walk that takes its time meets each entry once, whatever the index grows meanwhile.
+/// A slow walk visits each entry once, even if the index grows meanwhile.
 #[test]
 #[cfg_attr(miri, ignore = "many thousand steps")]
 fn what_is_there_throughout_is_met_once() {

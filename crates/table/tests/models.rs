@@ -1,10 +1,10 @@
-//! What threads can do to each other, in every order that the memory model allows.
+//! Interactions of threads, in every order that the memory model allows.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --profile loom -p table --test models --target-dir target/loom`
 //! runs them; `make test` does so too.
 //!
-//! Under the model checker buckets start as two, every insert looks after the growth, and ids are
-//! exchanged one by one, so that few steps are enough to meet every case.
+//! In builds for the model checker an index starts with two buckets, every insert checks for growth, and ids
+//! are exchanged one by one, so that few steps cover every case.
 
 #![cfg(loom)]
 
@@ -33,7 +33,7 @@ fn what_a_reader_without_a_fence_of_its_own_found_is_not_freed_under_it() {
 }
 
 fn check_that_nothing_is_freed_under_a_reader(epochs: fn() -> Arc<Epochs>) {
-    // The stamps are the crate's own; a slab of one id stands for them.
+    // Stamps are internal to the crate, so a slab of one id stands for them.
     model(3, move || {
         let epochs = epochs();
         let slab = Arc::new(Slab::<1>::new(Arc::clone(&epochs), 1));
@@ -161,7 +161,7 @@ struct Table {
     zones: Zones,
 }
 
-/// What a thread needs.
+/// The context of a thread.
 struct Thread {
     reader: Reader,
     spare: Spare,
@@ -212,8 +212,8 @@ impl Thread {
         found
     }
 
-    /// As a packet's first look does it: takes the spot of the hash, lets things happen, and looks
-    /// there. Gives what `between` gave, too.
+    /// Looks up as a packet does: computes the spot of the hash, calls `between`, and probes the spot.
+    /// Returns the result and that of `between`.
     fn find_at<T>(
         &mut self,
         (zone, key, hash): (u16, u64, u32),
@@ -226,7 +226,7 @@ impl Thread {
         let happened = between();
         let slab = &self.table.slab;
         let is_key = |id| slab.fetch(id, 0)[0].load(Ordering::Relaxed) == key;
-        // One of those under the hash; a thread that wants another looks for it.
+        // Returns one of the entries with the hash; a caller that wants another one searches for it.
         let found = lookup
             .find_at(spot, hash)
             .and_then(|id| if is_key(id) { Some(id) } else { index.find(hash, is_key) });
@@ -245,7 +245,7 @@ impl Thread {
         was_there
     }
 
-    /// Empties flushed zones as far as that goes now, and gives the keys that were in them.
+    /// Drains flushed zones as far as possible at present, and returns the keys that were in them.
     fn drain(&mut self) -> Vec<u64> {
         let mut keys = Vec::new();
         let guard = self.reader.enter();
@@ -503,7 +503,7 @@ fn who_finds_an_entry_finds_what_was_noted_before_it() {
         let [mut one, other] = [(); 2].map(|()| table.thread());
         let last = Arc::clone(&table);
         one.insert(0, 9, 1).unwrap();
-        // Of two that note the same bit, one may find it there.
+        // If two threads set the same bit, one may find it set.
         let threads = [(one, 2), (other, 3)].map(|(mut one, key)| {
             let table = Arc::clone(&table);
             thread::spawn(move || {
@@ -545,14 +545,14 @@ fn a_reader_of_one_zone_never_meets_another_zones_entries() {
     });
 }
 
-/// What handlers have made of snapshots, and which of that is to be looked at again.
+/// Results that handlers derived from snapshots, and which of these are to be revalidated.
 #[derive(Default)]
 struct Ledger {
     entries: Vec<u64>,
     again: Vec<usize>,
 }
 
-/// Makes entries anew that are to be looked at again, from the newest snapshot.
+/// Derives the entries that are to be revalidated again, from the newest snapshot.
 fn revalidate(published: &Published<u64, Ledger>) {
     let mut snapshot = published.read();
     loop {
@@ -599,7 +599,7 @@ fn nothing_that_was_made_of_an_old_snapshot_stays() {
     });
 }
 
-/// A wait that no wake-up ends is a deadlock, which the model checker finds: its clock stands still.
+/// A wait without a wake-up is a deadlock, which the model checker detects, since its clock stands still.
 const FOR_EVER: std::time::Duration = std::time::Duration::MAX;
 
 #[test]

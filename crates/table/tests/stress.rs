@@ -1,4 +1,4 @@
-//! Threads that insert, find, remove and flush all at once, on real processors.
+//! Threads that insert, find, remove and flush concurrently, on real processors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -7,16 +7,16 @@ use table::{Epochs, Id, Insert, Links, Quota, Slab, Wheel, Zones};
 
 const ZONES: u16 = 4;
 const KEYS: u64 = if cfg!(miri) { 30 } else { 2000 };
-/// Records that there can be, and connections. Miri's time goes by what there is.
+/// The capacity in records, and the number of connections. Under Miri the duration depends on the capacity.
 const RECORDS: u32 = if cfg!(miri) { 4000 } else { 50_000 };
 const PLACES: u32 = if cfg!(miri) { 200 } else { 20_000 };
 
-/// Words of a record: its key, how far it is, the index it hangs on, the wheel's link.
+/// Words of a record: its key, its state, its index, the link of the wheel.
 const KEY: usize = 0;
 const STATE: usize = 1;
 const INDEX: usize = 2;
 const LINK: usize = 3;
-/// What a record that no thread holds says.
+/// The content of a record that no thread holds.
 const DEAD: u64 = 0;
 const ALIVE: u64 = 1;
 
@@ -26,7 +26,7 @@ struct Table {
     zones: Zones,
     quota: Arc<Quota>,
     wheel: Wheel,
-    /// How many found records said something that they must not.
+    /// Found records with a content that is not allowed.
     wrong: AtomicUsize,
 }
 
@@ -36,7 +36,7 @@ impl Links for Table {
     }
 }
 
-/// A key's two hashes: a connection whose replies come from elsewhere stands under both.
+/// The two hashes of a key: a connection with NAT is found under both.
 fn hashes(key: u64) -> [u32; 2] {
     [0u64, 1].map(|side| ((key << 1 | side).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32)
 }
@@ -70,7 +70,7 @@ impl<'a> Thread<'a> {
         state == ALIVE && self.word(id, KEY).load(Ordering::Relaxed) == key
     }
 
-    /// Takes apart a record, if no other thread did before.
+    /// Deletes a record, unless another thread did.
     fn end(&mut self, guard: &table::Guard<'_>, id: Id) -> bool {
         let state = self.word(id, STATE);
         if state.compare_exchange(ALIVE, DEAD, Ordering::AcqRel, Ordering::Relaxed).is_err() {
@@ -92,7 +92,7 @@ impl<'a> Thread<'a> {
         if !self.share.take() {
             return;
         }
-        // While a reader is kept from its processor, what was retired since stays with it.
+        // While a reader is preempted, records that were retired since are not reused.
         let Some(id) = self.table.slab.take(&mut self.spare) else {
             self.share.give();
             return;
@@ -117,7 +117,7 @@ impl<'a> Thread<'a> {
                     if index.insert(guard, reply, id, |_| false) == Insert::Detached {
                         self.end(guard, id);
                     }
-                    // It may have been flushed, drained and taken apart between the two.
+                    // It may have been flushed, drained and deleted between the two.
                     if self.word(id, STATE).load(Ordering::Acquire) == DEAD {
                         index.remove(guard, reply, id);
                         self.table.wheel.disarm(self.table, id);
@@ -132,7 +132,7 @@ impl<'a> Thread<'a> {
         let index = self.table.zones.get(guard, zone)?;
         let side = usize::from(key.is_multiple_of(3));
         let id = index.find(hashes(key)[side], |id| self.is_key(id, key))?;
-        // Whatever happens to it now, under this guard it stays the record of this key.
+        // From now on, it stays the record of this key as long as the guard lives.
         let is_right = self.word(id, KEY).load(Ordering::Relaxed) == key
             && self.word(id, INDEX).load(Ordering::Relaxed) == u64::from(index.number())
             && index.zone() == zone;
@@ -231,7 +231,7 @@ fn stress(threads: u64, turns: usize) {
             }
         });
         let ends: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
-        // Also where one of them failed, or the test would never end.
+        // Also when one of them failed; otherwise the test would never end.
         is_over.store(true, Ordering::Relaxed);
         ticker.join().unwrap();
         ends.into_iter().for_each(|end| end.unwrap());
@@ -240,8 +240,8 @@ fn stress(threads: u64, turns: usize) {
     check_what_is_left(&table);
 }
 
-/// When all is quiet, the counts agree with each other and with what is found, and after a flush
-/// nothing is left.
+/// At the end, the counters agree with each other and with the entries found, and after a flush nothing is
+/// left.
 fn check_what_is_left(table: &Table) {
     let mut thread = Thread::new(table, 0);
     let mut reader = table.epochs.reader().unwrap();

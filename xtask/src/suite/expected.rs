@@ -1,4 +1,4 @@
-//! `tests/suites/expected.toml`: what each test comes to, and why where it does not pass.
+//! `tests/suites/expected.toml`: the expected result of each test, and the reason if it does not pass.
 
 use super::Suite;
 use super::results::{Outcome, Verdict};
@@ -11,7 +11,7 @@ use std::path::Path;
 
 const FILE: &str = "tests/suites/expected.toml";
 const QUICK: &str = "tests/suites/quick.toml";
-/// What stands where no rule fits.
+/// The reason if no rule matches.
 const UNKNOWN: &str = "not sorted yet";
 
 const HEAD: &str = "\
@@ -112,7 +112,7 @@ impl Expected {
         }
     }
 
-    /// Expects of this switch what the other daemon came to.
+    /// Expects the results of the other daemon from this switch.
     pub fn expect_as_peer(
         &mut self,
         suite: Suite,
@@ -165,7 +165,7 @@ fn reason(outcome: &Outcome, peer: Option<Verdict>) -> String {
     let cause = outcome.cause.as_deref();
     match peer {
         Some(Verdict::Fail | Verdict::Skip) => match cause {
-            // What is not built is no reason where the peer does not pass.
+            // A missing feature is no reason if the peer does not pass either.
             Some(cause) if !cause.starts_with("not built yet") => cause.to_owned(),
             _ => "limit of the machine: the peer does not pass either".to_owned(),
         },

@@ -1,4 +1,4 @@
-//! What a run came to: by file, by cause, and against what was expected.
+//! Reports of a run: by file, by cause, and compared with the expected results.
 
 use super::Suite;
 use super::expected::Differences;

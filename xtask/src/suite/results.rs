@@ -1,4 +1,4 @@
-//! What tests came to, kept in a file that grows as they end.
+//! Results of tests, in a file that grows as they end.
 
 use super::script::Test;
 use serde::{Deserialize, Serialize};
@@ -27,18 +27,18 @@ impl Verdict {
     }
 }
 
-/// What a test came to.
+/// The result of a test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     pub number: u32,
     pub verdict: Verdict,
-    /// Why it did not pass, as far as its log says.
+    /// The reason why it did not pass, as far as its log tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     pub seconds: f64,
 }
 
-/// The first line of the file: results of another program are worth nothing.
+/// The first line of the file identifies the program: results of another program are not reused.
 #[derive(PartialEq, Eq, Serialize, Deserialize)]
 struct Header {
     program: String,
@@ -64,7 +64,7 @@ impl Results {
             .and_then(|it| serde_json::from_str::<Header>(it).ok())
             .is_some_and(|it| it == header);
         let outcomes: BTreeMap<u32, Outcome> = match is_same && !is_again {
-            // The last line of a run that was killed may be half of one.
+            // The last line of a killed run may be incomplete.
             true => Results::kept(path),
             false => BTreeMap::new(),
         };
@@ -72,7 +72,7 @@ impl Results {
             true => File::create(path).map_err(failed)?,
             false => OpenOptions::new().append(true).open(path).map_err(failed)?,
         };
-        // The begin of a line also behind half of one.
+        // Start a new line, also after an incomplete one.
         let begin = match outcomes.is_empty() {
             true => serde_json::to_string(&header).map_err(|e| e.to_string())?,
             false => String::new(),

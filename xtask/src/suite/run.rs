@@ -24,7 +24,8 @@ pub struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// Runs these; with `is_told` it says how each ended and how long the rest may take.
+    /// Runs these tests. With `is_told`, it prints the result of each and the estimated time for the
+    /// rest.
     pub fn run(
         &self,
         tests: &[&Test],
@@ -65,8 +66,9 @@ impl Runner<'_> {
         })
     }
 
-    /// Runs those of these tests again one by one, since tests that run beside each other compete for the
-    /// processors and some wait only for seconds. Where many fail, the switch is at fault.
+    /// Runs those of these tests again one by one: tests that run concurrently compete for the
+    /// processors, and some wait only for seconds. If many fail, the switch is at fault, and none is
+    /// repeated.
     pub fn run_alone(
         &self,
         tests: &[&Test],
@@ -104,7 +106,7 @@ impl Runner<'_> {
         let printed = String::from_utf8_lossy(&output.stdout);
         let (verdict, cause) = match verdict(&printed, test.number) {
             Some(Verdict::Pass) => {
-                // What it left behind tells nothing.
+                // The files that it left tell nothing.
                 let _ = fs::remove_dir_all(&folder);
                 (Verdict::Pass, None)
             }
@@ -118,7 +120,7 @@ impl Runner<'_> {
     }
 }
 
-/// What the suite's line of the test says: `  7: NAME      ok`.
+/// Parses the suite's line about the test: `  7: NAME      ok`.
 fn verdict(printed: &str, number: u32) -> Option<Verdict> {
     let begin = format!("{number}: ");
     let line = printed.lines().find(|it| it.trim_start().starts_with(&begin))?;

@@ -1,4 +1,4 @@
-//! The cases of `testdata/conntrack/*.toml`, for whatever tracks their packets.
+//! The cases of `testdata/conntrack/*.toml`, for any implementation that tracks packets.
 
 use super::Tracked;
 use base::{Instant, Zone};
@@ -14,10 +14,10 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::Deref;
 
-/// What cases are played on.
+/// An implementation that runs cases.
 pub trait SlowPathPacket {
-    /// Tracks a frame, which keeps what is said of it. A fragment that is held leaves an empty
-    /// packet; gives the fragments whose datagram is now whole.
+    /// Tracks a frame, and writes the result into its key. If a fragment is held, the packet becomes empty;
+    /// returns the fragments of a datagram that is now complete.
     fn track(&self, now: Instant, action: &CtAction, frame: &mut Frame) -> Vec<Frame>;
     fn set_zone_limit(&self, zone: Option<Zone>, limit: u32);
     fn clear_zone_limit(&self, zone: Zone) -> bool;
@@ -26,7 +26,7 @@ pub trait SlowPathPacket {
     fn set_check_tcp_windows(&self, check: bool);
     fn set_connections_max(&self, max: u32);
     fn tick(&self, now: Instant);
-    /// How many go, or `None` for an error.
+    /// Returns the number of flushed connections, or `None` for an error.
     fn flush(&self, now: Instant, flush: &CtFlush) -> Option<u32>;
     fn entries(&self, now: Instant, filter: &Filter) -> Vec<Entry>;
     fn stats(&self, now: Instant) -> Stats;
@@ -35,7 +35,7 @@ pub trait SlowPathPacket {
     fn count(&self, event: Event) -> u64;
 }
 
-/// A tracker, behind whatever brings it its packets.
+/// A tracker behind a datapath that passes packets to it.
 pub trait Device: Deref<Target = Conntrack> {
     /// As [`SlowPathPacket::track`].
     fn track(&self, now: Instant, action: &CtAction, frame: &mut Frame) -> Vec<Frame>;
@@ -124,7 +124,7 @@ pub fn run_all<S: SlowPathPacket>(make: impl Fn(Config) -> S + std::panic::RefUn
     assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// The same; gives those that failed.
+/// The same; returns the cases that failed.
 pub fn failures<S: SlowPathPacket>(
     make: impl Fn(Config) -> S + std::panic::RefUnwindSafe,
 ) -> Vec<String> {
@@ -159,7 +159,7 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct Case {
     name: String,
-    /// In what Open vSwitch 3.1.0 differs, where it does.
+    /// The difference to Open vSwitch 3.1.0, if there is one.
     #[serde(rename = "differs")]
     _differs: Option<String>,
     #[serde(default)]
@@ -232,7 +232,7 @@ struct FlushStep {
     reply: String,
     mark: Option<String>,
     labels: Option<String>,
-    /// How many go, or `None` for an error.
+    /// Returns the number of flushed connections, or `None` for an error.
     gone: Option<u32>,
 }
 

@@ -1,5 +1,5 @@
-//! Operations on a tracker and on the oracle, in any order, which must agree on each packet and on
-//! what they know.
+//! Operations on a tracker and on the oracle, in any order. Both must agree on each packet and on their
+//! state.
 //!
 //! Datagrams, echoes, protocols without ports; TCP by hosts that now and then depart from its rules by
 //! amounts around the limits of the window checks; SCTP; FTP's and TFTP's announcements; ICMP errors;
@@ -23,12 +23,12 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// An operation, as bytes: which, and its choices. Any bytes are one.
+/// An encoded operation: its kind and its choices. Any bytes are valid.
 pub type Operation = [u8; 8];
 
 const ZONES: u16 = 3;
 const HOSTS: [[u8; 4]; 4] = [[10, 0, 0, 1], [10, 0, 0, 2], [10, 0, 0, 3], [30, 0, 0, 101]];
-/// How far a number is off what is due. The checks' limits lie at 65,535 + 1,500.
+/// Offsets of sequence numbers from the expected one. The limits of the checks are at 65,535 + 1,500.
 const OFF: [i64; 16] =
     [0, 0, 0, 0, 0, 1, -1, 2, -2, 1000, -1000, 67_035, -67_035, 67_036, -67_036, 3_000_000_000];
 const FLAGS: [&str; 16] =
@@ -52,7 +52,7 @@ const CHUNKS: [&str; 16] = [
     "shutdown-complete",
     "shutdown-complete!",
 ];
-/// What is said on FTP's control connections.
+/// Lines of FTP control connections.
 const LINES: [&str; 12] = [
     "USER%20joe%0d%0a",
     "220%20hello%0d%0a",
@@ -77,7 +77,7 @@ const ROOM: [Event; 5] = [
     Event::ZoneFull,
 ];
 
-/// What a packet is tracked with.
+/// The actions that packets are tracked by.
 #[derive(Clone, Default, Debug)]
 struct Order {
     zone: u16,
@@ -103,15 +103,15 @@ struct World {
     tracker: Tracker,
     oracle: Oracle,
     now_ms: u64,
-    /// What each end of a TCP connection sends next.
+    /// The next segment of each end of a TCP connection.
     seqs: BTreeMap<(u16, Tuple), u32>,
 }
 
-/// Carries out operations on both, and panics where they differ.
+/// Performs operations on both. Panics if they differ.
 pub fn run(seed: u64, early_drop: bool, operations: &[Operation]) {
     let config = Config { connections_max: 20, early_drop, ..Config::default() };
     let mut world = World::new(seed, config);
-    // Few enough that they give way to each other.
+    // So few that early drop happens.
     let fragments_max = seed as u32 % 8;
     world.conntrack.fragments().set_fragments_max(fragments_max).expect("not above the bound");
     world.oracle.fragments.max = fragments_max as usize;
@@ -121,8 +121,8 @@ pub fn run(seed: u64, early_drop: bool, operations: &[Operation]) {
     world.compare("at the end");
 }
 
-/// Fills a table of four zones, no larger than is looked at whole, with connections of all classes, and
-/// panics where another one gives way than the oracle says.
+/// Fills a table of four zones with connections of all classes. The table is so small that early drop
+/// examines all of it. Panics if another connection is dropped than the oracle expects.
 pub fn fill(seed: u64, max: u32, operations: &[Operation]) {
     let mut world = World::new(seed, Config { connections_max: max, ..Config::default() });
     for zone in 0..ZONES {
@@ -221,7 +221,7 @@ impl World {
         }
     }
 
-    /// What is no packet.
+    /// Operations other than packets.
     fn arrange(&mut self, [which, a, b, c, d, ..]: Operation, at: &str) {
         let (zone, now) = (u16::from(a) % ZONES, Instant::from_millis(self.now_ms));
         match which % 64 {
@@ -263,7 +263,7 @@ impl World {
                 if d > 250 {
                     self.now_ms += 86_401_000;
                 }
-                // What is due within a tick of the wheel may still be there otherwise, and count.
+                // A connection that is due within a tick of the wheel may still exist otherwise, and count.
                 self.oracle.expire(Instant::from_millis(self.now_ms));
                 let _ = now;
             }
@@ -357,7 +357,7 @@ impl World {
         let tag = match c >> 4 {
             0..2 => 5,
             2 => 8,
-            // What the other side asked for; a reflected tag is one's own.
+            // The tag that the other side requested; a reflected tag is its own.
             _ => tags[usize::from((b & 1 == 0) != chunks.contains('!'))],
         };
         let tag = if chunks.starts_with("init/") { 0 } else { tag };
@@ -408,7 +408,7 @@ impl World {
         let now = Instant::from_millis(self.now_ms);
         self.oracle.expire(now);
         while self.conntrack.tick(now) > 0 || self.conntrack.drain() {}
-        // What is due within a tick of the wheel may still be there, and count.
+        // A connection that is due within a tick of the wheel may still exist, and count.
         if self.conntrack.connections() as usize > self.oracle.known.len() {
             return;
         }

@@ -1,5 +1,5 @@
-//! Packets that come together are tracked as if each came alone, in their order: runs of one
-//! connection, packets between them, connections that begin within a batch, marks, zones.
+//! Packets of a batch are tracked as if they came one by one, in their order: runs of one connection, packets
+//! between them, connections that start within a batch, marks, zones.
 
 use crate::support;
 use base::Instant;
@@ -51,8 +51,8 @@ fn actions() -> [CtAction; 8] {
     ]
 }
 
-/// What flows see of them, and whose they are. A record that was taken in vain is of a later
-/// generation, which says nothing.
+/// The fields that flows see, and the connection. A record that was allocated in vain has a later generation,
+/// which does not matter.
 fn shown(frames: &[Frame]) -> Vec<(String, Option<(u32, bool)>)> {
     let connection = |frame: &Frame| frame.connection.map(|it| (it.id, it.is_reply));
     frames.iter().map(|frame| (format!("{:?}", frame.key), connection(frame))).collect()

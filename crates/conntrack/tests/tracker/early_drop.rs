@@ -1,5 +1,5 @@
-//! Which connections give way where there is no room, in tables larger than is looked at whole.
-//! `tests/oracle.rs` compares smaller ones with an oracle.
+//! Early drop in tables that are too large to be examined completely. `tests/oracle.rs` compares smaller ones
+//! with an oracle.
 
 use crate::support;
 use base::{Instant, Zone};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 const NOW: Instant = Instant::from_millis(1);
 
-/// A table, and hosts who ask a server and are answered or not.
+/// A table, and hosts that send requests to a server, which are answered or not.
 struct Table {
     conntrack: Arc<Conntrack>,
     tracker: Tracker,
@@ -36,7 +36,7 @@ impl Table {
         assert!(self.send(&text, &support::commit(zone)).contains(CtState::NEW));
     }
 
-    /// The server answers it; whether there is a connection.
+    /// The server replies. Returns whether there is a connection.
     fn answer(&mut self, zone: u16, n: u32) -> bool {
         let text = format!("20.0.0.1:80>{}:6666 udp len=4", host(n));
         self.send(&text, &support::look(zone)).contains(CtState::EST)
@@ -50,7 +50,7 @@ impl Table {
         self.send(&format!("20.0.0.1>{host} icmp-reply id=7 seq=1 len=8"), &support::look(zone));
     }
 
-    /// The nth host shakes hands with the server; whether there is a connection.
+    /// The nth host makes a handshake with the server. Returns whether there is a connection.
     fn connect(&mut self, zone: u16, n: u32) -> bool {
         let (there, back) = (format!("{}:6666>20.0.0.1:80", host(n)), "20.0.0.1:80");
         self.send(&format!("{there} S seq=100 win=1000"), &support::commit(zone));
@@ -102,7 +102,7 @@ fn a_flood_that_is_answered_gives_way_to_others() {
     assert!(table.count(Event::EvictedAnswered) > 3500);
 }
 
-/// What a handshake established stays, and does not get the reserve either.
+/// Connections that a handshake established are kept, but may not use the reserve either.
 #[test]
 fn established_connections_leave_the_reserve_to_others() {
     let mut table = Table::new(3200);
@@ -117,9 +117,9 @@ fn established_connections_leave_the_reserve_to_others() {
     assert_eq!(table.size(1), 3100);
 }
 
-/// Of zones that hold more than the reserve, the one with the most connections that may be dropped
-/// gives way, whichever asks: floods of two zones come to be equal, and leave alone a third that is
-/// smaller, or that established what it has.
+/// Among zones above the reserve, the one with the most droppable connections loses one, whichever zone the
+/// new connection is in: floods of two zones become equal, and do not affect a third zone that is smaller or
+/// whose connections are established.
 #[test]
 fn the_zone_that_floods_most_gives_way() {
     let mut table = Table::new(3200);
@@ -132,15 +132,14 @@ fn the_zone_that_floods_most_gives_way() {
     let [two, three, four] = [2, 3, 4].map(|zone| table.size(zone));
     assert_eq!((table.size(1), two), (1500, 200));
     assert!(three.abs_diff(four) < 50, "{three} and {four} share what is left");
-    // They give way to what is established too, all three in the end.
+    // Established connections replace them, too, finally all three.
     (1500..2700).for_each(|n| assert!(table.connect(1, n)));
     let [two, three, four] = [2, 3, 4].map(|zone| table.size(zone));
     assert_eq!(table.size(1), 2700);
     assert!(three.abs_diff(four) < 50 && three.abs_diff(two) < 50, "{two}, {three} and {four}");
 }
 
-/// Many zones of which none holds more than the reserve fill the table: the largest gives way, and is
-/// found among them.
+/// Many zones, none above the reserve, fill the table: the largest one is found and loses a connection.
 #[test]
 fn the_largest_of_many_small_zones_gives_way() {
     let mut table = Table::new(3200);
@@ -157,8 +156,7 @@ fn the_largest_of_many_small_zones_gives_way() {
     assert!(table.size(150) < 20, "{}", table.size(150));
 }
 
-/// After a peak a hundred times as large, what may be dropped is found in a table where there is little
-/// of anything.
+/// After a peak a hundred times as large, droppable connections are found in a sparse table.
 #[test]
 fn what_may_go_is_found_after_a_peak() {
     let mut table = Table::new(200_000);
@@ -166,7 +164,7 @@ fn what_may_go_is_found_after_a_peak() {
     table.now = Instant::from_millis(100_000);
     while table.conntrack.tick(table.now) > 0 {}
     assert_eq!(table.conntrack.connections(), 0);
-    // A limit of a zone refuses, and the whole table's makes room.
+    // A zone's limit refuses; the limit of the table makes room.
     table.conntrack.set_zone_limit(Some(Zone(1)), 1000);
     (0..2000).for_each(|n| table.ask(1, n));
     assert_eq!((table.count(Event::ZoneFull), table.count(Event::EvictedUnanswered)), (1000, 0));
@@ -180,8 +178,7 @@ fn what_may_go_is_found_after_a_peak() {
     assert_eq!(table.count(Event::Full), refused);
 }
 
-/// One zone's flood leaves the last part of the room to others, who need not push anyone out for the
-/// half of it.
+/// A flood in one zone leaves the reserve to other zones, which use half of it without dropping connections.
 #[test]
 fn a_flood_leaves_the_reserve_to_others() {
     let mut table = Table::new(3200);
@@ -202,7 +199,7 @@ fn a_flood_leaves_the_reserve_to_others() {
     assert_eq!(table.count(Event::Full), 0);
 }
 
-/// In a full table of a few connections, the one that may go is found wherever it stands.
+/// In a full table with few connections, the droppable one is found at any place.
 #[test]
 fn a_small_table_drops_early_whenever_it_can() {
     let mut table = Table::new(24);

@@ -1,4 +1,4 @@
-//! What is told of connections to a watcher, and which ones filters show.
+//! Events of connections for a watcher, and filters of connections.
 
 use crate::support;
 use base::{Instant, Zone};
@@ -65,7 +65,7 @@ fn a_watcher_hears_of_everything_that_shows() {
 
 #[test]
 fn every_end_has_its_reason() {
-    // Room for two; who is answered stays.
+    // There is room for two; an answered connection stays.
     let tracked = Tracked::new(3, Config { connections_max: 2, ..Config::default() });
     tracked.set_watched(true);
     let commit = support::commit(1);
@@ -188,7 +188,7 @@ fn no_end_is_told_before_the_beginning() {
     let mut told: HashMap<u16, Vec<&str>> = HashMap::new();
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        // Also where the other thread fails, which would wait for this one otherwise.
+        // Also if the other thread fails, which would otherwise wait for this one.
         let _end = End(&is_over);
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {

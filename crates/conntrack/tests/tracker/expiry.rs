@@ -1,4 +1,4 @@
-//! Whose task it is to forget connections whose time ran out, and that no thread falls behind with it.
+//! Which thread expires connections, and that none falls behind.
 
 use crate::support;
 use base::Instant;
@@ -17,7 +17,7 @@ fn at(ms: u64) -> Instant {
     Instant::from_millis(ms)
 }
 
-/// So many packets, each of a connection of its own, from the port `first` on.
+/// Sends this many packets, each of another connection, from the port `first` on.
 fn send(tracker: &mut Tracker, now: Instant, first: u16, count: u16) {
     let text = |port: u16| format!("10.0.0.1:{port}>20.0.0.1:80 udp len=4");
     let mut frames: Vec<_> =
@@ -30,7 +30,7 @@ fn a_thread_that_looks_after_its_own_is_left_alone_as_long_as_it_does() {
     let conntrack = conntrack();
     let mut tracker = conntrack.tracker().expect("a tracker");
     send(&mut tracker, at(1000), 1, 100);
-    // Nothing is due, and yet it has said that it looks after them.
+    // Nothing is due, but the thread has claimed its wheel.
     for ms in [1100, 1350, 1600, 1850] {
         tracker.expire(at(ms), 10);
     }
@@ -52,7 +52,7 @@ fn a_thread_that_looks_after_its_own_is_left_alone_as_long_as_it_does() {
 fn a_thread_that_stays_behind_is_given_more() {
     let conntrack = conntrack();
     let mut tracker = conntrack.tracker().expect("a tracker");
-    // Each turn begins 16 connections and looks at 4: alone, that would never end.
+    // Each turn starts 16 connections and examines 4: expiry alone would never catch up.
     let (mut now, mut most) = (1000, 0);
     for turn in 0..2000u16 {
         send(&mut tracker, at(now), 1 + turn * 16, 16);
@@ -71,11 +71,11 @@ fn connections_that_live_on_do_not_hide_those_that_do_not() {
     let conntrack = conntrack();
     let mut tracker = conntrack.tracker().expect("a tracker");
     send(&mut tracker, at(1000), 1, 50);
-    // These are armed for the same time, are looked at first, and live on.
+    // These are armed for the same time, are examined first, and stay.
     send(&mut tracker, at(1000), 1000, 50);
     send(&mut tracker, at(1900), 1000, 50);
     let now = at(2250);
-    // A look at 50 of which none goes is not the end of it.
+    // Examining 50 connections of which none expires does not end the work.
     assert!(conntrack.tick_within(now, 50));
     assert!(conntrack.tick_within(now, 50));
     assert!(!conntrack.tick_within(now, 50));

@@ -1,5 +1,4 @@
-//! Flushes in the words of `dpctl/flush-conntrack`, held against going through all connections and
-//! comparing.
+//! Flushes with the syntax of `dpctl/flush-conntrack`, compared with a naive walk over all connections.
 
 use crate::support;
 use base::{Instant, Zone};
@@ -66,7 +65,7 @@ fn name(entry: &Entry) -> u16 {
     }
 }
 
-/// Which connections a flush took; it says their number.
+/// Returns the connections that a flush removed; the flush must return their number.
 fn gone(tracked: &Conntrack, flush: &CtFlush) -> Vec<u16> {
     let before = support::dump(tracked, NOW, None);
     let count = tracked.flush(NOW, flush).unwrap_or(0);
@@ -144,7 +143,7 @@ fn flushes_take_what_fits_and_nothing_else() {
     }
 }
 
-/// A drain that goes on while there is more to do leaves no record of a flushed zone behind.
+/// A drain that runs until nothing is left to do leaves no record of a flushed zone.
 #[test]
 fn a_flushed_zone_is_more_to_do_until_its_records_are_back() {
     let tracked = support::tracker();
@@ -192,7 +191,7 @@ fn tuples() -> impl Strategy<Value = flow::TupleMatch> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Looks and walks take the same connections as comparing each entry of a dump does.
+    /// Lookups and walks remove the same connections as a comparison with each entry of a dump.
     #[test]
     fn any_flush_takes_what_an_oracle_says(
         zone in perhaps(&[0, 5, 6, 7, 8]),

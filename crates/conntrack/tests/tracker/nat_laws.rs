@@ -168,7 +168,7 @@ fn the_original_tuple_finds_what_was_rewritten() {
     assert_eq!(rewritten.key.get(CtNwDst), first.key.get(CtNwDst));
 }
 
-/// What 60 clients' packets leave as, in a process of this seed.
+/// Returns the source ports of the packets of 60 clients after NAT, in a process with this seed.
 fn translated(seed: u64, range: &str) -> Vec<String> {
     let tracked = Tracked::new(seed, conntrack::Config::default());
     let action = CtAction { nat: Some(support::nat(range)), ..support::commit(1) };

@@ -1,4 +1,4 @@
-//! What operators set or rely on without seeing a packet: counting, zones.
+//! Settings and guarantees that no packet shows: counters, zones.
 
 use crate::support;
 use base::{Instant, Zone};

@@ -1,4 +1,4 @@
-//! A thread that is held up in the middle of its work holds up the others' memory, but not without end.
+//! A preempted thread delays the reuse of memory of the others, but not without a limit.
 
 use crate::support;
 use base::{Instant, Zone};
@@ -25,7 +25,7 @@ fn while_a_thread_is_held_up_memory_does_not_grow_without_end() {
     let conntrack = Arc::new(Conntrack::new(1, config));
     let [mut tracker, mut other] = [(); 2].map(|()| conntrack.tracker().expect("a tracker"));
     let held_up = other.guard();
-    // Each that comes makes room for itself, until too many wait.
+    // Each new connection drops another one, until too many records wait.
     let made = (0..100_000).take_while(|&n| ask(&conntrack, &mut tracker, n)).count() as u32;
     let bound = 2 * MAX + (1 << 16);
     assert!((bound - 100..bound + 100).contains(&made), "{made}");

@@ -1,4 +1,4 @@
-//! A switch whose tables are a function, and traffic that answers itself.
+//! A switch whose flow tables are computed by a function, and traffic that replies to itself.
 
 pub mod policy;
 pub mod switch;

@@ -1,6 +1,7 @@
-//! A switch with a device before it that forwards by itself, for the cases of connection tracking
-//! (`testdata/conntrack/*.toml`): packets go to the device first, and those that it does not forward through the
-//! datapath, which offers connections. What is then known of a packet must be the same as without.
+//! A switch with a device in front of it that forwards by itself, for the cases of connection tracking
+//! (`testdata/conntrack/*.toml`). Packets go to the device first; those that it does not forward go through
+//! the datapath, which offers connections. The resulting connection fields must be the same as without the
+//! device.
 //!
 //! The crates of such devices include this file, and beside it `support` of the crate `conntrack`.
 
@@ -24,12 +25,12 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Devices that they come in on, one for each action of a case.
+/// The number of input devices, one for each action of a case.
 pub const DEVICES: u32 = 12;
 pub const MTU: u32 = 9000;
 
-/// Cases that are different with offload, all in one thing: a segment outside the windows of a connection
-/// of which a device forwards packets is not invalid.
+/// Cases whose results differ with offload, all for the same reason: once a device forwards packets of a
+/// connection, a segment outside its windows is not invalid.
 pub const NOT_WITH_OFFLOAD: [&str; 13] = [
     "RSTs around what is due",
     "a window that shrinks",
@@ -46,16 +47,16 @@ pub const NOT_WITH_OFFLOAD: [&str; 13] = [
     "windows that the two sides scale differently",
 ];
 
-/// A device that tests give frames to.
+/// A device that forwards frames by its rules.
 pub trait Forwards: FlowOffload {
-    /// What becomes of a frame from a port: whether it is forwarded, and how it is then.
+    /// Processes a frame from a port. Returns whether it was forwarded, and its bytes afterwards.
     fn try_frame(&mut self, port: PortNo, frame: &[u8]) -> Option<(bool, Vec<u8>)>;
 
-    /// Makes a port one that packets may be sent to.
+    /// Permits a port as an output.
     fn send_to(&mut self, port: PortNo);
 }
 
-/// A switch whose tables track, with a device before it.
+/// A switch whose flow tables track packets, behind a device.
 pub struct Switch<'a, D: Forwards> {
     conntrack: Arc<Conntrack>,
     state: RefCell<State>,
@@ -70,7 +71,7 @@ struct State {
 }
 
 impl<'a, D: Forwards> Switch<'a, D> {
-    /// One without connections.
+    /// Returns a switch without connections.
     pub fn new(config: Config, device: &'a Mutex<D>, forwarded: &'a AtomicU64) -> Self {
         let conntrack = Arc::new(Conntrack::new(7, config));
         let config = WorkerConfig { offers: true, ..WorkerConfig::default() };
@@ -83,7 +84,7 @@ impl<'a, D: Forwards> Switch<'a, D> {
         self.device.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Takes out rules that hold no more, as the control thread does.
+    /// Removes rules that are no longer valid, as the control thread does.
     fn sweep(&self, state: &mut State, now: Instant) {
         let mut device = self.device();
         let ids: Vec<OffloadId> = state.rules.keys().copied().collect();
@@ -104,7 +105,7 @@ impl<'a, D: Forwards> Switch<'a, D> {
         connections.iter().map(note).fold(true, |all, one| all & one)
     }
 
-    /// Lets the device forward a packet; where it leaves.
+    /// Offers a packet to the device. Returns the frame that it forwarded, if it did.
     fn forward(
         &self,
         state: &mut State,
@@ -130,7 +131,7 @@ impl<'a, D: Forwards> Switch<'a, D> {
         Some(state.tables.leaves(left_by.expect("a rule forwarded it"), Packet::from_bytes(&bytes)))
     }
 
-    /// Installs what the worker offers.
+    /// Installs the rules that the worker offers.
     fn install(&self, state: &mut State, now: Instant) {
         for OffloadOffer { rule, .. } in state.worker.worker.take_offers().unwrap_or_default() {
             let Some(Action::Output(out)) = rule.actions.last() else { continue };
@@ -141,7 +142,7 @@ impl<'a, D: Forwards> Switch<'a, D> {
                 self.conntrack.with_offloaded(now, |offloaded| offloaded.check(*it))
             };
             let idle: Result<Vec<_>, Refusal> = connections.iter().map(check).collect();
-            // Time is not the device's here.
+            // The device does not expire rules here.
             let Ok(id) = idle.and_then(|_| device.install(&rule, std::time::Duration::MAX)) else {
                 continue;
             };
@@ -169,7 +170,7 @@ impl<D: Forwards> Device for Switch<'_, D> {
         let nth = state.tables.number_of_action(action);
         self.sweep(&mut state, now);
         let is_fresh = frame.key.ct_state().is_empty();
-        // What a device said of checksums does not reach the device in these tests.
+        // Checksum offload flags do not reach the device in these tests.
         let is_plain = frame.packet.offload.checksum == Checksum::Unverified;
         if is_fresh
             && is_plain
@@ -195,7 +196,7 @@ impl<D: Forwards> Drop for Switch<'_, D> {
     }
 }
 
-/// Runs all cases with a device: those fail that are different with offload, and no other.
+/// Runs all cases with a device. Exactly the cases that differ with offload must fail.
 pub fn check_all(device: &Mutex<impl Forwards>) {
     let forwarded = AtomicU64::new(0);
     let failed = failures(|config| Switch::new(config, device, &forwarded));
@@ -204,6 +205,6 @@ pub fn check_all(device: &Mutex<impl Forwards>) {
     let expect: BTreeSet<&str> = NOT_WITH_OFFLOAD.into_iter().collect();
     assert_eq!(failed, expect);
     let forwarded = forwarded.into_inner();
-    // Most cases end soon after a connection is established.
+    // Most cases end soon after their connection is established, so few packets are offloaded.
     assert!(forwarded > 15, "the device forwarded {forwarded} packets");
 }

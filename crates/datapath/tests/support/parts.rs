@@ -1,8 +1,8 @@
-//! How a worker with a unified cache cuts a batch.
+//! The parts into which a worker with a unified cache splits a batch.
 
 use datapath::Observer;
 
-/// The parts in which a batch was worked on.
+/// The parts of a batch.
 #[derive(Default)]
 pub struct Parts(pub Vec<usize>);
 

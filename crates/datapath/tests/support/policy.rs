@@ -1,6 +1,5 @@
-//! Tables as a function: what is looked at of a packet, and what is done with it, follow from its
-//! key and the rules' number. What is looked at depends only on what always is, so that flows
-//! never overlap.
+//! Flow tables as a function of a packet's key and the rules' number, which decide both the matched fields
+//! and the actions. The matched fields depend only on fields that are always matched, so flows never overlap.
 
 use super::tunnels;
 use base::{PortNo, RecircId, Zone};
@@ -10,10 +9,10 @@ use flow::{
 };
 use std::sync::Arc;
 
-/// Fields whose values decide what else is looked at.
+/// Fields that are always matched, and decide which others are.
 const ALWAYS: [Field; 5] =
     [Field::InPort, Field::RecircId, Field::EthType, Field::NwProto, Field::NwFrag];
-/// Fields that some flows look at, with bits.
+/// Fields, with masks, that some flows match.
 const SOMETIMES: [(Field, u128); 10] = [
     (Field::NwTtl, 0xff),
     (Field::NwTos, 0x3),
@@ -26,16 +25,16 @@ const SOMETIMES: [(Field, u128); 10] = [
     (Field::EthSrc, 0x1),
     (Field::VlanTpid, 0xffff),
 ];
-/// Fields that flows behind connection tracking look at besides.
+/// Further fields that flows after connection tracking match.
 const TRACKED: [(Field, u128); 4] =
     [(Field::CtState, 0xff), (Field::CtMark, 0x3), (Field::CtZone, 0xffff), (Field::CtLabel, 1)];
 
-/// The rules: a number for each class of packets, so that classes can change one by one.
+/// The rules: one number per class of packets, so that classes can change one by one.
 #[derive(Clone, Debug)]
 pub struct Policy {
     pub seed: u64,
     pub classes: [u32; 16],
-    /// Packets come out of tunnels and go into some.
+    /// Whether there are tunnels.
     pub has_tunnels: bool,
 }
 
@@ -51,7 +50,7 @@ impl Policy {
         Policy { seed, classes: [0; 16], has_tunnels: false }
     }
 
-    /// The flow for a packet.
+    /// Returns the flow for a packet.
     pub fn translate(&self, key: &FlowKey) -> (Match, Arc<[Action]>) {
         let class = mix(ALWAYS.map(|field| key.get(field)));
         let number = self.classes[(class % 16) as usize];
@@ -73,7 +72,7 @@ impl Policy {
             tunnels::look(key, class, &mut mask);
         }
         let matching = Match::new(key, &mask);
-        // Only what is set, so that a new field changes no choice.
+        // Hash only fields that are set, so that a new field changes no choice.
         let values = Field::BASIC.iter().map(|&field| matching.key().get(field));
         let words = values.filter(|&value| value != 0);
         let choice = mix(words.chain([class.into()]));
@@ -148,11 +147,11 @@ fn controller(choice: u64) -> Action {
     })
 }
 
-/// Zones are few, so that packets that went different ways meet in one.
+/// There are few zones, so that packets with different paths meet in one.
 fn ct(choice: u64, commit: bool) -> Action {
     let address = |last: u8| std::net::IpAddr::from([20, 0, 0, last]);
     let zone = Zone(1 + (choice >> 12 & 1) as u16);
-    // One zone translates, the other does not, as tables that work do it.
+    // One zone uses NAT and the other does not, as in usual rule sets.
     let nat = match (zone.0, commit, choice >> 13 & 1) {
         (1, _, _) => None,
         (_, false, _) => Some(Nat::Restore),

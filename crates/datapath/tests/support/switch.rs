@@ -1,4 +1,4 @@
-//! One worker with its connections and a control side that answers misses at once.
+//! A worker with its connections, and a control side that answers misses at once.
 
 use super::policy::Policy;
 use super::traffic::Sent;
@@ -28,7 +28,7 @@ struct Flow {
     actions: Arc<[Action]>,
 }
 
-/// What can be seen of a switch after a batch.
+/// The visible effects of a batch.
 #[derive(PartialEq, Debug)]
 pub struct Seen {
     pub sent: Vec<Sent>,
@@ -36,7 +36,7 @@ pub struct Seen {
     pub stats: WorkerStats,
 }
 
-/// What can be seen of it when asked.
+/// The visible state of a switch.
 #[derive(PartialEq, Debug)]
 pub struct State {
     pub flows: Vec<(FlowId, FlowStats)>,
@@ -46,7 +46,7 @@ pub struct State {
 
 impl Switch {
     pub fn new(policy: Policy, config: WorkerConfig) -> Switch {
-        // Nowhere is room, or everywhere, or at first, or not in one zone.
+        // The connection table is full, not limited, full after a while, or full for one zone.
         let connections_max = [40, 100_000, 300, 100_000][(policy.seed % 4) as usize];
         let limits = Config { connections_max, ..Config::default() };
         let conntrack = Arc::new(Conntrack::new(policy.seed, limits));
@@ -65,7 +65,7 @@ impl Switch {
         Switch { conntrack, upcalls, worker, out, policy, flows, next: 0 }
     }
 
-    /// Receives a batch and answers what it brings up, telling of all that is done.
+    /// Receives a batch and answers its upcalls, while the steps of all packets are recorded.
     pub fn receive_telling(
         &mut self,
         now: Instant,
@@ -105,7 +105,7 @@ impl Switch {
         Seen { sent, asked, stats }
     }
 
-    /// Receives a batch in parts, and answers what all of them bring up.
+    /// Receives a batch in parts, and answers the upcalls of all parts at the end.
     pub fn receive_parts(
         &mut self,
         now: Instant,
@@ -158,13 +158,13 @@ impl Switch {
         self.worker.command(now, command, &mut self.out);
     }
 
-    /// What part of all passes the unified cache answered.
+    /// Returns the share of passes that hit the unified cache.
     pub fn unified_share(&self) -> f64 {
         let stats = self.worker.stats();
         stats.unified_hits as f64 / (stats.exact_hits + stats.megaflow_hits) as f64
     }
 
-    /// Other rules for a class of packets: flows are changed or go.
+    /// Changes the rules of a class of packets: flows are changed or deleted.
     pub fn change(&mut self, now: Instant, class: usize) {
         self.policy.classes[class] += 1;
         let ids: Vec<u64> = self.flows.keys().copied().collect();
@@ -181,7 +181,7 @@ impl Switch {
         }
     }
 
-    /// A flow that is replaced by its like under another number.
+    /// Replaces a flow by an equal one with another number.
     pub fn renumber(&mut self, now: Instant, nth: usize) {
         let Some(&id) = self.flows.keys().nth(nth % self.flows.len().max(1)) else { return };
         if let Some(flow) = self.flows.remove(&id) {
@@ -210,7 +210,7 @@ impl Switch {
     }
 }
 
-/// A packet as a port gives it: some have a checksum that is not finished, as guests leave it.
+/// Returns a packet as a port receives it: some have a partial checksum, as from guests.
 fn arrived(bytes: &[u8]) -> Packet {
     let mut packet = Packet::from_bytes(bytes);
     if bytes.iter().map(|&byte| u32::from(byte)).sum::<u32>() % 4 == 0 {

@@ -1,22 +1,22 @@
-//! Packets: new ones, ones that go on, answers to what the switch sent, errors about it, and spoiled
-//! ones.
+//! Random packets: of new and existing connections, replies to forwarded packets, ICMP errors about these,
+//! and malformed ones.
 
 use super::tunnels;
 use fastrand::Rng;
 
-/// The bytes of a packet and the port that it comes in on or went out of.
+/// A packet and its input or output port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sent {
     pub port: u32,
     pub bytes: Vec<u8>,
 }
 
-/// The latest packets, from which the next are made.
+/// The latest packets, from which new ones are derived.
 pub struct Traffic {
     random: Rng,
     received: Vec<Sent>,
     sent: Vec<Sent>,
-    /// Packets come and go in tunnels, too.
+    /// Whether there are packets in tunnels.
     pub has_tunnels: bool,
 }
 
@@ -36,7 +36,7 @@ impl Traffic {
         &mut self.random
     }
 
-    /// The switch sent this.
+    /// Records a packet that the switch sent.
     pub fn saw(&mut self, sent: &Sent) {
         match tunnels::unwrap(&sent.bytes).filter(|_| self.has_tunnels) {
             Some(bytes) => keep(&mut self.random, &mut self.sent, &Sent { bytes, port: sent.port }),
@@ -44,7 +44,7 @@ impl Traffic {
         }
     }
 
-    /// The next packet; its port is below 4, and only on it if one is given.
+    /// Returns the next packet. Its port is below 4, or the given one.
     pub fn next(&mut self, port: u32) -> Sent {
         let mut packet = match self.random.u32(0..100) {
             0..8 => self.fresh(),
@@ -61,7 +61,7 @@ impl Traffic {
         if self.has_tunnels { self.wrapped(packet) } else { packet }
     }
 
-    /// Most packets in a tunnel, of which some are spoiled outside.
+    /// Puts most packets into a tunnel, and spoils the outer headers of some.
     fn wrapped(&mut self, mut packet: Sent) -> Sent {
         let r = &mut self.random;
         if r.u32(0..4) != 0 {
@@ -107,12 +107,12 @@ impl Traffic {
         Sent { port: r.u32(0..4), bytes }
     }
 
-    /// An earlier packet once more.
+    /// Returns an earlier packet again.
     fn again(&mut self) -> Option<Sent> {
         self.random.choice(&self.received).cloned()
     }
 
-    /// What the sender of an earlier packet sends next.
+    /// Returns the next packet of the sender of an earlier one.
     fn more(&mut self) -> Option<Sent> {
         let mut packet = self.random.choice(&self.received)?.clone();
         let r = &mut self.random;
@@ -125,7 +125,7 @@ impl Traffic {
         Some(packet)
     }
 
-    /// What the receiver of a packet answers.
+    /// Returns the reply of the receiver of a packet.
     fn answer(&mut self) -> Option<Sent> {
         let mut packet = self.random.choice(&self.sent)?.clone();
         let r = &mut self.random;
@@ -158,8 +158,8 @@ impl Traffic {
         Some(packet)
     }
 
-    /// What a router on the way says of a packet that was sent: over IPv4 that its port is
-    /// unreachable, from the one that it went to or from another.
+    /// Returns the ICMP error of a router about a forwarded packet (over IPv4: port unreachable), received on
+    /// the port that the packet left by, or on another.
     fn error(&mut self) -> Option<Sent> {
         let about = self.random.choice(&self.sent)?.clone();
         let l3 = network(&about.bytes).filter(|&l3| about.bytes[l3] >> 4 == 4)?;
@@ -206,7 +206,7 @@ fn swap(bytes: &mut [u8], a: usize, b: usize, len: usize) {
     }
 }
 
-/// Where the IP header begins.
+/// Returns the offset of the IP header.
 fn network(bytes: &[u8]) -> Option<usize> {
     let tag = |at: usize| matches!(bytes.get(at..at + 2), Some([0x81, 0] | [0x88, 0xa8]));
     let at = if tag(12) { 18 } else { 14 };
@@ -224,7 +224,7 @@ fn transport(bytes: &[u8]) -> Option<usize> {
     Some(l3 + if bytes[l3] >> 4 == 4 { usize::from(bytes[l3] & 15) * 4 } else { 40 })
 }
 
-/// Counts a word of an echo or its answer on: of the sequence number's place, `choose` says which.
+/// Increments a word of an echo request or reply at the place of the sequence number; `choose` selects which.
 fn change_icmp(bytes: &mut [u8], choose: impl FnOnce(usize) -> usize) {
     let (Some(l3), Some(l4)) = (network(bytes), transport(bytes)) else { return };
     if !matches!(protocol(bytes, l3), 1 | 58) || bytes.len() < l4 + 8 {
@@ -235,7 +235,8 @@ fn change_icmp(bytes: &mut [u8], choose: impl FnOnce(usize) -> usize) {
     wire::builder::fill_checksums(&mut bytes[l3..]);
 }
 
-/// Gives a TCP segment other numbers and flags, from those it has and the length of its data.
+/// Changes the numbers and flags of a TCP segment, depending on the present ones and the length of its
+/// payload.
 fn change_tcp(bytes: &mut [u8], change: impl FnOnce(u32, u32, u8, u32) -> (u32, u32, u8)) {
     let (Some(l3), Some(l4)) = (network(bytes), transport(bytes)) else { return };
     if protocol(bytes, l3) != 6 || bytes.len() < l4 + 20 {

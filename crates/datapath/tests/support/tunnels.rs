@@ -1,4 +1,4 @@
-//! VXLAN around packets, and the steps of tables that have tunnels.
+//! Packets in VXLAN tunnels, and the actions of flow tables with tunnels.
 
 use base::{MacAddr, PortNo};
 use flow::{Action, Field, FlowKey, Mask, TunnelKind, TunnelPush};
@@ -10,7 +10,7 @@ use tunnel::{Outer, TunnelConfig};
 const PORT: u32 = 8;
 const UDP_PORT: u16 = 4789;
 
-/// A packet in a tunnel. The numbers choose networks, ends and forms.
+/// Puts a packet into a tunnel. The numbers choose the VNI, the endpoints and the form of the outer headers.
 pub fn wrap(inner: &[u8], choice: u32) -> Vec<u8> {
     let has_checksum = choice & 1 == 0;
     let header =
@@ -24,7 +24,7 @@ pub fn wrap(inner: &[u8], choice: u32) -> Vec<u8> {
     bytes
 }
 
-/// What is in a packet that the switch put into a tunnel.
+/// Returns the inner packet of a packet that the switch encapsulated.
 pub fn unwrap(bytes: &[u8]) -> Option<Vec<u8>> {
     let found = tunnel::decapsulate(TunnelKind::Vxlan, bytes, true).ok()?;
     let is_to = |at: usize| bytes.get(at..at + 2) == Some(&UDP_PORT.to_be_bytes());
@@ -58,12 +58,12 @@ fn header(vni: u32, end: u8, is_ipv6: bool, checksum: bool) -> Box<[u8]> {
     tunnel::build(&config, &outer).expect("VXLAN can say that")
 }
 
-/// Whether the key is of a packet that came out of a tunnel.
+/// Returns whether the packet came out of a tunnel.
 pub fn is_inside(key: &FlowKey) -> bool {
     key.in_port().0 >= PORT
 }
 
-/// What tables with tunnels look at besides; `class` chooses among packets of a kind.
+/// Adds the fields that tables with tunnels match; `class` chooses among packets of a kind.
 pub fn look(key: &FlowKey, class: u64, mask: &mut Mask) {
     if !is_inside(key) && key.recirc_id().0 == 0 && key.nw_proto() == 17 {
         mask.add(Field::TpDst);
@@ -75,7 +75,7 @@ pub fn look(key: &FlowKey, class: u64, mask: &mut Mask) {
     }
 }
 
-/// The steps that open a packet which [`look`] found to be a tunnel's.
+/// Returns the actions that decapsulate a packet that [`look`] recognised as a tunnel's.
 pub fn opening(key: &FlowKey, choice: u64) -> Option<Vec<Action>> {
     let is_outer = key.nw_proto() == 17 && key.nw_frag() == 0 && key.tp_dst() == UDP_PORT;
     if is_inside(key) || key.recirc_id().0 != 0 || !is_outer {
@@ -90,7 +90,7 @@ pub fn opening(key: &FlowKey, choice: u64) -> Option<Vec<Action>> {
     })
 }
 
-/// The steps of tables with tunnels instead of those without: some packets go into a tunnel.
+/// Changes the actions of tables without tunnels to those with: some packets are encapsulated.
 pub fn with_tunnels(mut actions: Vec<Action>, key: &FlowKey, choice: u64) -> Vec<Action> {
     for action in &mut actions {
         if let Action::Output(PortNo(port)) = action {

@@ -1,4 +1,4 @@
-//! What is read of whole, cut and lying frames.
+//! Extraction of whole, truncated and malformed frames.
 
 use super::*;
 use crate::frame::Frame;
@@ -19,7 +19,7 @@ fn check(hex: &str, expect: &[(Field, u128)], l4: Option<u16>) {
     check_within(1, hex, expect, l4);
 }
 
-/// With this limit of VLAN headers.
+/// Extracts with this limit of VLAN headers.
 fn check_within(vlans: u32, hex: &str, expect: &[(Field, u128)], l4: Option<u16>) {
     let mut key = FlowKey::new();
     let layers = extract(&bytes(hex), VlanLimit::new(vlans), &mut key).unwrap();
@@ -51,7 +51,8 @@ fn whole_frames() {
     check(&later, &[&ip[..], &[(NwFrag, 3)]].concat(), None);
     let first = TCP_FRAME.replacen("00010000", "00012000", 1);
     check(&first, &[&tcp[..], &[(NwFrag, 1)]].concat(), Some(34));
-    // A data offset within the header, or behind the packet's end, leaves the rest unread.
+    // With a data offset inside the fixed header or beyond the packet, nothing of the TCP header is
+    // extracted.
     for offset in ["4002", "7002", "f002"] {
         check(&TCP_FRAME.replacen("5002", offset, 1), &ip, None);
     }
@@ -90,13 +91,13 @@ fn tags_are_read_up_to_the_limit_and_further_ones_are_payload() {
     check_within(2, &two, &whole(&both), Some(42));
     check_within(1, &three, &with(&service, 0x8100), None);
     check_within(2, &three, &with(&both, 0x8100), None);
-    // A second tag that is cut short, and one with no type behind it, are none.
+    // A second tag that is truncated, or that no type follows, does not count.
     let cut = |bytes: usize| two.chars().filter(|c| *c != ' ').take(bytes * 2).collect::<String>();
     for bytes in 18..22 {
         check_within(2, &cut(bytes), &with(&service, 0x8100), None);
     }
     check_within(2, &cut(22), &with(&both, 0x800), None);
-    // Tags of another type are none.
+    // Tags of another TPID do not count.
     check_within(
         2,
         &frame("8100 700a 9100 0005"),
@@ -105,8 +106,8 @@ fn tags_are_read_up_to_the_limit_and_further_ones_are_payload() {
     );
 }
 
-/// A packet that waited for the control side is read as it was before, whatever the limit is now, and
-/// with the tags that it was given meanwhile.
+/// A packet that waited for the control side is parsed with as many tags as before, whatever the limit is
+/// now, and with the tags that were pushed meanwhile.
 #[test]
 fn a_packet_is_read_again_with_as_many_tags_as_its_key_has() {
     let twice = TCP_FRAME.replacen("0800 ", "88a8 0005 8100 000a 0800 ", 1);
@@ -147,7 +148,7 @@ fn ipv6_with_extension_headers_and_neighbour_discovery() {
     let atomic =
         format!("{head} 62012345 0010 2c ff {addresses} 11000000 00000007 0035003600080000");
     check(&atomic, &udp, Some(62));
-    // What a later fragment is one of stands in the first alone.
+    // Only the first fragment contains the protocol.
     let later =
         format!("{head} 62012345 0010 2c ff {addresses} 11000009 00000007 0035003600080000");
     check(&later, &[ip(44), vec![(NwFrag, 3)]].concat(), None);
@@ -169,7 +170,7 @@ fn neighbor_discovery_is_read_as_in_open_vswitch() {
     const TARGET: u128 = 0xfe80 << 112 | 9;
     const MAC: u128 = 0x0200_0000_0001;
     let mac = |kind: u8| format!("{kind:02x}01020000000001");
-    // Type, code, reserved word, options, and what is read besides target and type.
+    // Type, code, reserved word, options, and what is extracted besides target and type.
     type Fields = &'static [(Field, u128)];
     let cases: [(&str, &str, String, Fields); 9] = [
         ("8800", "60000000", mac(2), &[(NdReserved, 3 << 29), (NdOptionsType, 2), (NdTll, MAC)]),
@@ -178,11 +179,11 @@ fn neighbor_discovery_is_read_as_in_open_vswitch() {
         ("8800", "00000000", mac(1) + &mac(2), &[(NdOptionsType, 1), (NdSll, MAC), (NdTll, MAC)]),
         ("8800", "00000000", mac(2) + &mac(1), &[(NdOptionsType, 2), (NdSll, MAC), (NdTll, MAC)]),
         ("8700", "00000000", mac(14) + &mac(1), &[(NdOptionsType, 1), (NdSll, MAC)]),
-        // What stands behind a broken option is not read.
+        // Options after a malformed one are not parsed.
         ("8700", "00000000", mac(1) + "0200020000000001", &[(NdOptionsType, 1), (NdSll, MAC)]),
-        // An address given twice spoils target and addresses, and no more.
+        // A repeated address option invalidates the target and the addresses only.
         ("8700", "00000000", mac(1) + &mac(1), &[(NdTarget, 0), (NdOptionsType, 1)]),
-        // Other messages have none of it.
+        // Other messages have no such fields.
         ("8701", "60000000", mac(1), &[(NdTarget, 0), (TpDst, 1)]),
     ];
     for (kind, reserved, options, fields) in cases {

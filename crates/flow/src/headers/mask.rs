@@ -1,4 +1,4 @@
-//! Which bits of a packet's headers decide something.
+//! Masks of a packet's headers.
 
 use super::write::AFTER_PORTS;
 use super::{HEADER_WORDS, Headers, PORTS, PROTOCOL, SERVICE_TAG, TYPE};
@@ -6,9 +6,9 @@ use crate::field::{Field, TUNNEL_WORDS};
 use crate::key::{Mask, VLAN_PRESENT};
 
 impl Headers {
-    /// Which bits of these headers decide the bits of their key that `mask` looks at, in the first
-    /// pass. Packets that agree in them agree in all that the mask looks at. The Ethernet type is
-    /// always among them, as the meaning of the addresses hangs on it.
+    /// Returns the bits of these headers that determine the key's bits in `mask`, in the first pass. Packets
+    /// that agree in them agree in the masked key. The Ethernet type is always included, since it decides the
+    /// meaning of the addresses.
     #[must_use]
     pub fn mask_of(&self, mask: &Mask) -> Headers {
         let m = |field: Field| mask.words()[field.word()];
@@ -19,7 +19,7 @@ impl Headers {
         let ports = m(Field::TpSrc) >> 32 & self.port_bits();
         words[3] = m(Field::NwProto) & 0xffff_ff00_0000_0000 | ports;
         if mask.has(Field::VlanTpid) {
-            // Whether there is a tag at all stands in its presence bit.
+            // The presence bit tells whether there is a tag.
             words[2] |= u64::from(VLAN_PRESENT);
             words[3] |= SERVICE_TAG;
         }
@@ -31,14 +31,14 @@ impl Headers {
         }
         let others = &mask.words()[AFTER_PORTS..TUNNEL_WORDS.start];
         if mask.has(Field::NdReserved) || others.iter().any(|&word| word != 0) {
-            // What only other protocols have is zero because of the protocol; what only other
-            // messages have, because of the type.
+            // Fields of other protocols are zero because of the protocol, fields of other messages because of
+            // the type.
             words[3] |= PROTOCOL | if self.is_icmp() { TYPE } else { 0 };
         }
         Headers { words }
     }
 
-    /// All bits that tell connections apart, besides the Ethernet type.
+    /// A mask of all bits that tell connections apart, without the Ethernet type.
     #[must_use]
     pub fn tuple_mask(&self) -> Headers {
         let wide = if self.is_ipv6() { u64::MAX } else { 0 };
@@ -46,7 +46,7 @@ impl Headers {
         Headers { words }
     }
 
-    /// All bits.
+    /// A mask of all bits.
     #[must_use]
     pub fn exact_mask(&self) -> Headers {
         let wide = if self.is_ipv6() { u64::MAX } else { 0 };
@@ -54,7 +54,7 @@ impl Headers {
         Headers { words: [narrow, narrow, narrow, narrow, narrow, wide, wide, wide] }
     }
 
-    /// The bits of both masks.
+    /// The union of both masks.
     #[must_use]
     pub fn union(&self, other: &Headers) -> Headers {
         Headers { words: std::array::from_fn(|i| self.words[i] | other.words[i]) }

@@ -1,4 +1,4 @@
-//! The headers of a packet that may be a tunnel's.
+//! The headers of a possible tunnel packet.
 
 use super::Headers;
 use crate::field::Field;
@@ -7,14 +7,14 @@ use base::PortNo;
 use wire::protocol::{GRE, UDP};
 
 impl Headers {
-    /// Whether the packet is of a protocol that tunnels use.
+    /// Returns whether the packet's protocol is one that tunnels use.
     #[inline]
     pub fn may_be_outer(&self) -> bool {
         matches!(self.protocol(), UDP | GRE)
     }
 
-    /// Which bits of an outer packet's headers decide what `mask` looks at of the tunnel: IP's part of
-    /// it, which is addresses, TOS and TTL.
+    /// Returns the bits of the outer headers that determine the tunnel fields in `mask`: those in the IP
+    /// header (addresses, TOS and TTL).
     #[must_use]
     pub fn tunnel_mask_of(&self, mask: &Mask) -> Headers {
         let (source, destination) = (mask.get(Field::TunIpv6Src), mask.get(Field::TunIpv6Dst));
@@ -31,13 +31,13 @@ impl Headers {
         out
     }
 
-    /// Those bits that a mask has.
+    /// Returns the headers with the bits of a mask only.
     #[must_use]
     pub fn masked(&self, mask: &Headers) -> Headers {
         Headers { words: std::array::from_fn(|i| self.words[i] & mask.words[i]) }
     }
 
-    /// Whether the bits of a mask are those of other headers, which are masked.
+    /// Returns whether the headers equal other, masked headers in the bits of a mask.
     #[inline]
     pub fn agrees(&self, masked: &Headers, mask: &Headers) -> bool {
         let differs = |i: usize| self.words[i] & mask.words[i] ^ masked.words[i];
@@ -45,27 +45,28 @@ impl Headers {
         narrow == 0 && (!self.is_ipv6() || differs(5) | differs(6) | differs(7) == 0)
     }
 
-    /// The same packet from another port.
+    /// Returns the same headers with another port.
     #[must_use]
     pub fn with_in_port(mut self, port: PortNo) -> Headers {
         self.words[0] = u64::from(port.0) << 32 | self.words[0] & 0xffff_ffff;
         self
     }
 
-    /// The bits of the port alone.
+    /// A mask of the port only.
     #[must_use]
     pub const fn in_port_mask() -> Headers {
         Headers { words: [0xffff_ffff << 32, 0, 0, 0, 0, 0, 0, 0] }
     }
 
-    /// Source and destination address as a key has them: [`FlowKey::addresses`](crate::FlowKey::addresses).
+    /// Returns source and destination address in the form of
+    /// [`FlowKey::addresses`](crate::FlowKey::addresses).
     #[inline]
     pub fn key_addresses(&self) -> [u64; 4] {
         let [.., a, b, c, d] = self.words;
         if self.is_ipv6() { [a, b, c, d] } else { [0, a >> 32, 0, a & 0xffff_ffff] }
     }
 
-    /// Ports as a key has them: [`FlowKey::ports`](crate::FlowKey::ports).
+    /// Returns the ports in the form of [`FlowKey::ports`](crate::FlowKey::ports).
     #[inline]
     pub fn key_ports(&self) -> u32 {
         (self.words[3] & self.port_bits()) as u32

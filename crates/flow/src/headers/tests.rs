@@ -1,4 +1,4 @@
-//! Headers against the whole key, for frames of every kind.
+//! Compares headers with the full key, for frames of every kind.
 
 use super::*;
 use crate::extract::extract;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 const IN_PORT: PortNo = PortNo(3);
 
-/// IPv4 or IPv6 frames that are right but for one byte, or cut.
+/// IPv4 or IPv6 frames that are valid but for one byte, or truncated.
 fn frames() -> impl Strategy<Value = Vec<u8>> {
     let protocol = prop_oneof![Just(6u8), Just(17), Just(132), Just(1), Just(2), Just(58), 0u8..];
     let spoil = prop_oneof![Just(None), (0..90usize, any::<u8>()).prop_map(Some)];
@@ -130,7 +130,7 @@ fn an_echo_and_its_answer_are_told_apart_and_from_those_of_other_identifiers() {
         let ours = [there, back, other];
         assert_eq!(ours.map(|it| it.icmp_id()), [0x1234, 0x1234, 0x1235]);
         assert_eq!(ours.map(|it| it.icmp_type()), [request, reply, request]);
-        // Connection tracking tells them apart, and no flow does.
+        // Only connection tracking tells them apart, no flow does.
         let differs = |one: &Headers, mask: &Headers| {
             (0..HEADER_WORDS).any(|i| (one.words[i] ^ there.words[i]) & mask.words[i] != 0)
         };

@@ -4,7 +4,7 @@ use super::{Headers, SERVICE_TAG};
 use crate::field::{Field, HEADER_FIELDS, TUNNEL_WORDS};
 use crate::key::FlowKey;
 
-/// The first word of a key that no ordinary packet has: those of ARP and neighbour discovery.
+/// The first of the words that are zero in ordinary packets: those of ARP and neighbour discovery.
 pub(super) const AFTER_PORTS: usize = Field::TpSrc.word() + 1;
 const _: () = {
     // `write_packet_fields` writes these words in this order.
@@ -30,7 +30,7 @@ impl Headers {
     #[inline]
     pub fn write_key(&self, key: &mut FlowKey) {
         key.clear_tunnel();
-        // All but those that are written next.
+        // All words except those that are written next.
         let words = key.words_mut();
         words[..HEADER_FIELDS.start].fill(0);
         words[AFTER_PORTS..TUNNEL_WORDS.start].fill(0);
@@ -38,8 +38,8 @@ impl Headers {
         self.write_packet_fields(key);
     }
 
-    /// Writes what connection tracking reads of a key, since it reads the rest from the packet's
-    /// bytes: Ethernet type, protocol and fragment bits. Leaves the others as they are.
+    /// Writes the fields of a key that connection tracking reads (it reads the rest from the packet):
+    /// Ethernet type, protocol and fragment bits. Leaves the others unchanged.
     #[inline]
     pub fn write_protocol(&self, key: &mut FlowKey) {
         let words = key.words_mut();
@@ -47,8 +47,7 @@ impl Headers {
         words[Field::NwProto.word()] = self.words[3] & 0xffff_ff00_0000_0000;
     }
 
-    /// Writes the fields of a key that stand in packets of this kind, and leaves the others as
-    /// they are.
+    /// Writes the fields of packets of this kind into a key, and leaves the others unchanged.
     #[inline]
     pub fn write_packet_fields(&self, key: &mut FlowKey) {
         let h = &self.words;
@@ -64,7 +63,7 @@ impl Headers {
         words[8] = (h[3] & self.port_bits()) << 32;
     }
 
-    /// The word of a key that has the VLAN tag.
+    /// Returns the word of a key with the VLAN tag.
     #[inline(never)]
     fn tag(&self) -> u64 {
         let h = &self.words;

@@ -1,37 +1,38 @@
-//! All that connection tracking says of a packet, written and forgotten at once: eight words of the
-//! key.
+//! The connection fields of a packet, which connection tracking writes and clears together: eight words of
+//! the key.
 
 use super::FlowKey;
 use crate::ct_state::CtState;
 use crate::field::{CT_WORDS, Field};
 use base::Zone;
 
-/// All that connection tracking says of a packet, as the key's words hold it.
+/// The connection fields of a packet, in the form of the key's words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CtFields {
-    /// What became of it.
+    /// The connection state (`ct_state`).
     pub state: CtState,
-    /// The zone that it was tracked in.
+    /// The zone in which the packet was tracked.
     pub zone: Zone,
-    /// Its connection's mark.
+    /// The connection's mark.
     pub mark: u32,
-    /// Its connection's label, the upper half first.
+    /// The connection's label, the upper half first.
     pub label: [u64; 2],
-    /// Source of the original direction, the upper half first; an IPv4 address in the low 32 bits.
+    /// Source address of the original direction, the upper half first; an IPv4 address is in the low 32 bits.
     pub src: [u64; 2],
-    /// Destination of the original direction.
+    /// Destination address of the original direction.
     pub dst: [u64; 2],
-    /// Source and destination port of the original direction, or type and code.
+    /// Source and destination port of the original direction, or ICMP type and code.
     pub ports: [u16; 2],
     /// Protocol of the original direction.
     pub protocol: u8,
 }
 
-/// Word and bit of [`FlowKey::ct_began`], among the connection's words and in no field's place.
+/// Word and bit of [`FlowKey::ct_began`]. The bit lies in the words of the connection fields, but belongs to
+/// no field.
 const CT_BEGAN: (usize, u64) = (Field::CtNwProto.word(), 1);
 
 impl FlowKey {
-    /// Writes all that connection tracking says at once, and so over what it said before.
+    /// Writes all connection fields, which replaces the earlier ones.
     #[inline]
     pub fn set_ct(&mut self, ct: &CtFields) {
         let state = u64::from(ct.state.bits());
@@ -48,24 +49,24 @@ impl FlowKey {
         ]);
     }
 
-    /// Writes all that connection tracking said of another packet.
+    /// Copies the connection fields of another key.
     #[inline]
     pub fn copy_ct(&mut self, from: &FlowKey) {
         self.words[CT_WORDS].copy_from_slice(&from.words[CT_WORDS]);
     }
 
-    /// Whether the packet's last `ct` made the connection that the key names. It travels with the
-    /// packet and is no field: nothing matches on it.
+    /// Returns whether the packet's last `ct` created the connection that the key names. It is stored with
+    /// the packet's key, but is no field: flows cannot match on it.
     pub fn ct_began(&self) -> bool {
         self.words[CT_BEGAN.0] & CT_BEGAN.1 != 0
     }
 
-    /// Notes that a `ct` made the packet's connection; forgotten with all else that `ct` said.
+    /// Records that a `ct` created the packet's connection. Cleared together with the connection fields.
     pub fn set_ct_began(&mut self) {
         self.words[CT_BEGAN.0] |= CT_BEGAN.1;
     }
 
-    /// Forgets all that connection tracking said (`ct_clear`).
+    /// Clears the connection fields (`ct_clear`).
     #[inline]
     pub fn clear_ct(&mut self) {
         self.words[CT_WORDS].fill(0);

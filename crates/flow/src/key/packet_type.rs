@@ -1,4 +1,4 @@
-//! What a packet begins with.
+//! The packet type: whether a packet begins with an Ethernet header.
 
 use super::FlowKey;
 use crate::field::Field;
@@ -7,7 +7,8 @@ use crate::field::Field;
 const ETHERNET: usize = 14;
 
 impl FlowKey {
-    /// Bytes in front of the datapath's packet that are none of it: an Ethernet header, where it has none.
+    /// Returns how many bytes in front of the datapath's packet do not belong to it: the Ethernet header of a
+    /// packet whose type has none.
     pub fn unseen_bytes(&self) -> usize {
         if self.get(Field::PacketType) == 0 { 0 } else { ETHERNET }
     }

@@ -1,4 +1,4 @@
-//! What the oracle says of its connections, and which it forgets, when it is asked.
+//! Dumps, counters and flushes of the oracle.
 
 use super::Oracle;
 use base::{Instant, Zone};

@@ -1,10 +1,10 @@
-//! Early drop: who gives way where there is no room.
+//! Early drop: which connection is dropped in a full table.
 
 use super::{Known, Oracle, Progress, tcp};
 use conntrack::{Event, TcpState};
 use std::collections::BTreeSet;
 
-/// The classes' places in the order.
+/// The order of the classes.
 pub const CLOSED: u8 = 0;
 const UNANSWERED: u8 = 1;
 pub const ANSWERED: u8 = 2;
@@ -18,7 +18,7 @@ impl Known {
         }
     }
 
-    /// Its place in the order, and as what its end counts; `None` where it stays.
+    /// The position of its class, and the counter of its end; `None` if it is never dropped.
     fn class(&self) -> Option<(u8, Event)> {
         let is_established = match &self.progress {
             Progress::Tcp(sides) => sides.iter().all(|side| side.state >= TcpState::Established),
@@ -50,9 +50,9 @@ impl Oracle {
         zones.into_iter()
     }
 
-    /// Drops a connection of these zones, of a class up to `last`: of the zone with the most that may be
-    /// dropped, the first class and the soonest deadline. Where several are as good, the one that the tracker dropped if it is
-    /// of them.
+    /// Drops a connection of these zones, of a class up to `last`: from the zone with the most droppable
+    /// connections, of the first class, with the earliest deadline. If several are equal, it drops the one
+    /// that the tracker dropped, if that is among them.
     pub fn drop_early(&mut self, zones: &[u16], last: u8) -> bool {
         let class = |it: &Known| it.class().filter(|&(class, _)| class <= last);
         let droppable = |zone: u16| {

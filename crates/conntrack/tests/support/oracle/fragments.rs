@@ -1,4 +1,4 @@
-//! Fragments: held until their datagram is whole (RFC 791 section 3.2, RFC 8200 section 4.5, RFC 5722).
+//! Fragments: held until their datagram is complete (RFC 791 section 3.2, RFC 8200 section 4.5, RFC 5722).
 
 use super::reading;
 use base::PortNo;
@@ -32,10 +32,10 @@ pub struct Fragments {
 }
 
 pub enum Taken {
-    /// It is no fragment.
+    /// The packet is not a fragment.
     NoFragment,
     Held,
-    /// It goes on alone, as invalid.
+    /// The fragment is passed on alone, as invalid.
     Refused,
     Whole(Box<Whole>),
 }
@@ -48,7 +48,7 @@ fn most<T: PartialEq>(all: &[Datagram], of: impl Fn(&Datagram) -> T) -> T {
     of(first.expect("there is one at least"))
 }
 
-/// A datagram of which all is there, as one packet, and the fragments that it came in.
+/// A complete datagram as one packet, and its fragments.
 pub struct Whole {
     pub frame: Frame,
     pieces: Vec<Piece>,
@@ -129,8 +129,8 @@ impl Fragments {
         self.begun.retain(|(it, _)| it != datagram);
     }
 
-    /// Begins a datagram, and lets the oldest of the source with most of the zone with most go until one
-    /// fragment more may be held; false where that is the very one.
+    /// Adds a datagram. Drops the oldest of the source with the most fragments, in the zone with the most,
+    /// until there is room for one more; returns false if that is the new datagram.
     fn make_room(&mut self, now_ms: u64, datagram: Datagram) -> bool {
         let is_new = self.begun.iter().all(|(it, _)| *it != datagram);
         if is_new {
@@ -153,7 +153,7 @@ impl Fragments {
         true
     }
 
-    /// Takes out all of a datagram, if all is there.
+    /// Removes and returns a datagram if it is complete.
     fn whole(&mut self, datagram: Datagram) -> Option<Whole> {
         let mut places: Vec<(usize, usize, bool)> = Vec::new();
         places.extend(
@@ -209,7 +209,7 @@ fn join(pieces: &[Piece]) -> Frame {
 }
 
 impl Whole {
-    /// The fragments again, with what became of the whole.
+    /// Returns the fragments again, with the result for the whole datagram.
     pub fn apart(self) -> Vec<Frame> {
         let Whole { frame: whole, pieces } = self;
         let from = whole.packet.data();

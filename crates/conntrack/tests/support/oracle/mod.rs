@@ -1,9 +1,9 @@
-//! An oracle: connections in a plain list, gone through from its begin to its end, and the plainest
-//! code that could be right, written from the RFCs and from what Open vSwitch's tracker does and
-//! says (ovs: `lib/conntrack.c` and its neighbours, `lib/dpctl.man`). It shares no code with the
-//! tracker but the words for what is asked and what is said.
+//! An oracle: connections in a plain list that is searched from the beginning to the end, in the simplest
+//! code that could be correct, written from the RFCs and from the behaviour of Open vSwitch's tracker (ovs:
+//! `lib/conntrack.c` and related files, `lib/dpctl.man`). It shares no code with the tracker but the types of
+//! requests and results.
 //!
-//! Of what may be chosen freely (an address of many, a port at random) it takes the first.
+//! Where a choice is free (an address of a range, a random port) it takes the first.
 
 #![allow(dead_code)]
 
@@ -41,18 +41,18 @@ pub struct Known {
     pub deadline_ms: u64,
     pub mark: u32,
     pub label: u128,
-    /// Which side is translated in the original direction.
+    /// Which address is translated in the original direction.
     pub nat: Option<NatKind>,
     pub progress: Progress,
     pub helper: Option<&'static str>,
     parent: Option<Tuple>,
     session: Session,
-    /// What was carried in each direction; invalid packets and errors about it do not count.
+    /// Packets and bytes in each direction; invalid packets and related ICMP errors do not count.
     traffic: [Traffic; 2],
     born_ms: u64,
 }
 
-/// How far a connection is.
+/// The state of a connection.
 #[derive(Clone, Debug)]
 pub enum Progress {
     Tcp([tcp::Side; 2]),
@@ -67,17 +67,17 @@ pub enum Progress {
     },
 }
 
-/// What a packet is to its connection.
+/// The relation of a packet to its connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     New,
     Established,
     Invalid,
-    /// It begins another one.
+    /// It starts another connection.
     Reopens,
 }
 
-/// What following a packet gave: a timeout where its time begins anew.
+/// The result of an update: the new timeout, if it is restarted.
 #[derive(Clone, Copy, Debug)]
 pub struct Followed {
     verdict: Verdict,
@@ -112,7 +112,7 @@ pub struct Oracle {
     pub fragments: Fragments,
     expected: Vec<Expected>,
     last_id: u32,
-    /// What the tracker dropped for the packet at hand.
+    /// Connections that the tracker dropped for the current packet.
     pub dropped: Vec<(u16, Tuple)>,
 }
 
@@ -141,7 +141,7 @@ impl Known {
         traffic.bytes += frame.packet.len() as u64;
     }
 
-    /// How its packets of a direction look on the other side of the translation.
+    /// Returns the tuple of its packets in a direction after NAT.
     fn translated(&self, is_reply: bool) -> Tuple {
         reverse(if is_reply { self.original } else { self.reply })
     }
@@ -172,7 +172,7 @@ impl Known {
         }
     }
 
-    /// Whether the host that an ICMP error goes to may have sent what it quotes.
+    /// Returns whether the receiver of an ICMP error may have sent the quoted packet.
     fn may_have_sent(&self, error_is_reply: bool, number: u32) -> bool {
         let from = usize::from(!error_is_reply);
         match &self.progress {
@@ -232,7 +232,7 @@ impl Oracle {
         self.counts.get(&event).copied().unwrap_or(0)
     }
 
-    /// Takes out what is to go, and counts it.
+    /// Removes expired connections, and counts them.
     fn remove(&mut self, event: Event, goes: impl Fn(&Known) -> bool) -> u32 {
         let gone: Vec<u32> = self.known.iter().filter(|it| goes(it)).map(|it| it.id).collect();
         self.known.retain(|it| !gone.contains(&it.id));
@@ -245,8 +245,8 @@ impl Oracle {
         self.remove(Event::Expired, |known| known.deadline_ms <= now.as_millis());
     }
 
-    /// Tracks a packet, which keeps what is said of it. A fragment that is held leaves an empty packet;
-    /// gives the fragments whose datagram is now whole.
+    /// Tracks a packet, and writes the result into its key. If a fragment is held, the packet becomes empty;
+    /// returns the fragments of a datagram that is now complete.
     pub fn track(&mut self, now: Instant, action: &CtAction, frame: &mut Frame) -> Vec<Frame> {
         self.expire(now);
         match self.fragments.take(now.as_millis(), action.zone.0, frame) {
@@ -274,8 +274,7 @@ impl Oracle {
     fn track_whole(&mut self, now_ms: u64, action: &CtAction, frame: &mut Frame) {
         let is_back = frame.key.ct_zone() == action.zone && !frame.key.ct_state().is_empty();
         let before = if is_back { frame.key.ct_state() } else { CtState::empty() };
-        // A packet that was followed in this zone is not followed again, but one that was translated
-        // there or is to be committed by force is.
+        // A packet that was tracked in this zone is not tracked again, unless NAT or a forced commit is due.
         let reference = frame.connection.filter(|_| is_back && !action.force);
         if let Some(ConnectionRef { id, is_reply, .. }) = reference
             && let Some(at) = self.known.iter().position(|it| it.id == id)
@@ -293,7 +292,7 @@ impl Oracle {
             }
         };
         let found = self.find(action.zone.0, seen.tuple).or_else(|| {
-            // It is translated already: the way back is looked for.
+            // NAT was already applied, so search for the reply direction.
             let found = self.find(action.zone.0, reverse(seen.tuple));
             let found = found.filter(|_| before.intersects(NATTED));
             found.map(|(at, is_reply)| (at, !is_reply))
@@ -308,7 +307,7 @@ impl Oracle {
             return self.begin(now_ms, action, frame, &seen);
         }
         let state = if let What::Error { number } = seen.what {
-            // Who does not check the windows believes errors too.
+            // Without window checks, ICMP errors are not checked either.
             match !self.checks_windows || self.known[at].may_have_sent(is_reply, number) {
                 true => CtState::REL | if is_reply { CtState::RPL } else { CtState::empty() },
                 false => {
@@ -359,7 +358,7 @@ impl Oracle {
         known.deadline_ms = now_ms + u64::from(policy.get(timeout)) * 1000;
     }
 
-    /// Sets what the action sets of the connection.
+    /// Sets the mark and label of the connection as the action says.
     fn mark(&mut self, at: usize, action: &CtAction) {
         let known = &mut self.known[at];
         if let Some(mark) = action.mark {
@@ -368,14 +367,15 @@ impl Oracle {
         if let Some(label) = action.label {
             known.label = (label.value & label.mask) | (known.label & !label.mask);
         }
-        // What was announced inherits what was set last when it was.
+        // An expected connection inherits the mark and label of its parent at the time of the announcement.
         let (id, mark, label) = (known.id, known.mark, known.label);
         for expected in self.expected.iter_mut().filter(|it| it.parent_id == id && it.is_fresh) {
             (expected.mark, expected.label, expected.is_fresh) = (mark, label, false);
         }
     }
 
-    /// What the connection's helper makes of a packet; invalid where it announces what it may not.
+    /// Applies the helper of the connection to a packet; it is invalid if it announces something that is not
+    /// allowed.
     fn help(
         &mut self,
         at: usize,
@@ -424,7 +424,7 @@ impl Oracle {
         }
     }
 
-    /// Translates a packet of a connection, and writes down what is known of it.
+    /// Applies NAT to a packet of a connection, and writes its connection fields.
     fn pass(
         &mut self,
         action: &CtAction,
@@ -553,11 +553,11 @@ impl Oracle {
         self.find(zone, tuple).is_some()
     }
 
-    /// Whether there is room for one more in the zone and in all, or is made.
+    /// Returns whether there is room for one more connection, in the zone and in total, after early drop.
     fn has_room(&mut self, zone: u16) -> bool {
         let limit = self.limits.get(&zone).copied().unwrap_or(self.limit_default);
         let is_full = |it: &Oracle| limit > 0 && it.size(zone) >= limit as usize;
-        // Where a limit was lowered, one that goes may not be enough.
+        // If the limit was lowered, dropping one connection may not suffice.
         if is_full(self) && (!self.drop_early(&[zone], CLOSED) || is_full(self)) {
             self.count(Event::ZoneFull);
             return false;

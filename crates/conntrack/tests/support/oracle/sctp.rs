@@ -21,10 +21,10 @@ const SHUTDOWN_COMPLETE: u8 = 14;
 #[derive(Clone, Copy, Debug)]
 pub struct Association {
     state: SctpState,
-    /// What packets of each direction must carry, as far as it is known.
+    /// The verification tags that packets of each direction must have, as far as known.
     tags: [Option<u32>; 2],
-    /// What was asked for in a handshake whose cookie was not given back yet. It is unknown whether
-    /// such a handshake is the hosts' own.
+    /// The tags of a handshake whose cookie was not echoed yet. It is unknown whether such a handshake is
+    /// genuine.
     asked: [Option<u32>; 2],
 }
 
@@ -100,10 +100,10 @@ impl Association {
             if self.state == SctpState::InitSent && from == 0 {
                 return Followed::renewing(Verdict::New, self.timeout());
             }
-            // A host that was started anew, or a forgery: neither changes how long it lives.
+            // A restarted host, or a forgery: neither changes the timeout.
             return Followed::of(Verdict::Established);
         }
-        // A host that knows nothing of an association sends the tag back that it got.
+        // A host without the association reflects the tag of the packet.
         let whose = if it.is_reflected { to } else { from };
         if !it.is_reflected && self.state == SctpState::PickedUp && self.tags[from].is_none() {
             self.tags[from] = Some(it.tag);

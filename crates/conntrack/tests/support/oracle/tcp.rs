@@ -13,23 +13,23 @@ pub const SLACK: i64 = 65535 + 1500;
 enum Scale {
     No,
     By(u32),
-    /// The connection was picked up: there may be some.
+    /// The connection was picked up in the middle, so there may be scaling.
     Unknown,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Side {
     pub state: TcpState,
-    /// Behind what it sent.
+    /// The sequence number after the last byte that it sent.
     end: u32,
-    /// Behind what it may send; 1 as long as it is unknown.
+    /// The sequence number after the last byte that it may send; 1 if unknown.
     limit: u32,
-    /// The largest that it offered, as headers hold it.
+    /// The largest window that it offered, unscaled.
     window: u32,
     scale: Scale,
 }
 
-/// How far `a` is behind `b`; less than nothing if before.
+/// Returns how far `a` is after `b`; negative if before.
 fn distance(a: u32, b: u32) -> i64 {
     i64::from(a.wrapping_sub(b) as i32)
 }
@@ -76,7 +76,7 @@ pub fn is_over(sides: &[Side; 2]) -> bool {
     sides.iter().all(|side| side.state >= TcpState::FinWait2)
 }
 
-/// What of a connection a segment of the side `from` changes.
+/// Updates the connection for a segment of the side `from`.
 pub fn follow(sides: &mut [Side; 2], from: usize, it: &Segment, checks: bool) -> Followed {
     if are_odd(it) {
         return Followed::invalid(Event::TcpFlags);
