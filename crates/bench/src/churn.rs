@@ -1,4 +1,4 @@
-//! Short TCP connections, one after the other: three packets to begin, four to end.
+//! Short TCP connections: three packets to open each, four to close it.
 
 use super::flame::PerfArgs;
 use super::packets::{IP_CHECKSUM, IP_SOURCE, L4_SOURCE, Lot, put, take};
@@ -19,28 +19,28 @@ use wire::checksum::{update_u16, update_u32};
 
 /// Packets of a connection.
 pub const PACKETS: u64 = 7;
-/// How often connections are looked through whose time ran out, as the switch does it.
+/// Interval of the expiry of connections, as in the switch.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
-/// Where the TCP checksum stands.
+/// Offset of the TCP checksum.
 const TCP_CHECKSUM: usize = 50;
 /// Source ports of one client address.
 const PORTS: u64 = 60_000;
 
-/// What is to be done.
+/// The work.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     /// Threads.
     pub threads: u16,
     /// Packets of each thread, rounded up to whole batches of connections.
     pub packets: u64,
-    /// Connections that each thread has on the way at a time, which is also the batch.
+    /// Connections that each thread has open at a time, which is also the batch size.
     pub batch: usize,
     /// The timeout of everything but established connections, in seconds.
     pub close_s: u32,
 }
 
 impl Asked {
-    /// Groups of connections that each thread makes and ends.
+    /// Returns the number of groups of connections that each thread opens and closes.
     fn groups(&self) -> u64 {
         self.packets.div_ceil(PACKETS * self.batch as u64)
     }
@@ -86,11 +86,11 @@ impl Asked {
     }
 }
 
-/// Makes and ends the connections.
+/// Opens and closes the connections.
 pub fn measure(asked: &Asked, perf: &PerfArgs) -> Result<Outcome, BenchError> {
     let bytes = memory::bytes_per_connection();
     let config = Config {
-        // Those that wait for their end count too; how many depends on how fast this goes.
+        // Expired connections that are not removed yet count too; their number depends on the speed.
         connections_max: u32::MAX / 2,
         timeouts: asked.timeouts(),
         ..Config::default()
@@ -160,7 +160,7 @@ fn report(asked: &Asked, run: &Run, left: u32, bytes: Option<f64>) -> Outcome {
     Outcome { text, json }
 }
 
-/// One packet of the seven.
+/// One of the seven packets.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     from_client: bool,
@@ -205,7 +205,7 @@ impl Step {
         Lot::of(std::iter::repeat_n(bytes.as_slice(), batch))
     }
 
-    /// Makes the packet one of client `number`, and mends both checksums.
+    /// Sets the client of the packet to `number`, and updates both checksums.
     fn set_client(&self, bytes: &mut [u8], number: u64) {
         let address = 0x0a00_0000 | ((number / PORTS) as u32 & 0x00ff_ffff);
         let port = 1024 + (number % PORTS) as u16;
@@ -218,7 +218,7 @@ impl Step {
         let ip_sum = u16::from_be_bytes(take(bytes, IP_CHECKSUM));
         let tcp_sum = u16::from_be_bytes(take(bytes, TCP_CHECKSUM));
         put(bytes, IP_CHECKSUM, update_u32(ip_sum, old_address, address).to_be_bytes());
-        // The address stands in TCP's pseudo header.
+        // The address is part of TCP's pseudo header.
         let tcp_sum = update_u16(update_u32(tcp_sum, old_address, address), old_port, port);
         put(bytes, TCP_CHECKSUM, tcp_sum.to_be_bytes());
         put(bytes, ip_at, address.to_be_bytes());

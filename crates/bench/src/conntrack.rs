@@ -1,9 +1,9 @@
 //! `tidegate bench conntrack`: packets through connection tracking alone.
 //!
-//! The same work as `ovstest test-conntrack benchmark` (ovs: `tests/test-conntrack.c`): each
-//! thread has one batch, which it tracks over and over in zone 0 with `commit`. As there, where a
-//! packet's headers begin is known beforehand; its tuple is read from the bytes for each call, the IP
-//! checksum is verified, and what the call before said is forgotten.
+//! The same work as `ovstest test-conntrack benchmark` (ovs: `tests/test-conntrack.c`): each thread has one
+//! batch, which it tracks repeatedly in zone 0 with `commit`. As there, the offsets of a packet's headers are
+//! known beforehand; its tuple is parsed in each call, the IP checksum is verified, and the connection fields
+//! of the previous call are cleared.
 
 use super::flame::PerfArgs;
 use super::packets::{self, Lot};
@@ -21,9 +21,9 @@ use serde_json::json;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// Packets between two looks at how far the work is.
+/// Packets between two updates of the progress.
 const STRETCH: u64 = 1 << 18;
-/// Packets that only preparing them is timed with.
+/// Packets for timing the preparation alone.
 const PREPARED: u64 = if cfg!(test) { 1 << 10 } else { 1 << 21 };
 
 /// Measure connection tracking: how long it takes to find a packet's connection and follow it
@@ -85,7 +85,7 @@ pub struct ConntrackArgs {
     pub json: bool,
 }
 
-/// Which connections the packets of a batch belong to.
+/// The connections of the packets of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Mode {
     /// All to one, as ovstest since Open vSwitch 3.4
@@ -109,10 +109,10 @@ pub fn measure(args: &ConntrackArgs) -> Result<Outcome, BenchError> {
             &args.perf,
         );
     }
-    // First of all, while nothing that was freed lies about to be used again.
+    // First, while there is no freed memory that would be reused.
     let bytes = memory::bytes_per_connection();
     let connections = args.connections();
-    // Twice as many may be, so that none gives way to another.
+    // The limit is twice as high, so that there is no early drop.
     let config = Config { connections_max: 2 * connections.max(1 << 20), ..Config::default() };
     let conntrack = Arc::new(Conntrack::new(fastrand::u64(..), config));
     if let Some(count) = args.random {
@@ -132,7 +132,7 @@ pub fn measure(args: &ConntrackArgs) -> Result<Outcome, BenchError> {
     Ok(outcome)
 }
 
-/// What was measured of packets with connections that are there.
+/// The result for packets of existing connections.
 enum Measured {
     Once(Run),
     Rounds(Rounds),
@@ -155,12 +155,12 @@ impl ConntrackArgs {
         rounds::compare(self.threads, count, run).map(Measured::Rounds)
     }
 
-    /// How many connections there are at the end.
+    /// Returns the number of connections at the end.
     fn connections(&self) -> u32 {
         let each = match (self.random, self.mode) {
             (Some(count), _) => return count,
             (None, Mode::One) => 1,
-            // A last, shorter batch does not exist: all batches are whole, as in ovstest.
+            // All batches are complete, as in ovstest.
             (None, Mode::Each) => self.batch as u32,
         };
         u32::from(self.threads) * each
@@ -207,7 +207,7 @@ impl ConntrackArgs {
         begun.ended(tracked)
     }
 
-    /// With `--random`, makes each packet one of another connection.
+    /// With `--random`, changes the connection of each packet.
     #[inline]
     fn choose(&self, lot: &mut Lot, random: &mut fastrand::Rng) {
         let Some(count) = self.random else { return };
@@ -216,8 +216,8 @@ impl ConntrackArgs {
         }
     }
 
-    /// The same as [`Self::lookups`] without connection tracking, on one thread: nanoseconds a
-    /// packet for making the packets and forgetting what was said of them.
+    /// [`Self::lookups`] without connection tracking, on one thread: returns the nanoseconds per packet for
+    /// preparing packets and clearing their connection fields.
     fn preparing_ns(&self) -> f64 {
         let mut lot = self.lot(0);
         let mut random = fastrand::Rng::with_seed(self.seed);
@@ -230,7 +230,7 @@ impl ConntrackArgs {
     }
 }
 
-/// Makes the connections that `--random` takes.
+/// Creates the connections for `--random`.
 fn populate(tracker: &mut Tracker, count: u32) {
     let progress = Progress::start("making connections", count.into());
     let action = CtAction { commit: true, ..CtAction::default() };

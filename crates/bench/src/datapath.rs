@@ -22,18 +22,18 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What a flame graph is named.
+/// The name of a flame graph.
 const TITLE: &str = "tidegate bench datapath";
-/// Rounds after which no packet may miss any more.
+/// Rounds after which every packet must hit.
 const SETTLING_ROUNDS: usize = 8;
-/// Traffic before the measured time, as a part of it.
+/// Duration of the traffic before the measurement, as a fraction of it.
 pub const WARM_PART: u32 = 5;
-/// Bytes of a frame in a tunnel, where no other number is asked for: 64 inside.
+/// Default size of a frame in a tunnel: 64 bytes inside.
 const TUNNELLED_BYTES: usize = 114;
-/// How often connections are looked through whose time ran out, as the switch does it.
+/// Interval of the expiry of connections, as in the switch.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
-/// The flows, which the comparison in `bench/peers/` gives to Open vSwitch too.
+/// The flows. The comparison in `bench/peers/` uses them for Open vSwitch, too.
 const PLAIN: &str = include_str!("flows/plain.flows");
 const TRACKED: &str = include_str!("flows/tracked.flows");
 const TRANSLATED: &str = include_str!("flows/translated.flows");
@@ -145,7 +145,7 @@ fn run(args: &DatapathArgs, time: Duration) -> Result<Outcome, BenchError> {
     Ok(outcome)
 }
 
-/// A worker with its ports, and traffic of which no packet misses a flow.
+/// A worker with its ports, and traffic that hits its flows.
 pub struct Station {
     pub switch: Switch,
     pub cables: [Cable; 2],
@@ -176,7 +176,7 @@ impl Station {
         Ok(Station { switch, cables, _dpdk: dpdk })
     }
 
-    /// Plays both sides in turn for so long.
+    /// Plays both sides in turn for this time.
     pub fn play(
         &mut self,
         time: Duration,
@@ -193,7 +193,7 @@ impl Station {
     }
 }
 
-/// One of several files: that of this worker, or the only one.
+/// Returns the file of this worker, or the only one.
 fn file_of(files: &[PathBuf], worker: u16) -> Option<&Path> {
     let at = if files.len() == 1 { 0 } else { usize::from(worker) };
     files.get(at).map(PathBuf::as_path)
@@ -210,7 +210,7 @@ impl DatapathArgs {
         }
     }
 
-    /// The connections of all workers.
+    /// Returns the number of connections of all workers.
     fn conntrack(&self) -> Result<Arc<Conntrack>, BenchError> {
         let mut packets = 0;
         for worker in 0..self.workers {
@@ -229,7 +229,7 @@ impl DatapathArgs {
         }
     }
 
-    /// The ports, where they are DPDK's.
+    /// The ports, if they are DPDK's.
     fn dpdk_ports(&self, worker: u16, traffic: &Traffic) -> Result<Option<DpdkPorts>, BenchError> {
         if self.port == PortKind::Memory {
             return Ok(None);
@@ -238,7 +238,7 @@ impl DatapathArgs {
         DpdkPorts::open(worker, traffic, given.map(<[&Path; 2]>::from)).map(Some)
     }
 
-    /// Bytes of the clients' frames.
+    /// Returns the size of the clients' frames.
     fn inner_frame_bytes(&self) -> Result<usize, BenchError> {
         let outer = if self.tunnel.is_some() { OUTER_BYTES } else { 0 };
         let default = if self.tunnel.is_some() { TUNNELLED_BYTES } else { traffic::FRAME_BYTES };
@@ -263,7 +263,7 @@ impl DatapathArgs {
             (Some(fwd), Some(rev)) => {
                 Ok(Traffic { forward: Capture::open(fwd)?, reverse: Capture::open(rev)? })
             }
-            // The answers to translated packets are made when these are known.
+            // Replies to packets after NAT can be made only when these are known.
             (Some(fwd), None) => {
                 Ok(Traffic { forward: Capture::open(fwd)?, reverse: traffic::capture(&[])? })
             }
@@ -276,7 +276,7 @@ impl DatapathArgs {
     }
 }
 
-/// The ports' two ends, playing from the beginning.
+/// The peers of the two ports, which play from the beginning.
 fn cables(traffic: &Traffic) -> [Cable; 2] {
     let [forward, reverse] = [&traffic.forward, &traffic.reverse]
         .map(|capture| Box::new(PcapRx::new(capture.clone(), Play::Loop)));
@@ -287,7 +287,7 @@ fn cables(traffic: &Traffic) -> [Cable; 2] {
     ]
 }
 
-/// Keeps a copy of what is sent.
+/// Records what is sent.
 #[derive(Clone, Default)]
 struct Record(Arc<Mutex<Vec<Vec<u8>>>>);
 
@@ -299,8 +299,8 @@ impl TxQueue for Record {
     }
 }
 
-/// The servers' answers to the clients' packets as the switch has translated them. The servers
-/// know nothing of the clients' own addresses.
+/// Returns the servers' replies to the clients' packets after NAT. The servers do not know the clients' own
+/// addresses.
 fn translated_answers(
     switch: &mut Switch,
     forward: &Capture,
@@ -325,7 +325,7 @@ fn translated_answers(
     Ok(traffic::capture(&answers)?)
 }
 
-/// Plays all of the traffic once and again until no packet misses a flow.
+/// Plays all traffic repeatedly until every packet hits.
 fn settle(switch: &mut Switch, traffic: &Traffic) -> Result<(), BenchError> {
     for _ in 0..SETTLING_ROUNDS {
         let missed = switch.stats().misses + switch.stats().lost;
@@ -346,7 +346,7 @@ fn settle(switch: &mut Switch, traffic: &Traffic) -> Result<(), BenchError> {
     Err(BenchError::WrongWork("packets still miss after every one was played several times".into()))
 }
 
-/// Plays both sides in turn for so long; gives how long it took in the end.
+/// Plays both sides in turn for this time. Returns the actual duration.
 fn play(
     switch: &mut Switch,
     cables: &mut [Cable; 2],

@@ -1,4 +1,4 @@
-//! Ports of the measured switch that are DPDK's: files that its `net_pcap` plays for ever.
+//! Ports of the measured switch through DPDK: files that `net_pcap` plays repeatedly.
 
 use super::BenchError;
 use super::traffic::Traffic;
@@ -16,7 +16,7 @@ static OPENING: Mutex<()> = Mutex::new(());
 /// The two ports of a worker, and the files that they play.
 pub struct DpdkPorts {
     ports: [DpdkPort; 2],
-    /// Files of our own, which go with them.
+    /// Files that this program made, removed with the ports.
     _files: Option<Files>,
 }
 
@@ -35,7 +35,7 @@ impl DpdkPorts {
         traffic: &Traffic,
         given: Option<[&Path; 2]>,
     ) -> Result<DpdkPorts, BenchError> {
-        // Its drivers open one device at a time.
+        // DPDK's drivers open one device at a time.
         let _turn = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
         let files = if given.is_some() { None } else { Some(Files::write(traffic)?) };
         let paths = files.as_ref().map(|files| files.paths.each_ref().map(PathBuf::as_path));
@@ -49,7 +49,7 @@ impl DpdkPorts {
         Ok(DpdkPorts { ports: [open(0, forward)?, open(1, reverse)?], _files: files })
     }
 
-    /// The ports' two ends. What is sent, the device counts and forgets.
+    /// The peers of the two ports. The device counts and drops what is sent.
     pub fn cables(&self) -> Result<[Cable; 2], PortError> {
         let cable = |index: usize| -> Result<Cable, PortError> {
             let rx: Box<dyn RxQueue> = Box::new(self.ports[index].rx(0)?);
@@ -86,7 +86,7 @@ impl Files {
 
 impl Drop for Files {
     fn drop(&mut self) {
-        // A folder that stays does no harm.
+        // A folder that cannot be removed does no harm.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-/// Why there is no figure.
+/// The reason why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// The work was not done as it was meant, so that its time says nothing.
+    /// The work was not done correctly, so its time has no meaning.
     #[error("{0}; the figure would mean nothing, so there is none")]
     WrongWork(String),
     /// A file of flows can't be read.
@@ -61,10 +61,10 @@ pub enum BenchError {
     /// Load can't be generated.
     #[error(transparent)]
     Load(Box<load::generate::error::LoadError>),
-    /// It ended before its time, or without an answer; what was measured until then is there.
+    /// It ended early, or without a result; what was measured until then is reported.
     #[error("{1}")]
     Partly(Box<super::Outcome>, String),
-    /// The program ran again in namespaces of its own, and has said everything.
+    /// The program ran again in namespaces of its own, which reported everything.
     #[error("ended")]
     Ended(std::process::ExitCode),
     /// A packet file can't be played.

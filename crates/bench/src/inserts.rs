@@ -1,4 +1,4 @@
-//! New connections of one packet each, which all threads put into one zone.
+//! New connections, each of one packet, which all threads insert into one zone.
 
 use super::flame::PerfArgs;
 use super::packets::Lot;
@@ -15,29 +15,28 @@ use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Connections that are made in all, at most: 16 GB of them.
+/// The maximum number of connections in total: 16 GB of them.
 const CONNECTIONS_MAX: u64 = 100_000_000;
 
-/// What is to be done.
+/// The work.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     /// Threads.
     pub threads: u16,
     /// Connections of each thread, rounded up to whole batches.
     pub connections: u64,
-    /// Packets a call.
+    /// Packets per call.
     pub batch: usize,
-    /// How often.
+    /// The number of rounds.
     pub rounds: u32,
 }
 
-/// Makes the connections: once all of them, and then in each round each thread alone and all together,
-/// in a table that was emptied. So what is measured is the table; how fast the system gives memory that
-/// was never used before, to one thread or to two, is not.
+/// Creates the connections: first all of them, then in each round each thread alone and all together, in an
+/// emptied table. So the table is measured, and not how fast the system provides new memory.
 pub fn measure(asked: &Asked, perf: &PerfArgs) -> Result<Outcome, BenchError> {
     asked.check()?;
     let bytes = memory::bytes_per_connection();
-    // Twice as many may be, so that none gives way to another.
+    // The limit is twice as high, so that there is no early drop.
     let config = Config { connections_max: 2 * asked.total() as u32, ..Config::default() };
     let conntrack = Arc::new(Conntrack::new(fastrand::u64(..), config));
     let cpus = affinity::allowed_cpus().unwrap_or_default();

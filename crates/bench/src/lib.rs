@@ -1,10 +1,9 @@
 //! `tidegate bench`: what connection tracking and the datapath cost, measured without a network,
 //! and the published table of connection rates ([`matrix`]).
 //!
-//! Each work is one module: [`conntrack`] and [`zones`] do what Open vSwitch's own measuring
-//! programs do, packet by packet, so that the figures can stand beside each other; [`datapath`]
-//! plays traffic through a whole worker. What is measured is the crates as the switch uses them;
-//! nothing in them knows of this.
+//! Each benchmark is one module: [`conntrack`] and [`zones`] do what Open vSwitch's own benchmarks do, packet
+//! by packet, so that results can be compared; [`datapath`] plays traffic through a whole worker. The
+//! measured crates are those of the switch and contain nothing for the benchmarks.
 #![forbid(unsafe_code)]
 
 mod churn;
@@ -66,7 +65,7 @@ pub struct Outcome {
     json: serde_json::Value,
 }
 
-/// Measures, and prints what was measured; the exit status is 0 if it could be.
+/// Measures and prints the result. The exit status is 0 on success.
 pub fn run(args: &BenchArgs, provenance: &Provenance) -> ExitCode {
     let json = args.work.prints_json();
     let text = match args.work.measure(provenance) {
@@ -75,7 +74,7 @@ pub fn run(args: &BenchArgs, provenance: &Provenance) -> ExitCode {
         Err(BenchError::Ended(code)) => return code,
         Err(BenchError::Partly(outcome, why)) => {
             let text = if json { format!("{}\n", outcome.json) } else { outcome.text };
-            // A reader that reads no further is told why all the same.
+            // A reader that has closed the pipe still gets the error on standard error.
             let _ = io::stdout().write_all(text.as_bytes());
             eprintln!("tidegate bench: {why}");
             return ExitCode::FAILURE;

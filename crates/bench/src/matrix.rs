@@ -115,7 +115,7 @@ pub fn measure(args: &MatrixArgs, provenance: &Provenance) -> Result<Outcome, Be
         .map_err(|error| wrong(format!("{}: {error}", args.folder.display())))?;
     let all = args.cells();
     let is_there = |cell: &Cell| {
-        // A file that cannot be read is none, and is replaced.
+        // An unreadable file is treated as missing, and replaced.
         let json = table::read(&args.folder, cell).ok().flatten();
         json.is_some_and(|json| !search::says_nothing(&json))
     };
@@ -137,7 +137,7 @@ fn file(folder: &Path, cell: &Cell) -> PathBuf {
     folder.join(format!("{}.json", cell.name()))
 }
 
-/// What would be measured, and about how long it would take.
+/// Returns the cells to measure, and the estimated time.
 fn list(args: &MatrixArgs, all: &[Cell], is_there: &dyn Fn(&Cell) -> bool) -> Outcome {
     let mut left = Duration::ZERO;
     let (mut text, mut names) = (String::new(), Vec::new());
@@ -157,7 +157,7 @@ fn list(args: &MatrixArgs, all: &[Cell], is_there: &dyn Fn(&Cell) -> bool) -> Ou
     Outcome { text, json: json!(names) }
 }
 
-/// Searches cell after cell; says why not all could be measured.
+/// Searches cell after cell. Returns the reason if some were not possible.
 fn measure_each(args: &MatrixArgs, missing: &[&Cell]) -> Result<Option<String>, BenchError> {
     let interrupt = Interrupt::listen().map_err(|error| BenchError::Load(Box::new(error)))?;
     let start = Instant::now();

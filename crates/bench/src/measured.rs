@@ -1,4 +1,4 @@
-//! What was measured of a worker that forwards packets.
+//! The measurement of a forwarding worker.
 
 use super::datapath::PortKind;
 use ::datapath::WorkerStats;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// What the worker counted in the measured time.
+/// Counters of the worker in the measured time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counted {
     pub packets: u64,
@@ -18,7 +18,7 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// What was counted between two readings.
+    /// Returns the difference of two readings.
     pub fn between(before: &WorkerStats, after: &WorkerStats) -> Counted {
         Counted {
             packets: after.received - before.received,
@@ -29,11 +29,11 @@ impl Counted {
     }
 }
 
-/// One time of playing.
+/// One run of traffic.
 #[derive(Clone, Copy, Debug)]
 pub struct Played {
     pub elapsed: Duration,
-    /// Of this, what the worker had of a processor.
+    /// The processor time of the worker in it.
     pub processor: Duration,
     pub counted: Counted,
 }
@@ -65,7 +65,7 @@ impl Played {
     }
 }
 
-/// What was measured of one worker.
+/// The measurement of one worker.
 pub struct Measured {
     pub played: Played,
     pub connections: u32,
@@ -74,7 +74,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// What is not counted in packets, for programs.
+    /// Values other than packet counters, for programs.
     pub fn describe(&self, port: PortKind, json: &mut Value) {
         let shares: BTreeMap<&str, f64> = self.stages.shares().into_iter().collect();
         json["connections"] = json!(self.connections);
@@ -88,7 +88,7 @@ impl Measured {
         json["udp_timeouts_s"] = json!({"first": 60, "single": 60, "multiple": 30});
     }
 
-    /// Where a packet's time went, in words.
+    /// The time of each stage of packet processing, as text.
     pub fn write_stages(&self, text: &mut String) {
         // Writing to a string cannot fail.
         for (name, share) in self.stages.shares() {

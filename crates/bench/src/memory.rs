@@ -1,4 +1,4 @@
-//! What a connection takes of the machine's memory.
+//! Memory per connection.
 
 use super::packets::Lot;
 use ::conntrack::{Config, Conntrack};
@@ -6,12 +6,12 @@ use base::Instant;
 use flow::CtAction;
 use std::sync::Arc;
 
-/// How many connections are made to see what one takes. A power of two: what grows by doubling
-/// has just then no room left over, and the figure is that of a full table.
+/// The number of connections for the measurement. It is a power of two: structures that grow by doubling are
+/// full then, and the result is that of a full table.
 pub const SAMPLE: u32 = if cfg!(test) { 1 << 12 } else { 1 << 20 };
 
-/// The bytes by which the process grows for each connection, index, timers and all, over
-/// [`SAMPLE`] connections; `None` where the system does not tell.
+/// Returns the growth of the process in bytes per connection, including index and timers, for [`SAMPLE`]
+/// connections; `None` if the system does not report it.
 pub fn bytes_per_connection() -> Option<f64> {
     let config = Config { connections_max: 2 * SAMPLE, ..Config::default() };
     let conntrack = Arc::new(Conntrack::new(fastrand::u64(..), config));
@@ -27,12 +27,12 @@ pub fn bytes_per_connection() -> Option<f64> {
     (conntrack.connections() == SAMPLE).then(|| grown as f64 / f64::from(SAMPLE))
 }
 
-/// What this process has of the machine's memory now.
+/// Returns the resident memory of this process.
 pub fn resident_bytes() -> Option<u64> {
     resident_bytes_of("self")
 }
 
-/// What a process has of the machine's memory now.
+/// Returns the resident memory of a process.
 pub fn resident_bytes_of(process: &str) -> Option<u64> {
     // proc(5), /proc/PID/status: "VmRSS:     1234 kB".
     let text = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
@@ -41,7 +41,7 @@ pub fn resident_bytes_of(process: &str) -> Option<u64> {
     Some(kilobytes * 1024)
 }
 
-/// What the system could give to programs.
+/// Returns the available memory of the system.
 pub fn available_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

@@ -1,5 +1,5 @@
-//! `tidegate bench offload`: the processor time that forwarding tracked packets between veths costs: by
-//! the switch, by the switch with offload, and by the kernel's own forwarding and connection tracking.
+//! `tidegate bench offload`: the processor time of forwarding tracked packets between veths, by the switch,
+//! by the switch with offload, and by the kernel's forwarding and connection tracking.
 
 mod place;
 mod sender;
@@ -52,14 +52,14 @@ pub struct OffloadArgs {
     pub json: bool,
 }
 
-/// What carries packets from host to host.
+/// What forwards packets between the hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Forwarder {
     /// A veth.
     Direct,
     /// The switch.
     Switch,
-    /// The switch, which hands connections to the kernel.
+    /// The switch, which offloads connections to the kernel.
     Offload,
     /// IP forwarding with nftables.
     Kernel,
@@ -103,7 +103,7 @@ pub fn measure(args: &OffloadArgs) -> Result<Outcome, BenchError> {
             if !missing.iter().any(|(known, _)| *known == forwarder) {
                 match one(args, forwarder) {
                     Ok(sent) => measured.add(&sent),
-                    // What is not there is told beside what could be measured.
+                    // Forwarders that are not available are reported beside the results of the others.
                     Err(BenchError::WrongWork(why)) if round == 0 => missing.push((forwarder, why)),
                     Err(error) => return Err(error),
                 }

@@ -36,15 +36,15 @@ pub fn set_ports(bytes: &mut [u8], source: u16, destination: u16) {
     put(bytes, L4_SOURCE + 2, destination.to_be_bytes());
 }
 
-/// Makes a packet like [`TEMPLATE`] one of connection `number`, each of which has a source of its
-/// own (up to 2^32), and mends the IP checksum.
+/// Changes a packet like [`TEMPLATE`] to connection `number`, each of which has a source address of its own
+/// (up to 2^32), and updates the IP checksum.
 pub fn set_connection(bytes: &mut [u8], number: u32) {
     let (address, port) = source(number);
     set_source(bytes, address.to_be_bytes());
     put(bytes, L4_SOURCE, port.to_be_bytes());
 }
 
-/// Sets the destination of a packet like [`TEMPLATE`], and mends the IP checksum.
+/// Sets the destination of a packet like [`TEMPLATE`], and updates the IP checksum.
 pub fn set_destination(bytes: &mut [u8], address: [u8; 4]) {
     set_address(bytes, IP_DESTINATION, address);
 }
@@ -79,21 +79,21 @@ pub fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
     }
 }
 
-/// A batch of packets that is tracked over and over. Where their headers begin is read once, as
-/// Open vSwitch's programs do; what connection tracking said is forgotten before each call.
+/// A batch of packets that is tracked repeatedly. The offsets of headers are computed once, as in Open
+/// vSwitch's benchmarks; the connection fields are cleared before each call.
 #[derive(Debug)]
 pub struct Lot {
     frames: FrameBatch,
 }
 
 impl Lot {
-    /// So many packets, all of them [`TEMPLATE`]; no more than a batch holds.
+    /// Returns a batch of this many packets like [`TEMPLATE`]; at most a full batch.
     pub fn new(count: usize) -> Lot {
         Lot::of((0..count).map(|_| TEMPLATE.as_slice()))
     }
 
-    /// These packets, as many as a batch holds. One that is none is left out; a test sees to it that
-    /// there are none such.
+    /// Returns a batch of these packets; at most a full batch. An unparsable one is omitted; a test ensures
+    /// that there are none.
     pub fn of<'a>(frames: impl Iterator<Item = &'a [u8]>) -> Lot {
         let frames = frames.take(base::limits::BATCH_SIZE).map(Packet::from_bytes);
         Lot { frames: frames.filter_map(|it| Frame::parse(it, PortNo(1)).ok()).collect() }
@@ -104,7 +104,7 @@ impl Lot {
         self.frames.len()
     }
 
-    /// Changes a packet's bytes, and has its headers read again.
+    /// Changes the bytes of a packet, and parses its headers again.
     pub fn change(&mut self, index: usize, change: impl FnOnce(&mut [u8])) {
         let Some(frame) = self.frames.get_mut(index) else { return };
         let mut packet = frame.packet.take();
@@ -125,7 +125,7 @@ impl Lot {
         frame.key.set_tp_src(port);
     }
 
-    /// The packets, as if they had never been tracked.
+    /// Returns the packets, with cleared connection fields.
     #[inline]
     pub fn untracked(&mut self) -> &mut [Frame] {
         self.frames.iter_mut().for_each(Frame::clear_ct);
@@ -133,20 +133,20 @@ impl Lot {
     }
 }
 
-/// A frame that one packet after the other is put into, as into a worker's: its headers are read from
-/// its bytes each time, and nothing said of it outlasts its stay.
+/// A frame that receives one packet after the other, as in a worker: the headers of each are parsed, and the
+/// connection fields cleared.
 pub struct Place {
     frame: Frame,
     headers: Headers,
 }
 
 impl Place {
-    /// A place with no packet in it.
+    /// A frame without a packet.
     pub fn new() -> Place {
         Place { frame: Frame::empty(), headers: Headers::none() }
     }
 
-    /// Reads a packet, tracks it, and puts it back. False where it is not even Ethernet.
+    /// Parses a packet, tracks it, and takes it out again. Returns false if it is no Ethernet frame.
     #[inline]
     pub fn track(
         &mut self,
@@ -159,8 +159,8 @@ impl Place {
         std::mem::swap(&mut frame.packet, packet);
         let is_read = frame.read(PortNo(1), headers);
         if is_read {
-            // What the packet before this one left; one that is not ordinary has its whole key
-            // written by the reading.
+            // Clear the connection fields of the previous packet; for a packet that is not ordinary, the full
+            // parse writes the whole key.
             frame.key.clear_ct();
             if !headers.is_none() {
                 headers.write_protocol(&mut frame.key);

@@ -1,4 +1,4 @@
-//! How far a long measurement is, on standard error.
+//! Progress of a long measurement, on standard error.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 /// Progress is shown after this time.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Shows how far something is, from the third second on: on a terminal a line that is written
-/// over, elsewhere a line now and then. A thread of its own does so, which sleeps nearly always.
+/// Shows progress, from the third second on: on a terminal by overwriting a line, elsewhere by a line now and
+/// then. A separate thread does so, which sleeps nearly always.
 #[derive(Debug)]
 pub struct Progress {
     shared: Arc<Shared>,
@@ -26,7 +26,7 @@ struct Shared {
 }
 
 impl Progress {
-    /// Begins something that has `total` parts.
+    /// Starts a measurement with `total` parts.
     pub fn start(what: &str, total: u64) -> Progress {
         let shared = Arc::new(Shared {
             what: what.to_owned(),
@@ -35,12 +35,12 @@ impl Progress {
             stop: AtomicBool::new(false),
         });
         let watched = Arc::clone(&shared);
-        // Without it the work is the same, only silent.
+        // If the thread cannot start, there is no progress, but the work is the same.
         let thread = thread::Builder::new().spawn(move || watched.watch()).ok();
         Progress { shared, thread }
     }
 
-    /// So many parts more are done. Call it rarely: all threads write the same word.
+    /// Records this many more finished parts. Call it rarely, since all threads write the same word.
     pub fn advance(&self, parts: u64) {
         self.shared.done.fetch_add(parts, Ordering::Relaxed);
     }

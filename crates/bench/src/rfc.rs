@@ -161,7 +161,7 @@ impl RfcArgs {
         }
     }
 
-    /// What all that is random begins with.
+    /// The seed of random numbers.
     pub fn seed(&self) -> u64 {
         self.hosts.seed
     }
@@ -171,7 +171,7 @@ impl RfcArgs {
         Network { is_v6: self.ipv6, addresses: self.addresses }
     }
 
-    /// What progress is shown of.
+    /// Returns the text of the progress.
     fn what(&self) -> String {
         self.test.map_or(String::new(), Test::name)
     }
@@ -192,7 +192,7 @@ impl RfcArgs {
             )));
         }
         self.check_version()?;
-        // The generator has flows for no more.
+        // The generator supports no more flows.
         let most = f64::from(generator::stream::FLOWS_MAX);
         if self.test.is_some_and(Test::counts_connections) && range.max > most {
             return Err(LoadError::Options("-M: at most 4m connections".to_owned()));

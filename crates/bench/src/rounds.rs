@@ -1,8 +1,8 @@
-//! All threads together against each of them alone, again and again in turns.
+//! Compares all threads together with each of them alone, in alternating rounds.
 //!
-//! Machines change their pace from second to second, and their processors differ. So what is to be
-//! compared is done for a short while each, on the same processors, one right after the other, and
-//! what counts is the median of many such rounds.
+//! The speed of a machine varies from second to second, and between its processors. So each alternative runs
+//! for a short time, on the same processors, one directly after the other, and the median of many such rounds
+//! counts.
 
 use super::BenchError;
 use super::summary::Summary;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::ops::Range;
 
-/// What the rounds gave.
+/// The result of the rounds.
 #[derive(Clone, Copy, Debug)]
 pub struct Rounds {
     /// All of them together, in all rounds.
@@ -20,13 +20,13 @@ pub struct Rounds {
     /// Time of a thread for one of its packets: alone, and with all the others.
     alone_ns: Summary,
     together_ns: Summary,
-    /// How many times as fast as alone a thread was, in each round.
+    /// The speed of a thread relative to itself alone, in each round.
     times: Summary,
     /// The same by processor time.
     processor_times: Summary,
 }
 
-/// Compares: `run` does the work with the threads of these numbers, which are less than `threads`.
+/// Compares. `run` runs the threads with these numbers, which are less than `threads`.
 pub fn compare(
     threads: u16,
     count: u32,

@@ -1,4 +1,4 @@
-//! Many samples in six numbers.
+//! A summary of samples in six numbers.
 
 use serde::Serialize;
 

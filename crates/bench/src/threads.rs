@@ -1,4 +1,4 @@
-//! Threads that track packets at the same time, and how long each was at it.
+//! Threads that track packets concurrently, and their durations.
 
 use super::BenchError;
 use ::conntrack::{Conntrack, Tracker};
@@ -11,24 +11,23 @@ use std::sync::{Arc, Barrier, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-/// What one run took.
+/// The result of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
-    /// From when all threads began until all had ended, in nanoseconds.
+    /// The time from the start of all threads until the end of the last, in nanoseconds.
     pub elapsed_ns: u64,
     /// Packets tracked by all threads.
     pub packets: u64,
     /// Threads.
     pub threads: u16,
-    /// How long each thread took, added up, in nanoseconds.
+    /// The sum of the threads' durations, in nanoseconds.
     pub own_ns: u64,
-    /// What of that it had a processor for: where the machine has other work too, this is the figure
-    /// that is not of that work.
+    /// Their processor time; on a shared machine, this is the relevant figure.
     pub processor_ns: u64,
 }
 
 impl Run {
-    /// This one and another, one after the other.
+    /// Returns the sum of two runs.
     pub fn and(&self, other: &Run) -> Run {
         Run {
             elapsed_ns: self.elapsed_ns + other.elapsed_ns,
@@ -55,12 +54,12 @@ impl Run {
     }
 }
 
-/// Where threads wait for each other before they begin.
+/// The barrier before the start.
 #[derive(Debug)]
 pub struct Start {
     barrier: Barrier,
-    /// When the first thread began and the last one ended. The threads look themselves: where all
-    /// cores are busy, a thread that waits for them wakes late.
+    /// The start of the first thread and the end of the last one. The threads read the clock themselves: if
+    /// all cores are busy, a thread that waits for them wakes up late.
     first_ns: AtomicU64,
     last_ns: AtomicU64,
     /// Why a thread is not on its processor.
@@ -85,7 +84,7 @@ pub struct Begun {
 }
 
 impl Begun {
-    /// The thread has tracked so many packets since.
+    /// Records this many tracked packets.
     pub fn ended(self, packets: u64) -> Worked {
         let processor = clock::thread_time() - self.processor;
         let at = clock::now();
@@ -102,9 +101,9 @@ pub struct Worked {
     processor: Duration,
 }
 
-/// Runs work on the threads of these numbers, which begin together, and each of which has its own of
-/// these processors, or where there are none any. The work gets its thread's tracker and number and
-/// what to wait at before it begins, and says what it did.
+/// Runs the work on the threads with these numbers, which start together. Each is pinned to one of these
+/// processors, if there are any. The work gets its thread's tracker, its number and the barrier, and returns
+/// its counters.
 pub fn on_threads(
     conntrack: &Arc<Conntrack>,
     numbers: Range<u16>,

@@ -1,4 +1,4 @@
-//! Several workers at once, against one of them alone.
+//! Several workers together, compared with one of them alone.
 //!
 //! Each is a thread on a processor of its own with its own ports, flows and packets; they share the
 //! table of connections, as the switch's do.
@@ -16,16 +16,16 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// What a worker is told to do next.
+/// A task for a worker.
 #[derive(Clone, Copy)]
 enum Task {
     /// Forward packets.
     Play(Duration),
-    /// Forward packets and see where their time goes.
+    /// Forward packets and measure the time of each stage.
     LookAtStages,
 }
 
-/// What it answers.
+/// The answer of a worker.
 enum Done {
     /// It is ready.
     Prepared,
@@ -117,7 +117,7 @@ fn measure(
     Ok(report(args, &measured, &together, &cpus))
 }
 
-/// A worker's thread: prepares, and does what it is told until the channel is closed.
+/// The thread of a worker: prepares, and executes tasks until the channel is closed.
 fn work(
     args: &DatapathArgs,
     number: u16,
@@ -148,7 +148,7 @@ fn work(
     }
 }
 
-/// All of them as one.
+/// Returns the sum of all.
 fn sum(together: &[Played]) -> Counted {
     let of = |part: fn(&Counted) -> u64| together.iter().map(|it| part(&it.counted)).sum();
     Counted {

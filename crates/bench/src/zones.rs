@@ -1,8 +1,8 @@
 //! `tidegate bench zones`: commits, lookups and flushes, one zone of many.
 //!
-//! The same work as `ovstest test-conntrack benchmark-zones` (ovs: `tests/test-conntrack.c`, since
-//! 3.4): all zones are filled; then, time and again, one full zone is flushed and filled anew, its
-//! connections are looked up, and an empty zone is flushed. Each call tracks one packet.
+//! The same work as `ovstest test-conntrack benchmark-zones` (ovs: `tests/test-conntrack.c`, since 3.4): all
+//! zones are filled; then, repeatedly, one full zone is flushed and filled again, its connections are looked
+//! up, and an empty zone is flushed. Each call tracks one packet.
 
 use super::flame::PerfArgs;
 use super::packets::{self, Place, TEMPLATE};
@@ -53,7 +53,7 @@ pub struct ZonesArgs {
     pub json: bool,
 }
 
-/// The packets, and what they are tracked by.
+/// The packets, and the actions that they are tracked by.
 struct Bench {
     conntrack: Arc<Conntrack>,
     tracker: Tracker,
@@ -75,7 +75,7 @@ struct Samples {
 /// Runs the work that the arguments ask for.
 pub fn measure(args: &ZonesArgs) -> Result<Outcome, BenchError> {
     let total = u64::from(args.conns) * u64::from(args.zones);
-    // Twice as many may be, so that none gives way to another.
+    // The limit is twice as high, so that there is no early drop.
     let limit = u32::try_from(total * 2).unwrap_or(u32::MAX);
     let looking = args.perf.start()?;
     let begun = clock::now();
@@ -136,7 +136,7 @@ impl Bench {
         Ok(samples)
     }
 
-    /// Flushes a zone; gives how many connections it had.
+    /// Flushes a zone. Returns the number of its connections.
     fn flush(&self, zone: Zone, samples: &mut Vec<f64>) -> u32 {
         let flush = CtFlush::zone(zone);
         // Only a flush of one tuple can find nothing.

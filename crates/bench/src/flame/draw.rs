@@ -1,7 +1,7 @@
-//! A flame graph as SVG: a bar for each function, as wide as the time that it took with all that it
-//! called, which stand on it. A click on a bar widens it to the whole width.
+//! A flame graph as SVG: one bar per function, as wide as the time of the function and of those that it
+//! called, whose bars are above it. A click on a bar zooms to it.
 //!
-//! Drawn by hand: the kept crate for it, inferno, has a licence that this project's list does not.
+//! Without a library: the maintained crate for it, inferno, has a licence that this project does not allow.
 
 use super::tree::{Call, Tree};
 use crate::report::plot::escape;
@@ -18,8 +18,8 @@ const NARROWEST: f64 = 0.3;
 const STYLE: &str = "text{font:11px monospace;pointer-events:none}.title{font:15px sans-serif}\
 rect{stroke:#fff;stroke-width:.5}g:hover>rect{stroke:#000}";
 
-/// Widens the bar that was clicked on, and those above and below it with it; the lowest one shows all
-/// again. `data-x` and `data-w` are a bar's place as parts of the whole.
+/// Zooms to the clicked bar, with those above and below it; a click on the lowest one shows all. `data-x` and
+/// `data-w` are the place of a bar as fractions of the whole.
 const SCRIPT: &str = "
 const bars=[...document.querySelectorAll('g.bar')];
 function place(bar){return [+bar.dataset.x,+bar.dataset.w]}
@@ -60,7 +60,7 @@ struct Picture<'a> {
 }
 
 impl Picture<'_> {
-    /// A call that begins behind so many looks, and those above it.
+    /// Draws a node that starts after this many samples, and its children.
     fn bar(&mut self, name: &str, call: &Call, before: u64, row: usize) {
         let (x, part) = (before as f64 / self.looks, call.looks as f64 / self.looks);
         let (left, width) = (x * WIDTH, part * WIDTH);
@@ -90,7 +90,7 @@ impl Picture<'_> {
     }
 }
 
-/// As much of a name as fits.
+/// Returns the part of a name that fits.
 fn cut(name: &str, width: f64) -> String {
     let room = ((width - 6.0) / LETTER) as usize;
     match name.chars().count() {

@@ -1,8 +1,8 @@
 //! `--perf`: where the time of a run goes, as a flame graph.
 //!
-//! The process looks at itself: a timer of its processor time (`SIGPROF`) interrupts whichever of its
-//! threads is running, and notes the functions that it is in. So it needs no `perf`, no hardware
-//! counters and no rights. What was inlined is told by the lines that release builds keep.
+//! The process samples itself: a timer of its processor time (`SIGPROF`) interrupts the running thread, whose
+//! call stack is recorded. This needs no `perf`, no hardware counters and no privileges. Inlined functions
+//! are found by the line tables that release builds keep.
 
 mod draw;
 mod tree;
@@ -15,12 +15,12 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use tree::Tree;
 
-/// Samples per second of processor time; a prime, so as not to keep step with what is measured.
+/// Samples per second of processor time: a prime, to avoid synchronisation with the measured work.
 const LOOKS_PER_S: i32 = 997;
-/// Where a look is not taken: there the unwinder finds no way out, or is itself at work.
+/// Code in which no sample is taken: the unwinder cannot leave it, or is itself running.
 const BLIND: [&str; 2] = ["libgcc", "vdso"];
 
-/// Whether a run is looked at, and where what was seen goes.
+/// Whether a run is sampled, and the file of the graph.
 #[derive(Args, Clone, Debug, Default)]
 pub struct PerfArgs {
     /// Write a flame graph (SVG) of the measured part of the run; the looks cost it a little
@@ -28,10 +28,10 @@ pub struct PerfArgs {
     perf: Option<PathBuf>,
 }
 
-/// A run that is looked at, or is not.
+/// A run that may be sampled.
 pub struct Looking(Option<(ProfilerGuard<'static>, PathBuf)>);
 
-/// What was seen of a run, if it was looked at.
+/// The samples of a run, if it was sampled.
 #[derive(Debug)]
 #[must_use]
 pub struct Seen(Option<Graph>);
@@ -43,7 +43,7 @@ struct Graph {
 }
 
 impl PerfArgs {
-    /// Begins to look, where that was asked for.
+    /// Starts sampling, if requested.
     pub fn start(&self) -> Result<Looking, BenchError> {
         let Some(file) = &self.perf else { return Ok(Looking(None)) };
         let builder = pprof::ProfilerGuardBuilder::default().frequency(LOOKS_PER_S);
@@ -54,7 +54,7 @@ impl PerfArgs {
 }
 
 impl Looking {
-    /// Ends looking, and writes the graph.
+    /// Stops sampling, and writes the graph.
     pub fn stop(self, title: &str) -> Result<Seen, BenchError> {
         let Some((guard, file)) = self.0 else { return Ok(Seen(None)) };
         let report = guard.report().build();
@@ -73,7 +73,7 @@ impl Looking {
 }
 
 impl Seen {
-    /// Says in the result where the graph is.
+    /// Adds the path of the graph to the result.
     pub fn add_to(self, outcome: &mut Outcome) {
         let Some(Graph { file, looks }) = self.0 else { return };
         let hint = if looks == 0 { "; the run was too short to be looked at" } else { "" };

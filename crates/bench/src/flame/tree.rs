@@ -2,25 +2,24 @@
 
 use std::collections::BTreeMap;
 
-/// Functions of the profiler itself and the kernel's return from its signal. What is within them is no
-/// work of the run.
+/// Functions of the profiler, and the return from its signal. What they call is not work of the run.
 const PROFILER: [&str; 4] = ["pprof::", "perf_signal_handler", "__restore_rt", "backtrace::"];
 /// Where the functions of this program begin.
 const OURS: &str = "tidegate::";
 
-/// A function, and those that it called.
+/// A function and its callees.
 #[derive(Debug, Default)]
 pub struct Call {
-    /// How often it was seen, itself or within what it called.
+    /// The number of samples in it or in its callees.
     pub looks: u64,
-    /// What it called, by name.
+    /// Its callees, by name.
     pub callees: BTreeMap<String, Call>,
 }
 
 /// All calls.
 #[derive(Debug, Default)]
 pub struct Tree {
-    /// What stands for the whole run.
+    /// The root, which stands for the whole run.
     pub root: Call,
 }
 
@@ -30,13 +29,13 @@ impl Tree {
         Tree::default()
     }
 
-    /// How many looks there were.
+    /// Returns the number of samples.
     pub fn looks(&self) -> u64 {
         self.root.looks
     }
 
-    /// Adds a stack, its outermost function first, that was seen so often. What runs threads around
-    /// this program's first function is left out.
+    /// Adds a stack (outermost function first) with its number of samples. Frames outside of this program's
+    /// first function are omitted.
     pub fn add(&mut self, stack: impl Iterator<Item = String>, looks: u64) {
         let is_profiler = |name: &String| PROFILER.iter().any(|part| name.contains(part));
         let stack: Vec<String> = stack.take_while(|name| !is_profiler(name)).collect();
@@ -51,7 +50,7 @@ impl Tree {
 }
 
 impl Call {
-    /// How many calls lie within each other at most, itself included.
+    /// Returns the depth of the tree, its root included.
     pub fn depth(&self) -> usize {
         1 + self.callees.values().map(Call::depth).max().unwrap_or(0)
     }

@@ -1,5 +1,4 @@
-//! The cells of the table: what is searched for in each, between which bounds, and about how long
-//! that takes.
+//! The cells of the table: what is searched in each, within which bounds, and the estimated time.
 
 use super::MatrixArgs;
 use clap::ValueEnum;
@@ -69,7 +68,8 @@ impl Layout {
         Layout { workers: 8, queues: 8 },
     ];
 
-    /// The published ones for which there are so many cores: as many again for the generator.
+    /// Returns the published layouts for which there are enough cores; the generator needs as many as the
+    /// switch.
     pub fn that_fit(cores: usize) -> Vec<Layout> {
         let fits = |layout: &Layout| *layout == Layout::ONE || 2 * layout.workers <= cores;
         Layout::PUBLISHED.into_iter().filter(fits).collect()
@@ -112,7 +112,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// What it is called, also as a file.
+    /// Returns its name, which is also that of its file.
     pub fn name(&self) -> String {
         let lived = if self.lived == Lived::Short { "short" } else { "long" };
         let tracked = if self.tracking == Tracking::Ct { "ct" } else { "plain" };
@@ -124,7 +124,7 @@ impl Cell {
         if self.version == Version::Ovs { "ovs" } else { "tidegate" }
     }
 
-    /// The range that is searched: what a device can carry there on present machines.
+    /// Returns the range of the search: what a device can carry there on present machines.
     fn bounds(&self) -> [f64; 2] {
         let workers = self.layout.workers as f64;
         match (self.lived, self.ports) {
@@ -135,21 +135,20 @@ impl Cell {
         }
     }
 
-    /// Whether it is measured at all.
+    /// Returns whether it is measured at all.
     pub fn is_meant(&self) -> bool {
         match self.ports {
             Ports::Vhost => true,
-            // Another process has no ports in this one's memory.
+            // Another process has no ports in the memory of this one.
             Ports::Memory => self.version == Version::Tidegate,
             // A veth has one queue.
             Ports::Veth => self.layout == Layout::ONE,
         }
     }
 
-    /// About how long its search takes on a machine that does nothing else: as many halvings as its
-    /// range needs, some of them repeated, each with its ramp, a moment until the rate stands,
-    /// connections' lives before and after, and a moment until the table is empty. Where the
-    /// generator comes too late, every rate is tried twice.
+    /// Returns the estimated time of its search on an idle machine: the bisections of its range, some of them
+    /// repeated, each with its ramp, a settling time, the lives of connections before and after, and the time
+    /// until the table is empty. If the generator is too late, every rate is tried twice.
     pub fn expected(&self, args: &MatrixArgs) -> Duration {
         let life_s = if self.lived == Lived::Long { 25.5 } else { 0.5 };
         let linger_s = if self.version == Version::Ovs { 5.0 } else { 1.5 };
@@ -158,7 +157,8 @@ impl Cell {
         let [min, max] = self.bounds();
         // The answer is taken to be an eighth of the highest rate.
         let halvings = ((max - min) / (args.precision / 100.0 * max / 8.0)).log2().max(1.0);
-        // Some are repeated, one confirms, one shows the workers; bringing it up takes a while too.
+        // Some trials are repeated, one confirms, and one measures the workers; starting the switch takes
+        // time too.
         let most = args.max_iterations.map_or(f64::INFINITY, f64::from);
         Duration::from_secs_f64(15.0 + trial_s * ((halvings + 3.0).min(most) + 2.0))
     }
@@ -167,7 +167,7 @@ impl Cell {
         args.sample_time + if self.lived == Lived::Long { 25 } else { 0 }
     }
 
-    /// The search's words on the command line.
+    /// Returns the command line of the search.
     pub fn arguments(&self, args: &MatrixArgs, file: &Path) -> Vec<String> {
         let [min, max] = self.bounds().map(|rate| rate.to_string());
         let (long, sample) = (self.lived == Lived::Long, self.sample_s(args));

@@ -1,5 +1,5 @@
-//! One cell's search, in a process of its own that ends when this one does, and how long all the
-//! others will take.
+//! The search of a cell, in a child process that ends with this one, and the estimated time of the remaining
+//! ones.
 
 use super::MatrixArgs;
 use super::cell::Cell;
@@ -16,22 +16,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often it is told how far a search is, on a terminal and elsewhere.
+/// Interval of progress messages, on a terminal and elsewhere.
 const TELL_EVERY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
 /// How a search has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Its file is there; this is what it says.
+    /// It wrote its file, with this content.
     Measured(String),
     /// The user asked to end.
     Interrupted,
-    /// There is no result, and this is why.
+    /// There is no result, for this reason.
     Failed(String),
 }
 
-/// Searches; the result's file appears only when it is whole. `shown` makes a line of where the
-/// search is.
+/// Runs the search. The file of the result appears only when it is complete. `shown` formats a line of
+/// progress.
 pub fn search(
     args: &MatrixArgs,
     cell: &Cell,
@@ -43,8 +43,8 @@ pub fn search(
     let wrong =
         |what: &str, error: std::io::Error| BenchError::WrongWork(format!("{what}: {error}"));
     let program = std::env::current_exe().map_err(|error| wrong("this program's file", error))?;
-    // The kernel ends it with this thread: no search goes on that is not waited for. In a process
-    // group of its own it is interrupted by us and not by the terminal too, which would be twice.
+    // The kernel kills it with this thread, so no search continues as an orphan. It has a process group of
+    // its own, so that only this process interrupts it and not the terminal, too.
     let mut child = Command::new("setpriv")
         .args(["--pdeathsig", "KILL"])
         .arg(program)
@@ -60,12 +60,12 @@ pub fn search(
         .map_err(|error| wrong(&cell.name(), error))?;
     let json = std::fs::read(&part).ok();
     let json = json.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
-    // Without an answer (1, or 3 with samples) there is a result all the same; with another status
-    // than the result's own, something went wrong behind it.
+    // Without an answer (status 1, or 3 with samples) there is still a result; if the status differs from
+    // that of the result, the search failed afterwards.
     let whole = json.filter(|json| json["interrupted"] != true);
     let whole = whole.filter(|json| json["exit_status"].as_i64() == status.code().map(i64::from));
     let Some(json) = whole else {
-        // Cut short, it would be taken for a worse one.
+        // An interrupted search is discarded, since its result would be worse.
         let _ = std::fs::remove_file(&part);
         if interrupt.is_set() {
             return Ok(Ended::Interrupted);
@@ -81,7 +81,7 @@ pub fn search(
     })
 }
 
-/// Whether all samples of a result were invalid: it is shown, and measured again.
+/// Returns whether all samples of a result were invalid; such a cell is shown, and measured again.
 pub fn says_nothing(json: &Value) -> bool {
     json["exit_status"] == 3
 }
@@ -94,7 +94,7 @@ fn in_words(json: &Value) -> String {
     }
 }
 
-/// Waits for its end, tells how far it is, and hands an interruption on.
+/// Waits for its end, shows the progress, and forwards an interrupt.
 fn wait(
     child: &mut Child,
     interrupt: &Interrupt,
@@ -113,7 +113,7 @@ fn wait(
         if interrupt.is_set() && !handed_on {
             handed_on = true;
             let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-            // It may have ended just now, which the next look sees.
+            // It may have ended just now, which the next check notices.
             let _ = pid.map(|pid| kill_process(pid, Signal::INT));
         }
         if told.elapsed() >= every {
@@ -129,11 +129,11 @@ fn wait(
     }
 }
 
-/// The last line that a program wrote: of a search, where it is, or why it has no result.
+/// The last line of output: the progress of a search, or the reason why it has no result.
 struct Latest(Arc<Mutex<String>>);
 
 impl Latest {
-    /// Reads along until the program has ended.
+    /// Reads the output until the program has ended.
     fn of(stream: Option<impl Read + Send + 'static>) -> Latest {
         let latest = Latest(Arc::default());
         let Some(stream) = stream else { return latest };
@@ -154,8 +154,7 @@ impl Latest {
     }
 }
 
-/// What is left to be done, in time: as was expected at first, corrected by how long the searches
-/// before took.
+/// The remaining time: the estimate, corrected by the durations of the finished searches.
 #[derive(Debug)]
 pub struct Left {
     expected: Vec<Duration>,
@@ -164,18 +163,18 @@ pub struct Left {
 }
 
 impl Left {
-    /// For searches that are expected to take so long each.
+    /// For searches with these estimated times.
     pub fn new(expected: Vec<Duration>) -> Left {
         Left { expected, done: 0, took: Duration::ZERO }
     }
 
-    /// One more has ended, so long after the first began.
+    /// One more search has ended, this long after the first started.
     pub fn done(&mut self, elapsed: Duration) {
         self.done += 1;
         self.took = elapsed;
     }
 
-    /// What is left, so long after the first began.
+    /// Returns the remaining time, this long after the first started.
     pub fn time(&self, elapsed: Duration) -> Duration {
         let (done, left) = self.expected.split_at(self.done.min(self.expected.len()));
         let (done, left): (Duration, Duration) = (done.iter().sum(), left.iter().sum());
@@ -186,7 +185,7 @@ impl Left {
         left.mul_f64(pace).saturating_sub(elapsed.saturating_sub(self.took))
     }
 
-    /// The same in words.
+    /// Returns the same as text.
     pub fn words(&self, elapsed: Duration) -> String {
         format!("about {} minutes left", self.time(elapsed).as_secs().div_ceil(60).max(1))
     }

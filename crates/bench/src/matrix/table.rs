@@ -1,5 +1,5 @@
-//! The table of what is there: each cell's rate, the difference between the two switches, and what
-//! the busiest worker did.
+//! The table of the measured cells: the rate of each, the difference between the two switches, and the work
+//! of the busiest worker.
 
 use super::cell::{Cell, Version};
 use crate::{BenchError, Outcome};
@@ -7,7 +7,7 @@ use load::generate::numbers::human;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// The file of a folder that the table is left in, for `tidegate report`.
+/// The file of the table in the folder, for `tidegate report`.
 pub const FILE: &str = "matrix.json";
 
 /// The table of these cells, as far as they were measured.
@@ -29,7 +29,7 @@ pub fn table(all: &[Cell], folder: &Path) -> Result<Outcome, BenchError> {
         let number = |key: &str| json.as_ref()?.get(key)?.as_f64();
         let rate = number("connections_per_second");
         found.extend(rate.map(|rate| (*cell, rate)));
-        // Ours against theirs, where both stand between the same ports.
+        // The ratio of ours to the peer, if both were measured with the same ports.
         let ours = Cell { version: Version::Tidegate, ..*cell };
         let ours = found.iter().find(|(of, _)| cell.version == Version::Ovs && *of == ours);
         let difference = rate.zip(ours).map(|(theirs, (_, ours))| 100.0 * (ours / theirs - 1.0));
@@ -84,7 +84,7 @@ pub fn keep(outcome: &Outcome, folder: &Path) -> Result<(), BenchError> {
         .map_err(|error| BenchError::WrongWork(format!("{}: {error}", file.display())))
 }
 
-/// A cell's result; none: it was not measured yet.
+/// The result of a cell; `None` if it was not measured yet.
 pub fn read(folder: &Path, cell: &Cell) -> Result<Option<Value>, BenchError> {
     let file = super::file(folder, cell);
     let wrong = |why: String| BenchError::WrongWork(format!("{}: {why}", file.display()));
@@ -96,7 +96,7 @@ pub fn read(folder: &Path, cell: &Cell) -> Result<Option<Value>, BenchError> {
     serde_json::from_slice(&bytes).map(Some).map_err(|error| wrong(error.to_string()))
 }
 
-/// What the busiest worker did most, and what of it was for locks.
+/// The largest shares of the time of the busiest worker, and its share for locks.
 fn worker(json: &Value) -> String {
     let Some(parts) = json.pointer("/worker/parts").and_then(Value::as_array) else {
         return String::new();

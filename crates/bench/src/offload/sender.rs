@@ -10,12 +10,12 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 const PORTS: [u16; 2] = [4000, 5000];
-/// Packets are sent in bursts at this distance.
+/// Interval of bursts.
 const BURST_EVERY: Duration = Duration::from_millis(1);
-/// Questions that are answered, so that the connection is established and known.
+/// Requests that are answered, so that the connection is established and offloaded.
 const QUESTIONS: usize = 20;
 
-/// What came of sending.
+/// The result of sending.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sent {
     /// Packets that were sent.
@@ -28,7 +28,7 @@ pub struct Sent {
     pub cpu: Duration,
 }
 
-/// Sends so many packets per second with this payload for some time.
+/// Sends packets with this payload at a rate in packets per second.
 pub fn run(
     place: &mut Place,
     (rate, payload): (u32, usize),
@@ -55,7 +55,7 @@ pub fn run(
     place.settle()?;
     let before = (place.arrived()?, place.offloaded()?, place.switch_time());
     let (sent, sending) = send(here, payload, rate, time);
-    // What is on its way arrives.
+    // Wait until packets in flight have arrived.
     std::thread::sleep(Duration::from_millis(100));
     let cpu = sending + (place.switch_time() - before.2);
     let (arrived, offloaded) = (place.arrived()? - before.0, place.offloaded()? - before.1);
@@ -79,7 +79,7 @@ fn on<T: Send + 'static>(
     thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread failed")))
 }
 
-/// Lets questions and answers pass.
+/// Exchanges requests and replies.
 fn establish(here: &UdpSocket, there: &UdpSocket, payload: usize) -> io::Result<()> {
     let (question, mut room) = (vec![1; payload], [0; 2048]);
     for _ in 0..QUESTIONS {
@@ -92,7 +92,7 @@ fn establish(here: &UdpSocket, there: &UdpSocket, payload: usize) -> io::Result<
     Ok(())
 }
 
-/// Sends on a thread of its own; says how many, and what processor time that took.
+/// Sends on a separate thread. Returns the number of packets and the processor time.
 fn send(socket: UdpSocket, payload: usize, rate: u32, time: Duration) -> (u64, Duration) {
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || {

@@ -1,5 +1,5 @@
-//! Plots as inline SVG. Each has a title and a description for those who do not see it; marks
-//! differ in shape and not in colour alone.
+//! Plots as inline SVG. Each has a title and a description for screen readers; marks differ in shape and not
+//! only in colour.
 
 use load::generate::numbers::human;
 use std::fmt::Write;
@@ -10,17 +10,17 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 16.0;
 const BOTTOM: f64 = 44.0;
-/// Fewer things than that cannot be compared, and are not drawn.
+/// Fewer values than this are not drawn.
 const COMPARED: usize = 2;
 /// The shortest time of a histogram, in microseconds.
 const SHORTEST_US: f64 = 0.01;
 
-/// Text with what HTML would read as its own replaced.
+/// Returns the text with HTML's special characters escaped.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// How a point looks.
+/// The shape of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// A triangle up: passed.
@@ -48,7 +48,7 @@ impl Mark {
     }
 }
 
-/// What stands around a plot.
+/// The labels of a plot.
 pub struct Frame<'a> {
     /// Unique on the page.
     pub id: &'a str,
@@ -129,7 +129,7 @@ impl Frame<'_> {
         format!("</svg><figcaption>{}</figcaption></figure>\n", escape(self.description))
     }
 
-    /// Marks at places, joined by a line where `joined`; nothing of fewer than two.
+    /// Draws marks, joined by a line if `joined`; nothing if there are fewer than two.
     pub fn points(&self, points: &[(f64, f64, Mark)], joined: bool) -> String {
         if points.len() < COMPARED {
             return String::new();
@@ -161,7 +161,7 @@ impl Frame<'_> {
         text + &self.close()
     }
 
-    /// A bar for each name; nothing of fewer than two.
+    /// Draws a bar for each name; nothing if there are fewer than two.
     pub fn bars(&self, bars: &[(String, f64)]) -> String {
         if bars.len() < COMPARED {
             return String::new();
@@ -197,7 +197,7 @@ impl Frame<'_> {
             return format!("<p>{}</p>\n", escape(self.description));
         }
         let y = Axis::vertical(buckets.iter().map(|b| b.1).fold(0.0, f64::max));
-        // A logarithm has no place for nothing: what took no time stands at the shortest one.
+        // The logarithm of zero is not defined: zero durations are drawn at the shortest one.
         let place = |us: f64| us.max(SHORTEST_US);
         let low = buckets.first().map_or(1.0, |b| place(b.0) / 1.1);
         let high = buckets.last().map_or(10.0, |b| place(b.0) * 1.1);

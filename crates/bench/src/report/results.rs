@@ -85,7 +85,7 @@ fn stored(file: &Path) -> Result<Stored, String> {
         Some("bench rfc") => Kind::Rfc,
         Some("bench matrix") => Kind::Matrix,
         Some(verb) if verb.starts_with("bench ") => Kind::Bench,
-        // Before results named their verb, those of `bench` told by what they measured.
+        // Older results without a verb: those of `bench` are recognised by what they measured.
         None if json.get("ns_per_packet").is_some() || json.get("zones").is_some() => Kind::Bench,
         Some(other) => return Err(format!("\"{other}\" is no verb whose results are known")),
         None => return Err("it is no result of tidegate".to_owned()),
@@ -105,7 +105,7 @@ impl Stored {
         self.json.pointer(path)?.as_str()
     }
 
-    /// What stood under test and what was asked of it, but for workers and queues, in a few words.
+    /// Returns a short text of the device under test and the load, without workers and queues.
     pub fn setting(&self) -> String {
         let kind = self.text("/dut/kind").unwrap_or("none");
         let ports = self.text("/dut/ports").unwrap_or("its own");
@@ -115,7 +115,7 @@ impl Stored {
         format!("{kind}, {ports} ports, {tracked}, {messages} messages per connection")
     }
 
-    /// What stood under test, in a few words.
+    /// Returns a short text of the device under test.
     pub fn device(&self) -> String {
         let kind = self.text("/dut/kind").unwrap_or("none");
         let ports = self.text("/dut/ports");

@@ -1,5 +1,5 @@
-//! What all tests share: the device, its two ports, the search over trials, and the clean state
-//! between them.
+//! The common parts of all tests: the device, its two ports, the search over trials, and the cleanup between
+//! them.
 
 use super::RfcArgs;
 use generator::search::{
@@ -14,11 +14,10 @@ use serde_json::{Value, json};
 use std::process::Command;
 use std::time::Duration;
 
-/// How long anything may be waited for after its time; RFC 2544 section 23 has 2 s for what is
-/// still on its way.
+/// Time to wait after the end; RFC 2544 section 23 requires 2 s for frames in flight.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A test on its way.
+/// A running test.
 pub struct Bench<'a> {
     /// What was asked for.
     pub args: &'a RfcArgs,
@@ -36,19 +35,19 @@ pub struct Bench<'a> {
     pub phase: u16,
 }
 
-/// What one trial has said.
+/// The result of a trial.
 pub struct Trial {
     /// Whether the device carried it.
     pub verdict: Verdict,
     /// The larger share of what it lost.
     pub loss: f64,
-    /// Whether it makes no sense to go on.
+    /// Whether to stop.
     pub broken: Option<Broken>,
     /// The trial for programs.
     pub json: Value,
 }
 
-/// What a search has found.
+/// The result of a search.
 pub struct Found {
     /// The answer.
     pub answer: Answer,
@@ -59,7 +58,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// What limits the answer; none: the search was not finished.
+    /// What limits the answer; `None` if the search was not finished.
     pub fn limited_by(&self) -> Option<&'static str> {
         Some(match self.answer.ending {
             Ending::Unfinished => return None,
@@ -126,7 +125,7 @@ impl Bench<'_> {
         while let Next::Trial { rate, purpose } = search.next() {
             let said = match trial(self, rate) {
                 Ok(said) => said,
-                // What was measured until then is kept.
+                // Keep what was measured until then.
                 Err(error) if !found.trials.is_empty() => {
                     found.stopped = Some(error.to_string());
                     break;
@@ -134,7 +133,7 @@ impl Bench<'_> {
                 Err(error) => return Err(error),
             };
             if (self.interrupted)() {
-                // It was cut short, and would be taken for a worse one.
+                // It was interrupted, and its result would be worse.
                 found.stopped = Some("interrupted".to_owned());
                 break;
             }
@@ -155,17 +154,17 @@ impl Bench<'_> {
         self.args.range()
     }
 
-    /// How exact answers are to be.
+    /// Returns the precision of answers.
     pub fn precision(&self) -> f64 {
         self.args.precision.max(0.01) / 100.0
     }
 
-    /// How long a trial is.
+    /// Returns the duration of a trial.
     pub fn seconds(&self) -> Duration {
         Duration::from_secs_f64(self.args.seconds)
     }
 
-    /// Makes the device forget every connection, and sees to it where it can be seen.
+    /// Makes the device delete all connections, and checks it if possible.
     pub fn clean(&mut self) -> Result<(), LoadError> {
         self.device.check()?;
         self.device.flush()?;

@@ -9,7 +9,7 @@ use load::generate::numbers::human;
 use serde_json::json;
 use std::time::Duration;
 
-/// What a device gets between bursts to empty its queues, and to forget how much it has carried.
+/// Pause between bursts, in which the device empties its queues and resets its rate limits.
 const REST: Duration = Duration::from_millis(100);
 /// A burst with a longer pause in it is two: the device had time to empty its queues.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -75,7 +75,7 @@ impl Course {
         let frames = burst.round().max(1.0) as u64;
         let start = bench.clock.now();
         while bench.clock.now() - start < REST && !(bench.interrupted)() {
-            // Giving the core away now might not get it back in time for the burst.
+            // Yielding the core now might delay the burst.
             std::hint::spin_loop();
         }
         let (sample, mut trial) = self.exchange(bench, frames, bench.args.at)?;

@@ -8,8 +8,8 @@ use port::{PortError, RxQueue, TxCounters, TxQueue};
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Something that the hosts' ports and the attackers share; one thread drives both, so that the
-/// lock is never waited for.
+/// A value shared by the hosts' ports and the attackers. One thread drives both, so that the lock is never
+/// contended.
 #[derive(Debug)]
 struct Shared<T>(Arc<Mutex<T>>);
 
@@ -54,7 +54,7 @@ impl Attack {
         (Attack { flood, client, server, pool, batch }, joined)
     }
 
-    /// Sends so many SYNs per second from `now` on; none: no more.
+    /// Sends SYNs at this rate per second from `now` on; `None` stops.
     pub fn set_rate(&mut self, per_second: Option<f64>, now: Instant) {
         match per_second {
             Some(rate) => self.flood.lock().start(rate.round() as u64, now),
@@ -67,7 +67,7 @@ impl Attack {
         self.flood.lock().counts()
     }
 
-    /// Sends what is due. What a port does not take is the attack's loss.
+    /// Sends the SYNs that are due. Those that the port does not accept are lost.
     pub fn turn(&mut self, now: Instant) {
         self.flood.lock().attack(&mut self.pool, &mut self.batch, now);
         let _ = self.client.lock().send(&mut self.pool, &mut self.batch);

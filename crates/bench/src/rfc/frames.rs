@@ -60,7 +60,7 @@ fn one_size(bench: &mut Bench<'_>, test: Test, size: u16) -> Result<Row, LoadErr
     let mut row = row?;
     if let Some(own) = own {
         row.add("generator_ceiling", json!(own));
-        // A search that ended at the end of its range says nothing of what comes above it.
+        // A search that ended at the end of its range has no upper bound.
         let by = row.json.get("limited_by").and_then(Value::as_str).unwrap_or("dut");
         if by == "dut" && row.rate.is_some_and(|rate| rate >= SHARE * own) {
             row.add("limited_by", json!("generator"));
@@ -70,7 +70,7 @@ fn one_size(bench: &mut Bench<'_>, test: Test, size: u16) -> Result<Row, LoadErr
     Ok(row)
 }
 
-/// One frame size on its way.
+/// The test at one frame size.
 pub struct Course {
     /// Which test.
     pub test: Test,
@@ -140,7 +140,7 @@ impl Course {
         self.exchange(bench, frames, Some(rate))
     }
 
-    /// So many frames in each direction, at this rate or else as fast as they can be sent.
+    /// Sends this many frames in each direction, at this rate, or without one as fast as possible.
     pub fn exchange(
         &mut self,
         bench: &mut Bench<'_>,
@@ -155,7 +155,7 @@ impl Course {
         bench.device.check()?;
         let allowed = Allowance { loss: 0.0, shortfall: Allowance::SHORTFALL };
         let verdict = match empty {
-            // A device that forwards nothing is more than one that forgets.
+            // A device that forwards nothing has another problem than lost flows.
             Some(reason) if sample.broken().is_none() => Verdict::Invalid(vec![reason]),
             _ => judge_frames(&sample, &allowed),
         };
@@ -262,7 +262,7 @@ impl Course {
         means
     }
 
-    /// From the highest rate down until two steps in a row lose nothing.
+    /// Tries rates from the highest down, until two in a row lose nothing.
     fn loss(&mut self, bench: &mut Bench<'_>) -> Result<Row, LoadError> {
         let range = bench.range();
         let mut row = Row::default();

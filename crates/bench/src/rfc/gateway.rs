@@ -19,9 +19,9 @@ use std::time::Duration;
 const GAP: Duration = Duration::from_millis(500);
 /// Tables that are torn down; their median is the answer (RFC 9693 section 4.8 has at least ten).
 const TEARDOWNS: usize = 10;
-/// Times closer than that are not told from each other.
+/// Times that differ by less are not distinguished.
 const TELLABLE: Duration = Duration::from_micros(10);
-/// How exact the first rate of the capacity search is.
+/// The precision of the first rate of the capacity search.
 const FIRST_RATE: f64 = 0.1;
 
 /// The maximum connection establishment rate.
@@ -216,7 +216,7 @@ fn phases(
 ) -> Result<FrameSample, LoadError> {
     let mut sample = stations.run(bench.clock, bench.interrupted, Phase::Fill, Some(rate))?;
     if sample.forth.lost() > 0 {
-        // It has failed already; entries that are missing would fail once more.
+        // The trial has failed already; missing entries would fail it once more.
         return Ok(sample);
     }
     let start = bench.clock.now();

@@ -1,5 +1,5 @@
-//! All queues of a port behind one: the one thread that measures looks after each of them, and a
-//! flow keeps to one in both directions, as a network card's hash would have it.
+//! All queues of a port as one: the one measuring thread serves all of them, and both directions of a flow
+//! use the same queue, as with a symmetric hash of a network card.
 
 use load::generate::endpoints::Link;
 use packet::{Batch, Pool};
@@ -12,7 +12,7 @@ use std::os::fd::RawFd;
 const ETHERNET: usize = 14;
 const TAG: usize = 4;
 
-/// These queues of one port as one; none where there is none.
+/// Joins the queues of a port; `None` if there is none.
 pub fn joined(mut links: Vec<Link>) -> Option<Link> {
     if links.len() < 2 {
         return links.pop();
@@ -24,7 +24,7 @@ pub fn joined(mut links: Vec<Link>) -> Option<Link> {
 
 struct Rx {
     all: Vec<Box<dyn RxQueue>>,
-    /// Whose turn it is: none waits for another that is always full.
+    /// The next queue to receive from, so that none starves.
     next: usize,
 }
 
@@ -42,7 +42,7 @@ impl RxQueue for Rx {
     }
 
     fn wake_fd(&self) -> Option<RawFd> {
-        // Several cannot be waited for as one; no thread here sleeps on them.
+        // Several queues cannot be waited for together, but no thread sleeps on them here.
         None
     }
 }
@@ -79,7 +79,7 @@ fn flow_hash(frame: &[u8]) -> u32 {
     };
     let ports = addresses.end..addresses.end + 4;
     let words = |range: Range<usize>| frame.get(range).unwrap_or_default().chunks_exact(2);
-    // A sum does not care which end comes first.
+    // A sum is symmetric.
     let word = |pair: &[u8]| pair.iter().fold(0u32, |all, &byte| all << 8 | u32::from(byte));
     let sum: u32 = words(addresses).chain(words(ports)).map(word).sum();
     // The upper bits of the product depend on all bits of the sum.

@@ -13,9 +13,9 @@ use load::generate::{CLIENT_MAC, SERVER_MAC};
 use packet::{Batch, Pool};
 use std::time::Duration;
 
-/// Turns without a frame before the core is given away for a moment.
+/// Iterations without a frame before the thread yields.
 const IDLE_TURNS: u32 = 200;
-/// Phases that one pair of stations has at most.
+/// The maximum number of phases of a pair of stations.
 const PHASES: u16 = 1024;
 /// How long the generator's own ceiling is measured.
 const CEILING: Duration = Duration::from_millis(300);
@@ -56,7 +56,7 @@ pub struct Stations {
     pause_ns: u64,
     /// The last phase, in which old frames are told from new ones.
     phase: u16,
-    /// What is said of the progress.
+    /// The text of the progress.
     what: String,
 }
 
@@ -75,14 +75,14 @@ pub enum Phase {
 }
 
 impl Stations {
-    /// Stations for so many flows and frames of this size at these ports.
+    /// Creates stations for this many flows and frames of this size at these ports.
     pub fn new(
         links: (Link, Link),
         bench: &mut Bench<'_>,
         flows: u32,
         frame_bytes: u16,
     ) -> Stations {
-        // What is still on its way from earlier stations belongs to earlier phases.
+        // Frames in flight from earlier stations belong to earlier phases.
         bench.phase = bench.phase.wrapping_add(PHASES);
         let hosts = &bench.args.hosts;
         let config = |client: bool| StationConfig {
@@ -109,7 +109,7 @@ impl Stations {
         }
     }
 
-    /// Gives both ports back.
+    /// Returns both ports.
     pub fn into_links(self) -> (Link, Link) {
         (self.initiator.link, self.responder.link)
     }
@@ -202,7 +202,7 @@ impl Stations {
                     break;
                 }
             }
-            // A generator that is far too slow ends too: what it did not send it has missed.
+            // The phase also ends if the generator is far too slow: frames that it did not send are missed.
             if rate.is_some() && now - start >= expected * 3 + PATIENCE * 5 {
                 break;
             }

@@ -16,7 +16,7 @@ use load::generate::{CLIENT_MAC, SERVER_MAC, hosts_at, lifetime};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Between the last opened connection and the first one's next request.
+/// Time between the last opened connection and the next request of the first.
 const GAP_MS: u32 = 500;
 /// How long anything may be waited for after its time: SYNs are sent again for some seconds.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -59,7 +59,7 @@ fn searched(
 pub(super) fn profile(test: Test, count: u32, rate: f64) -> Profile {
     let wait_ms = (f64::from(count) / rate * 1000.0).ceil() as u32 + GAP_MS;
     let (messages, close) = match test {
-        // Used once more while all are open, so that they are seen to be kept.
+        // Each connection is used once more while all are open, to verify that the device keeps them.
         Test::SteadyConcurrent => (3, Close::ClientFin),
         _ => (2, Close::ClientReset),
     };
@@ -115,7 +115,7 @@ pub(super) fn trial(
     Ok(Trial { verdict, loss, broken: sample.broken(), json })
 }
 
-/// An attack that was weaker than it should have been says nothing of the device.
+/// An attack below its rate gives no information about the device.
 fn weak(asked: f64, attack: &FloodCounts) -> Option<Verdict> {
     let share = attack.missed as f64 / (attack.sent + attack.missed).max(1) as f64;
     let reason = Reason::FramesNotOffered { asked, missed: attack.missed, share };
@@ -201,7 +201,8 @@ fn open_all(
     Ok(account(endpoints, rate, seconds))
 }
 
-/// Stops the attack and takes in what is still on its way, or it would fill the next trial's table.
+/// Stops the attack and receives the frames in flight, which would otherwise fill the table of the next
+/// trial.
 fn calm_down(
     bench: &Bench<'_>,
     endpoints: &mut Endpoints,

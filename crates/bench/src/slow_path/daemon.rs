@@ -1,5 +1,5 @@
-//! A whole switch in a process of its own, ours or Open vSwitch's, fed from pcap files and asked by its
-//! control socket.
+//! A whole switch in a separate process, ours or Open vSwitch's, which plays pcap files and is queried
+//! through its control socket.
 
 use crate::BenchError;
 use clap::ValueEnum;
@@ -16,13 +16,13 @@ use testbed::{Screen, Switch};
 
 /// Where Debian installs Open vSwitch's daemon with DPDK.
 const OVS: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
-/// Memory of Open vSwitch's packets, in megabytes: DPDK's net_pcap keeps a buffer for each packet that it
-/// plays over and over, and Open vSwitch asks for 262,144 of 3 KB where there is room.
+/// Memory for Open vSwitch's packets, in megabytes: DPDK's net_pcap keeps a buffer for each packet that it
+/// plays repeatedly, and Open vSwitch requests 262,144 of 3 KB if there is room.
 const OVS_MB: usize = 2048;
 /// Huge pages of 2 MB for them.
 const OVS_PAGES: usize = OVS_MB / 2 + 8;
 
-/// Whose switch it is.
+/// The switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Ours.
@@ -40,7 +40,7 @@ impl Kind {
         }
     }
 
-    /// Why it cannot be run here; none where it can.
+    /// Returns the reason why it cannot run here; `None` if it can.
     pub fn missing(self) -> Option<String> {
         let is_missing = self == Kind::Ovs && !Path::new(OVS).exists();
         is_missing.then(|| {
@@ -67,8 +67,8 @@ impl Peer {
     }
 }
 
-/// Goes on in namespaces of its own, with the huge pages that these switches need. The process that
-/// stays outside ends with [`BenchError::Ended`].
+/// Continues in namespaces of its own, with the huge pages that these switches need. The outer process ends
+/// with [`BenchError::Ended`].
 pub fn enter(work: &'static str, json: bool, kinds: &[Kind]) -> Result<(), BenchError> {
     let pages = if kinds.contains(&Kind::Ovs) { OVS_PAGES } else { 0 };
     let inside = Inside::enter(&Screen::of(work, json), pages);
@@ -81,16 +81,16 @@ pub fn enter(work: &'static str, json: bool, kinds: &[Kind]) -> Result<(), Bench
 /// What a port plays.
 #[derive(Clone, Copy, Debug)]
 pub enum Plays<'a> {
-    /// Nothing: it forgets what is sent to it.
+    /// Nothing: it drops what is sent to it.
     Nothing,
     /// A file, once.
     Once(&'a Path),
-    /// A file, over and over.
+    /// A file, repeatedly.
     Loop(&'a Path),
-    /// A file over and over, at the times in it. Open vSwitch's ports cannot.
+    /// A file, repeatedly, at its capture times. Open vSwitch's ports cannot.
     Paced(&'a Path),
-    /// A file over and over, with so many packets under way at most, which rules send back. Open vSwitch's ports
-    /// cannot.
+    /// A file, repeatedly, with a bounded number of packets in flight, which rules return. Open vSwitch's
+    /// ports cannot.
     Windowed(&'a Path, u32),
 }
 
@@ -101,12 +101,12 @@ pub struct UnderTest {
     client: Client,
 }
 
-/// Passes that no flow matched.
+/// Passes that missed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Misses {
-    /// Those whose packet was queued.
+    /// Upcalls that were queued.
     pub queued: u64,
-    /// Those that found no room.
+    /// Upcalls that were dropped because the queue was full.
     pub refused: u64,
 }
 
@@ -161,7 +161,7 @@ impl UnderTest {
         ))
     }
 
-    /// What it calls itself.
+    /// Returns its version.
     pub fn version(&self) -> Result<String, BenchError> {
         match self.kind {
             Kind::Tidegate => Ok(format!("Tidegate {}", env!("CARGO_PKG_VERSION"))),
@@ -230,20 +230,20 @@ impl UnderTest {
         self.run(&Stock::new("ovs-ofctl add-flow br0").word(rule))
     }
 
-    /// How many packets rules have counted that are like this.
+    /// Returns the packet count of rules like this.
     pub fn packets_of(&mut self, rules: &str) -> Result<u64, BenchError> {
         let text = Stock::new("ovs-ofctl dump-aggregate br0").word(rules).run()?;
         number_after(&text, "packet_count=").ok_or_else(|| unreadable("dump-aggregate", &text))
     }
 
-    /// Takes all megaflows out, and forgets learned addresses and latencies.
+    /// Deletes all megaflows, learned addresses and latencies.
     pub fn forget(&mut self) -> Result<(), BenchError> {
         self.ask("revalidator/purge", &[])?;
         self.ask("fdb/flush", &[])?;
         self.ask("tidegate/latency-clear", &[]).map(drop)
     }
 
-    /// How long upcalls took, in JSON.
+    /// Returns the latency of upcalls, as JSON.
     pub fn latency(&mut self) -> Result<serde_json::Value, BenchError> {
         let text = self.ask("tidegate/latency-show", &["json"])?;
         serde_json::from_str(&text).map_err(|_| unreadable("tidegate/latency-show", &text))
@@ -254,7 +254,7 @@ impl UnderTest {
         self.run(&Stock::new(&format!("ovs-ofctl add-flows br0 {}", file.display())))
     }
 
-    /// Allows so many megaflows.
+    /// Sets the flow limit.
     pub fn set_flow_limit(&mut self, flows: u64) -> Result<(), BenchError> {
         self.run(&Stock::new(&format!(
             "ovs-vsctl --timeout=50 set Open_vSwitch . other_config:flow-limit={flows}"
@@ -262,7 +262,7 @@ impl UnderTest {
         self.ask("upcall/set-flow-limit", &[&flows.to_string()]).map(drop)
     }
 
-    /// Has so many threads answer misses.
+    /// Sets the number of handlers.
     pub fn set_handlers(&mut self, handlers: u16) -> Result<(), BenchError> {
         self.run(&Stock::new(&format!(
             "ovs-vsctl --timeout=50 set Open_vSwitch . other_config:n-handler-threads={handlers}"
@@ -270,8 +270,8 @@ impl UnderTest {
         .map(drop)
     }
 
-    /// Sets how often statistics are collected (0: never), and after how many seconds without packets a
-    /// megaflow goes, if ever. Open vSwitch collects while it revalidates, and always does.
+    /// Sets the interval of statistics (0: never), and the idle timeout of megaflows in seconds, if they have
+    /// one. Open vSwitch collects statistics while it revalidates, which cannot be disabled.
     pub fn set_upkeep(
         &mut self,
         interval_ms: u64,
@@ -309,7 +309,7 @@ impl UnderTest {
         number_after(&text, "(current ").ok_or_else(|| unreadable("upcall/show", &text))
     }
 
-    /// What workers say of misses; at most a second old.
+    /// Returns the workers' counters of misses; at most a second old.
     pub fn misses(&mut self) -> Result<Misses, BenchError> {
         let text = self.ask("dpif-netdev/pmd-stats-show", &[])?;
         let sum = |key: &str| text.split(key).skip(1).filter_map(leading_number).sum();
@@ -327,12 +327,12 @@ impl UnderTest {
         sent.ok_or_else(|| unreadable("dpctl/show", &text))
     }
 
-    /// What the process has of the machine's memory.
+    /// Returns the resident memory of the process.
     pub fn resident_bytes(&self) -> Option<u64> {
         crate::memory::resident_bytes_of(&self.switch.pid().to_string())
     }
 
-    /// What its threads have had of processors.
+    /// Returns the processor time of its threads.
     pub fn processor(&self) -> Processor {
         let mut sum = Processor::default();
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.switch.pid()));
@@ -358,7 +358,7 @@ impl UnderTest {
     fn ask(&mut self, command: &str, words: &[&str]) -> Result<String, BenchError> {
         let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
         let answer = self.client.ask(command, &words);
-        // That it ended says more than that it does not answer.
+        // That it ended is more informative than that it does not answer.
         self.switch.must_run()?;
         Ok(answer?)
     }
@@ -372,7 +372,7 @@ impl UnderTest {
 }
 
 impl Processor {
-    /// What was had since an earlier reading.
+    /// Returns the difference to an earlier reading.
     pub fn since(self, before: Processor) -> Processor {
         Processor {
             workers_s: self.workers_s - before.workers_s,
@@ -381,7 +381,7 @@ impl Processor {
     }
 }
 
-/// How long to wait until what workers say is of now.
+/// Time until counters of workers are up to date.
 pub const PUBLISHED_AFTER: Duration = Duration::from_millis(1200);
 
 fn unreadable(command: &str, answer: &str) -> BenchError {

@@ -89,12 +89,12 @@ struct Station {
     time: OwnTime,
 }
 
-/// What the thread that flushes has seen.
+/// Measurements of the flushing thread.
 #[derive(Clone, Debug, Default)]
 struct Flushes {
-    /// Connections that each took.
+    /// The number of connections of each flush.
     flushed: Vec<f64>,
-    /// How long each took, and handing back its memory, in microseconds of processor time.
+    /// Duration of each flush, and of returning its memory, in microseconds of processor time.
     flush_us: Vec<f64>,
     drain_us: Vec<f64>,
 }
@@ -132,8 +132,7 @@ pub fn measure(args: &FailoverArgs) -> Result<Outcome, BenchError> {
     report(args, &before, &during, &flushes.map_err(ended)?)
 }
 
-/// The longest of the waits, which follow each other, in each of so many parts of the time: seconds, and
-/// microseconds.
+/// Returns the longest wait in each interval of the time: seconds, and microseconds.
 fn longest_over_time(waits_us: &[f64]) -> Vec<(f64, f64)> {
     const PARTS: f64 = 200.0;
     let part_us = waits_us.iter().sum::<f64>() / PARTS;
@@ -149,7 +148,7 @@ fn longest_over_time(waits_us: &[f64]) -> Vec<(f64, f64)> {
     points
 }
 
-/// Flushes the failing zone again and again, and hands its memory back.
+/// Flushes the failing zone repeatedly, and returns its memory.
 fn fail_over(conntrack: &Conntrack, passed: &AtomicU64, failovers: u32) -> Flushes {
     let mut flushes = Flushes::default();
     let now = || Instant::from_nanos(passed.load(Relaxed));
@@ -211,7 +210,7 @@ impl Station {
         Ok(())
     }
 
-    /// Plays a batch of each port in turns; gives the waits of the other zones' packets, in microseconds.
+    /// Plays a batch of each port in turn. Returns the waits of the other zones' packets, in microseconds.
     fn play(&mut self, mut is_over: impl FnMut(Instant) -> bool) -> Result<Vec<f64>, BenchError> {
         let (mut waits, mut last) = (Vec::new(), self.time.now());
         loop {

@@ -40,14 +40,14 @@ struct Wire {
     from_host: Arc<Mutex<VecDeque<Vec<u8>>>>,
 }
 
-/// Where a host's transfer stands.
+/// The state of a host's transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// It asks for the other's Ethernet address, for the so-manieth time.
+    /// It sends ARP requests; this is the number of the current one.
     Resolving(u32),
-    /// It has sent a SYN, for the so-manieth time.
+    /// It sends SYNs; this is the number of the current one.
     Opening(u32),
-    /// So many segments are acknowledged.
+    /// The number of acknowledged segments.
     Sending(u32),
     Done,
     Failed,
@@ -64,7 +64,7 @@ struct Host {
     wire: Wire,
 }
 
-/// What hosts had to do, and how they ended.
+/// Counters of all hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Transfers that were completed.
@@ -84,8 +84,8 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// So many hosts, each of which starts a transfer to another one: all of them now, or one after the
-    /// other over some time. With `is_known`, they have each other's Ethernet addresses already.
+    /// Creates this many hosts, each of which starts a transfer to another one: all of them now, or one after
+    /// the other over some time. With `is_known`, they already know each other's Ethernet addresses.
     pub fn start(count: u16, is_known: bool, now: Instant, over: Duration) -> Hosts {
         let mac = |n: u16| MacAddr([2, 0, 0, 1, (n >> 8) as u8, n as u8]);
         let address = |n: u16| Ipv4Addr::from(0x0a00_0001 + u32::from(n));
@@ -125,7 +125,7 @@ impl Hosts {
         self.hosts.get(host).is_some_and(|host| !lock(&host.wire.from_host).is_empty())
     }
 
-    /// Lets hosts read what came, and answer.
+    /// Makes hosts receive frames and answer.
     pub fn answer(&mut self, now: Instant) {
         for host in &mut self.hosts {
             loop {
@@ -135,14 +135,14 @@ impl Hosts {
         }
     }
 
-    /// Lets hosts send again what was not answered in time.
+    /// Makes hosts retransmit what was not answered in time.
     pub fn tick(&mut self, now: Instant) {
         for host in self.hosts.iter_mut().filter(|host| host.timer <= now) {
             host.send_again(now, &mut self.counts);
         }
     }
 
-    /// When the next of them does; none where all are done.
+    /// Returns the time of the next retransmission; `None` if all are done.
     pub fn next_timer(&self) -> Option<Instant> {
         let busy = self.hosts.iter().filter(|host| !host.is_over());
         busy.map(|host| host.timer).min()

@@ -1,4 +1,4 @@
-//! A port that plays packets of many flows in turn, as many as it may.
+//! A port that plays packets of many flows in turn, within a budget.
 
 use packet::{Batch, Pool};
 use port::{PortError, RxQueue};
@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What its owner tells such a port, and hears of it.
+/// The control of such a port.
 #[derive(Clone, Debug, Default)]
 pub struct Allowance {
     left: Arc<AtomicU64>,
@@ -15,17 +15,17 @@ pub struct Allowance {
 }
 
 impl Allowance {
-    /// Lets so many packets more come.
+    /// Allows this many more packets.
     pub fn add(&self, packets: u64) {
         self.left.fetch_add(packets, Relaxed);
     }
 
-    /// How many of these have not come.
+    /// Returns how many of these were not received yet.
     pub fn left(&self) -> u64 {
         self.left.load(Relaxed)
     }
 
-    /// From now on packets are of so many flows, from this one on. Those that are new come first.
+    /// Sets the range of flows of the following packets, which starts at this one. New flows come first.
     pub fn set_flows(&self, first: u64, count: u64) {
         self.first.store(first, Relaxed);
         self.count.store(count, Relaxed);

@@ -1,5 +1,5 @@
-//! Devices under test that do what a script says, in a time that goes on with each look:
-//! what a measurement must say of them is known before.
+//! Simulated devices under test, in a time that advances with each reading: the correct result of a
+//! measurement is known beforehand.
 
 use base::Instant;
 use load::dut::Device;
@@ -16,30 +16,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What a device does.
+/// The behaviour of a device.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// One frame of so many is lost.
+    /// One of this many frames is lost.
     pub drop_one_of: Option<u64>,
     /// Frames that it carries per second, both directions together; more are lost.
     pub most_per_second: Option<f64>,
-    /// Every frame takes so long.
+    /// The latency of every frame.
     pub delay: Duration,
-    /// Entries of its table; none: it keeps none, and forwards everything.
+    /// The size of its table; `None` if it has none, and forwards everything.
     pub table: Option<usize>,
     /// Entries that it makes per second; the first frames of more are lost.
     pub entries_per_second: Option<f64>,
-    /// It forwards first frames, and forgets to make the entry of one of so many.
+    /// It forwards first frames, and fails to make the entry of one of this many.
     pub forgets_one_of: Option<u64>,
-    /// It says how many entries there are.
+    /// It reports the number of entries.
     pub shows_table: bool,
     /// How often each frame arrives.
     pub copies: usize,
-    /// Frames go back to where they came from.
+    /// It returns frames to their sender.
     pub reflects: bool,
-    /// It spoils every frame's checksum.
+    /// It corrupts the checksum of every frame.
     pub spoils: bool,
-    /// Its port is gone after so many frames.
+    /// Its port disappears after this many frames.
     pub gone_after: Option<u64>,
 }
 
@@ -61,7 +61,7 @@ impl Default for Script {
     }
 }
 
-/// Time that goes on by so much with each look.
+/// A clock that advances by this much with each reading.
 #[derive(Clone)]
 pub struct Steps {
     ns: Arc<AtomicU64>,
@@ -81,7 +81,7 @@ impl Clock for Steps {
     }
 }
 
-/// A limit of so many per second, with room for a hundredth of a second.
+/// A rate limit per second, with a burst of a hundredth of a second.
 struct Bucket {
     per_second: f64,
     tokens: f64,
@@ -112,7 +112,7 @@ struct Inner {
     refused: u64,
     frames: Option<Bucket>,
     entries: Option<Bucket>,
-    /// What waits for the client and for the server, with the time at which it may arrive.
+    /// The frames in flight to the client and to the server, with their arrival times.
     waiting: [VecDeque<(u64, Packet)>; 2],
 }
 
@@ -194,7 +194,7 @@ impl TxQueue for Port {
 }
 
 impl Inner {
-    /// Whether a frame that came from this side goes on.
+    /// Returns whether a frame from this side is forwarded.
     fn forwards(&mut self, side: usize, frame: &[u8]) -> bool {
         let now = self.clock.load(Ordering::Relaxed);
         self.seen += 1;

@@ -1,15 +1,15 @@
-//! The longest pause in the setting up of flows, and what took it.
+//! The longest pause in flow setup, and its cause.
 
 use base::Instant;
 use serde::Serialize;
 use std::time::Duration;
 
-/// The longest time in which packets of new flows waited and no flow came.
+/// The longest time in which packets of new flows waited and no flow was installed.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Pause {
     /// Processor time of the thread, the kernel's work for it included.
     pub ms: f64,
-    /// The same time by a clock. What it is longer, other programs had the processor.
+    /// The same time by a clock. The difference is the processor time of other programs.
     pub clock_ms: f64,
     /// The longest piece of work in it.
     pub work: &'static str,
@@ -32,14 +32,14 @@ impl Pauses {
         Pauses { since: (now, clock), work: ("", Duration::ZERO), longest: Pause::default() }
     }
 
-    /// A piece of work took so long.
+    /// Records the duration of a piece of work.
     pub fn worked(&mut self, work: &'static str, took: Duration) {
         if took > self.work.1 {
             self.work = (work, took);
         }
     }
 
-    /// A flow came, which ends a pause.
+    /// Records a new flow, which ends a pause.
     pub fn flow_came(&mut self, now: Instant, clock: Instant) {
         let ms = |time: Duration| 1e3 * time.as_secs_f64();
         let pause = ms(now - self.since.0);

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// Packets that wait before the next are lost, as in a network card's ring.
 const RING: u64 = 2048;
-/// How often the control side is told that time passes, as the switch's thread tells it.
+/// Interval of the control side's periodic work, as in the switch.
 const TICK: Duration = Duration::from_millis(100);
 /// Flows that one flow-mod affects.
 const AFFECTED: u32 = 10;
@@ -58,7 +58,7 @@ pub struct Purge {
     pub longest_step_ms: f64,
 }
 
-/// What carrying something out in steps came to.
+/// The result of an incremental operation.
 #[derive(Clone, Copy, Debug, Default)]
 struct Settled {
     /// Flows that were given other actions, or taken out.
@@ -110,7 +110,7 @@ impl Station {
         Ok(Station { switch, cables, allowance, time, begun, ticked, installed, memory_max })
     }
 
-    /// Packets of so many flows in turn, until each has its flow or the time is over.
+    /// Plays packets of this many flows in turn, until each has its flow or the time is over.
     pub fn phase(
         &mut self,
         flows: u32,
@@ -165,7 +165,7 @@ impl Station {
         Ok(phase)
     }
 
-    /// Takes a batch of packets, and goes on with what is to be done with flows; says how many there are.
+    /// Receives a batch of packets, and continues pending work on flows. Returns the number of flows.
     fn work(&mut self, now: Instant, pauses: &mut Pauses) -> Result<usize, BenchError> {
         let begun = self.time.now();
         self.switch.turn(now, &mut self.cables, 0)?;
@@ -176,7 +176,7 @@ impl Station {
         Ok(self.switch.flow_count())
     }
 
-    /// Lets time pass for the control side, and counts.
+    /// Advances the time of the control side, and records counters.
     fn tick(&mut self, now: Instant, phase: &mut Phase) {
         if now - self.ticked < TICK {
             return;
@@ -217,7 +217,7 @@ impl Station {
         Ok(())
     }
 
-    /// Takes all flows out.
+    /// Deletes all flows.
     pub fn purge(&mut self) -> Result<Purge, BenchError> {
         let (begun, flows) = (self.time.now(), self.switch.flow_count());
         self.switch.purge(begun);
@@ -237,7 +237,7 @@ impl Station {
         self.switch.flow_count()
     }
 
-    /// Goes on with what is to be done, a part at a time, until nothing is left.
+    /// Continues pending work, part by part, until nothing is left.
     fn settle(&mut self) -> Settled {
         let mut settled = Settled::default();
         loop {

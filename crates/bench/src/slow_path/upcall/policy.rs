@@ -2,7 +2,7 @@
 
 use flow::{Field, FlowKey};
 
-/// How upcalls are handed out.
+/// The distribution of upcalls to handlers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {
     /// A list for each handler, in order of arrival. Packets are spread by a hash of their flow, which ARP
@@ -10,7 +10,7 @@ pub enum Policy {
     OneForArp,
     /// The same, but that ARP goes to each handler in turn, as the seed's patch has it.
     ArpSpread,
-    /// This switch's: by flow, ARP by its addresses, and at each handler a queue for each port and class,
+    /// This switch's policy: by flow, ARP by its addresses; each handler has a queue for each port and class,
     /// served in turn.
     Ours,
 }

@@ -1,6 +1,5 @@
-//! The worker, the handlers and the control thread of a switch, run in turns by one thread. Each has a
-//! clock of its own, which goes on by the processor time that its work takes: as if each had a processor
-//! to itself, whatever else this machine does.
+//! The worker, the handlers and the control thread of a switch, run in turn by one thread. Each has a clock
+//! of its own, which advances by the processor time of its work, as if each had a processor to itself.
 
 use super::super::hosts::Hosts;
 use super::policy::{Policy, handler_of};
@@ -16,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use switch::latency::{self, Latency};
 
-/// When an experiment begins: not at zero, which says "never" in places.
+/// The start time of an experiment: not zero, which means "never" in places.
 pub const BEGIN: Instant = Instant::from_millis(1000);
 /// When hosts have given up, however slow the switch is.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -103,7 +102,7 @@ impl Station {
         Ok(())
     }
 
-    /// The thread that is furthest behind does the next piece of work.
+    /// The thread with the earliest clock works next.
     fn step(&mut self) -> Result<(), BenchError> {
         let at = self.worker_at;
         if self.control_told.is_some_and(|told| told.max(self.control_at) <= at) {

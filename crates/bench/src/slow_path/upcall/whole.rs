@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(8);
 /// The rule of ARP requests, whose packets are counted.
 const REQUESTS: &str = "arp,arp_op=1";
 
-/// What the transfers of one experiment came to.
+/// The results of the transfers of one experiment.
 struct Run {
     caches: &'static str,
     done: usize,
@@ -223,7 +223,7 @@ impl Host {
         }
     }
 
-    /// Sends a transfer; says whether all of it came.
+    /// Sends a transfer. Returns whether all of it arrived.
     fn send(self, to: Host, barrier: &Barrier) -> bool {
         barrier.wait();
         let transfer = || -> std::io::Result<bool> {
