@@ -46,9 +46,9 @@ pub(crate) fn insert_burst(
                 mask = mask.union(&Headers::in_port_mask());
                 tunnel = Some((outer, shape, seen));
             }
-            let is_new = worker.unified.insert(&headers, &mask, &entry);
-            if is_new && worker.config.offers {
-                offer::offer(worker, (&headers, &mask), tunnel, &entry, trace);
+            let place = worker.unified.insert(&headers, &mask, &entry);
+            if let Some(place) = place.filter(|_| worker.config.offers) {
+                offer::offer(worker, (&headers, &mask), tunnel, (&entry, place), trace);
             }
             observer.note(|| Step::Offered);
         }

@@ -78,10 +78,14 @@ fn follow(
     start: usize,
     observer: &mut impl Observer,
 ) -> Runs {
-    let Worker { unified, flow_paths, flows, epoch, tracker, pending, .. } = worker;
+    let Worker { unified, flow_paths, flows, epoch, tracker, pending, config, .. } = worker;
     let mut guard = unified.has_tracked().then(|| tracker.guard());
     if start == 0 {
-        look_up(unified, guard.as_ref(), burst, observer);
+        if config.offers {
+            look_up(unified, guard.as_ref(), burst, mark, observer);
+        } else {
+            look_up(unified, guard.as_ref(), burst, |_| 0, observer);
+        }
     }
     if pending.is_tracked() {
         hold_back(unified, pending, burst, start);
@@ -134,16 +138,23 @@ fn hold_back(unified: &UnifiedCache, pending: &Pending, burst: &mut Burst, start
     }
 }
 
+/// The mark that a device put on a packet.
+fn mark(frame: &Frame) -> u32 {
+    frame.packet.mark
+}
+
 /// Finds the entries of a batch, and begins to fetch their connections.
 #[inline(always)]
 fn look_up(
     unified: &mut UnifiedCache,
     guard: Option<&FollowGuard<'_>>,
     burst: &mut Burst,
+    mark: impl Fn(&Frame) -> u32,
     observer: &mut impl Observer,
 ) {
-    let Burst { headers, found, has_nat, count, .. } = burst;
-    *has_nat = unified.look_up(&headers[..*count], found, |connection| {
+    let Burst { frames, headers, found, has_nat, count, .. } = burst;
+    let mark = |at: usize| frames.get(at).map_or(0, &mark);
+    *has_nat = unified.look_up(&headers[..*count], mark, found, |connection| {
         if let Some(guard) = guard {
             guard.prefetch(connection);
         }

@@ -5,7 +5,7 @@ use crate::flow_kind::FinalActions;
 use crate::flow_paths::Hit;
 use crate::nat_rewrite::NatRewrite;
 use crate::outer::{Seen, Shape};
-use crate::unified::NewEntry;
+use crate::unified::{NewEntry, mark_of};
 use crate::worker::Worker;
 use base::Instant;
 use flow::{Action, FlowId, FlowStats, Headers, OffloadOffer, OffloadRule, OffloadTunnel};
@@ -35,17 +35,17 @@ impl Worker {
 }
 
 /// Offers what was cached of a packet, if it is of an established connection. `inner` are its headers and
-/// the bits that count, `outer` what was around it.
+/// the bits that count, `outer` what was around it, and `place` is where the entry lies.
 #[inline(never)]
 pub(crate) fn offer(
     worker: &mut Worker,
     inner: (&Headers, &Headers),
     outer: Option<(&Headers, Shape, &Seen)>,
-    entry: &NewEntry,
+    (entry, place): (&NewEntry, u32),
     trace: &PathTrace,
 ) {
     if worker.offers.len() < OFFERS_MAX
-        && let Some(offer) = make(worker, inner, outer, entry, trace)
+        && let Some(offer) = make(worker, inner, outer, (entry, place), trace)
     {
         worker.offers.push(offer);
     }
@@ -55,7 +55,7 @@ fn make(
     worker: &Worker,
     (headers, mask): (&Headers, &Headers),
     outer: Option<(&Headers, Shape, &Seen)>,
-    entry: &NewEntry,
+    (entry, place): (&NewEntry, u32),
     trace: &PathTrace,
 ) -> Option<OffloadOffer> {
     let ct_passes = entry.ct_passes.filter(|it| !it.was_new)?;
@@ -84,6 +84,7 @@ fn make(
         translated,
         actions,
         tunnel: outer.map(tunnel),
+        mark: mark_of(place),
     };
     Some(OffloadOffer { worker: worker.id, rule, flows })
 }

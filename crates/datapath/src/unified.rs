@@ -29,6 +29,7 @@ use arrayvec::ArrayVec;
 use base::limits::BATCH_SIZE;
 use flow::{ConnectionRef, Headers};
 
+pub(crate) use self::look_up::mark_of;
 pub use self::memory::{CacheMemory, CacheMemoryRequest};
 
 /// Different masks at a time.
@@ -206,19 +207,19 @@ impl UnifiedCache {
         self.room.rest[at as usize].nat_rewrite.as_ref()
     }
 
-    /// Inserts an entry for packets that agree with `headers` in the bits of `mask`; says whether there
+    /// Inserts an entry for packets that agree with `headers` in the bits of `mask`. Returns its place, if there
     /// was room.
-    pub fn insert(&mut self, headers: &Headers, mask: &Headers, new: &NewEntry) -> bool {
+    pub fn insert(&mut self, headers: &Headers, mask: &Headers, new: &NewEntry) -> Option<u32> {
         if !self.is_on() || headers.is_none() {
-            return false;
+            return None;
         }
-        let Some(mask) = self.mask_number(mask) else { return false };
+        let mask = self.mask_number(mask)?;
         self.first_mask[kind(headers)] = mask as u8;
         let probe = self.probe(headers, mask);
         self.masks[mask].has_untracked |= new.ct_passes.is_none();
         let in_use = self.masks[mask];
         let mask = in_use.mask;
-        let Some(at) = self.place_for(headers, &probe) else { return false };
+        let at = self.place_for(headers, &probe)?;
         let entry = &mut self.room.entries[at];
         self.occupied += usize::from(entry.path_id.is_none());
         self.room.tags.set(at, probe.tag());
@@ -246,7 +247,7 @@ impl UnifiedCache {
             entry.flags |= TRANSLATED;
             self.room.rest[at].nat_rewrite = Some(nat_rewrite);
         }
-        true
+        Some(at as u32)
     }
 
     /// The entry with the same key, else a free one, else one that was not used lately. Where all

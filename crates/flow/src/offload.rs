@@ -33,6 +33,9 @@ pub struct OffloadRule {
     /// The tunnel that they come in through. `headers` and `mask` then are those of the inner packet, whose
     /// port is the tunnel's.
     pub tunnel: Option<OffloadTunnel>,
+    /// The mark by which the worker finds its entry of the cache, if a device that does not forward the packets
+    /// puts it on them. It may outlive the entry: the worker compares.
+    pub mark: Option<u32>,
 }
 
 /// Outer packets that a device decapsulates: those that agree with `headers` in the bits of `mask` and with
@@ -143,6 +146,12 @@ pub trait FlowOffload {
     /// What the device itself said of the offer that it refused last, where it said anything.
     fn refusal_words(&self) -> Option<Arc<str>>;
 
+    /// Returns whether the device forwards packets by a rule. Otherwise it only marks them for the switch, which
+    /// [`Self::refusal_words`] tells why after the rule was installed.
+    fn forwards(&self, _id: OffloadId) -> bool {
+        true
+    }
+
     /// Forgets a rule: when this returns, it forwards no packet by it that comes later. Gives what it
     /// forwarded since it was asked last.
     fn remove(&mut self, id: OffloadId) -> OffloadTraffic;
@@ -213,6 +222,8 @@ refusals! {
     Twice = "twice", "the same direction of its connection is offloaded from another port";
     /// There is no room.
     Full = "full", "the device has no room";
+    /// The device marks the packets and leaves them to the switch.
+    Marked = "marked", "the device does not forward its packets, but marks them, which spares the switch a lookup";
     /// The device failed.
     Device = "device", "the device refused it";
 }

@@ -10,4 +10,4 @@ mod strictness;
 mod translate;
 
 pub use offload::DpdkOffload;
-pub use translate::{Translation, translate};
+pub use translate::{Translation, marking, translate};

@@ -1,7 +1,7 @@
 //! Network cards of DPDK as a device that forwards by itself.
 
 use crate::strictness::Strictness;
-use crate::translate::{Translation, translate};
+use crate::translate::{Translation, marking, translate};
 use base::PortNo;
 use flow::{FlowOffload, OffloadId, OffloadRule, OffloadStatus, OffloadTraffic, Refusal};
 use hashbrown::{HashMap, HashSet};
@@ -33,6 +33,8 @@ struct Port {
     mtu: u32,
     /// The strictness at which its device accepted the first rule of each shape.
     accepted: [Option<Strictness>; SHAPES],
+    /// Its device refused to mark packets: without a tunnel, and with one.
+    refuses_marks: [bool; 2],
 }
 
 /// Shapes of rules: with `transfer` or without, with a tunnel's outer headers or without.
@@ -45,6 +47,8 @@ struct Installed {
     /// DPDK's number of the port whose packets it is for.
     port: u16,
     direction: (u32, bool),
+    /// The device forwards packets by it, and does not only mark them.
+    forwards: bool,
     /// The counters when they were read last.
     read: OffloadTraffic,
 }
@@ -73,7 +77,10 @@ impl<D: FlowDevice> DpdkOffload<D> {
         if self.ports.get(&port).is_some_and(|it| (it.number, it.mtu) == (number, mtu)) {
             return false;
         }
-        self.ports.insert(port, Port { number, mtu, accepted: [None; SHAPES] });
+        self.ports.insert(
+            port,
+            Port { number, mtu, accepted: [None; SHAPES], refuses_marks: [false; 2] },
+        );
         true
     }
 
@@ -126,6 +133,10 @@ impl<D: FlowDevice> DpdkOffload<D> {
         let Some(rule) = self.rules.get_mut(id.0 as usize).and_then(Option::as_mut) else {
             return OffloadStatus::default();
         };
+        // The switch forwards and counts what is only marked.
+        if !rule.forwards {
+            return OffloadStatus::default();
+        }
         let Some(RuleState { packets, bytes, is_aged }) = self.device.query(rule.handle) else {
             return OffloadStatus { is_ended: true, ..OffloadStatus::default() };
         };
@@ -151,9 +162,9 @@ fn fits(translation: &Translation, in_mtu: u32, out_mtu: u32) -> bool {
     sent <= encapsulated_max.unwrap_or(out_mtu + ETHERNET_BYTES + leave * TAG_BYTES)
 }
 
-impl<D: FlowDevice> FlowOffload for DpdkOffload<D> {
-    fn install(&mut self, from: &OffloadRule, idle: Duration) -> Result<OffloadId, Refusal> {
-        self.refusal_words = None;
+impl<D: FlowDevice> DpdkOffload<D> {
+    /// Has the device forward the packets of a rule.
+    fn forward(&mut self, from: &OffloadRule, idle: Duration) -> Result<RuleHandle, Refusal> {
         let (in_port, ports) = (from.in_port(), &self.ports);
         let translation = translate(from, &|port| Some(ports.get(&port)?.number))?;
         let received = ports.get(&in_port).ok_or(Refusal::InPort)?;
@@ -167,11 +178,46 @@ impl<D: FlowDevice> FlowOffload for DpdkOffload<D> {
                 return Err(Refusal::Mtu);
             }
         }
+        self.create(in_port, &translation.rule, idle)
+    }
+
+    /// Has the device mark the packets of a rule that it does not forward. Returns the refusal to forward them if
+    /// it does not do that either.
+    fn mark(&mut self, from: &OffloadRule, refusal: Refusal) -> Result<RuleHandle, Refusal> {
+        let is_tunnelled = usize::from(from.tunnel.is_some());
+        let is_tried = |port: &&mut Port| {
+            !matches!(refusal, Refusal::Full | Refusal::Twice) && !port.refuses_marks[is_tunnelled]
+        };
+        let port = self.ports.get_mut(&from.in_port()).filter(is_tried).ok_or(refusal)?;
+        let rule = marking(from).map_err(|_| refusal)?;
+        log::debug!(target: "netdev_offload", "{}", Commands(port.number, &rule));
+        match self.device.create(port.number, &rule) {
+            Ok(handle) => {
+                let words = self.refusal_words.as_ref().map(|words| format!(": {words}"));
+                self.refusal_words = Some(format!("{refusal}{}", words.unwrap_or_default()).into());
+                Ok(handle)
+            }
+            Err(refused) => {
+                log::debug!(target: "netdev_offload", "DPDK: refused: {}", refused.words);
+                port.refuses_marks[is_tunnelled] = refused.kind == Refusal::Device;
+                Err(refusal)
+            }
+        }
+    }
+}
+
+impl<D: FlowDevice> FlowOffload for DpdkOffload<D> {
+    fn install(&mut self, from: &OffloadRule, idle: Duration) -> Result<OffloadId, Refusal> {
+        self.refusal_words = None;
+        let in_port = self.ports.get(&from.in_port()).ok_or(Refusal::InPort)?.number;
         let direction = (from.connection.id, from.connection.is_reply);
         if self.directions.contains(&direction) {
             return Err(Refusal::Twice);
         }
-        let handle = self.create(in_port, &translation.rule, idle)?;
+        let (handle, forwards) = match self.forward(from, idle) {
+            Ok(handle) => (handle, true),
+            Err(refusal) => (self.mark(from, refusal)?, false),
+        };
         self.directions.insert(direction);
         let id = self.free_rules.pop().unwrap_or(self.rules.len() as u32);
         if id as usize == self.rules.len() {
@@ -179,8 +225,12 @@ impl<D: FlowDevice> FlowOffload for DpdkOffload<D> {
         }
         let read = OffloadTraffic::default();
         self.rules[id as usize] =
-            Some(Installed { handle, port: translation.in_port, direction, read });
+            Some(Installed { handle, port: in_port, direction, forwards, read });
         Ok(OffloadId(id))
+    }
+
+    fn forwards(&self, id: OffloadId) -> bool {
+        self.rules.get(id.0 as usize).and_then(Option::as_ref).is_some_and(|rule| rule.forwards)
     }
 
     fn refusal_words(&self) -> Option<Arc<str>> {

@@ -4,7 +4,7 @@ mod actions;
 mod pattern;
 
 use base::PortNo;
-use flow::{Action, OffloadRule, Refusal, TunnelPush};
+use flow::{Action, Headers, OffloadRule, OffloadTunnel, Refusal, TunnelPush};
 use port_dpdk::flow_rule::FlowRule;
 use port_dpdk::flow_rule::Item;
 use port_dpdk::flow_rule::RuleAction;
@@ -64,6 +64,24 @@ pub fn translate(
     });
     let encapsulated_max = push(from).map(|to| to.frame_max);
     Ok(Translation { in_port, rule, out, encapsulated_max, decapsulated_bytes, tags })
+}
+
+/// The rule by which a port marks packets for the switch, which looks at all else by itself: only addresses, ports
+/// and the tunnel tell the packets apart.
+///
+/// # Errors
+/// The worker has no mark for them, or a tunnel that `rte_flow` does not know.
+pub fn marking(from: &OffloadRule) -> Result<FlowRule, Refusal> {
+    let mark = from.mark.ok_or(Refusal::Device)?;
+    let mut items = Vec::new();
+    if let Some(tunnel) = &from.tunnel {
+        pattern::outer(&OffloadTunnel { mask: Headers::none(), ..tunnel.clone() }, &mut items)?;
+    }
+    let mask = from.headers.tuple_mask();
+    pattern::connection(&OffloadRule { mask, ..from.clone() }, &mut items)?;
+    items.iter_mut().for_each(pattern::loosen);
+    let actions = vec![RuleAction::Mark(mark), RuleAction::Rss];
+    Ok(FlowRule { transfers: false, items, actions })
 }
 
 /// The encapsulation among a rule's steps.

@@ -35,6 +35,10 @@ impl FlowOffload for Card {
         self.offload.refusal_words()
     }
 
+    fn forwards(&self, id: OffloadId) -> bool {
+        self.offload.forwards(id)
+    }
+
     fn remove(&mut self, id: OffloadId) -> OffloadTraffic {
         self.offload.remove(id)
     }
@@ -53,7 +57,7 @@ impl Forwards for Card {
         let number = self.number(port)?;
         Some(match self.offload.device().receive(number, frame) {
             Fate::Sent(_, bytes) => (true, bytes),
-            Fate::Switch | Fate::Dropped => (false, frame.to_vec()),
+            Fate::Switch | Fate::Dropped | Fate::Marked(_) => (false, frame.to_vec()),
         })
     }
 

@@ -51,6 +51,7 @@ fn rule_of(port: PortNo, connection: u32, frame: &[u8], actions: &[Action]) -> O
         mask: headers.tuple_mask(),
         connection: ConnectionRef { id: connection, generation: 1, is_reply: false },
         second: None,
+        mark: None,
         translated: None,
         actions: Arc::from(actions),
     }
@@ -383,4 +384,68 @@ fn dropped_connections_are_the_ports_own_rules() {
     assert!(*port == 0 && !made.transfers);
     assert_eq!(offload.device().receive(0, &bytes(1)), Fate::Dropped);
     assert_eq!(offload.device().receive(1, &bytes(1)), Fate::Switch);
+}
+
+/// A rule whose packets may be marked.
+fn markable(connection: u32) -> OffloadRule {
+    OffloadRule { mark: Some(40 + connection), ..forward(connection) }
+}
+
+fn forwards(rule: &FlowRule) -> bool {
+    !rule.actions.contains(&RuleAction::Rss)
+}
+
+#[test]
+fn a_device_that_forwards_no_packets_marks_them() {
+    let lacks: Lacks = |rule| forwards(rule).then_some("transfer is not supported");
+    let mut offload = card(Recorder { lacks: Some(lacks), ..Recorder::default() });
+    let id = offload.install(&markable(1), IDLE).unwrap();
+    assert!(!offload.forwards(id));
+    let words = offload.refusal_words();
+    assert_eq!(words.as_deref(), Some("the device refused it: transfer is not supported"));
+    assert_eq!(offload.device().receive(0, &bytes(1)), Fate::Marked(41));
+    assert_eq!(offload.device().receive(1, &bytes(1)), Fate::Switch);
+    // The switch forwards the packets, and counts them.
+    offload.device().age();
+    assert_eq!(offload.status(id), flow::OffloadStatus::default());
+    assert_eq!(offload.install(&markable(1), IDLE), Err(Refusal::Twice));
+    assert_eq!(offload.remove(id), OffloadTraffic::default());
+    assert_eq!(offload.device().receive(0, &bytes(1)), Fate::Switch);
+    // A device that forwards does not mark.
+    let mut offload = card(Recorder::default());
+    let id = offload.install(&markable(1), IDLE).unwrap();
+    assert!(offload.forwards(id) && is_forwarded(&mut offload, 1));
+}
+
+#[test]
+fn packets_are_marked_whatever_the_device_is_not_asked_to_forward() {
+    let steps: [(&[Action], Option<Refusal>); 4] = [
+        (&[Action::Output(OUT), Action::Output(OUT)], None),
+        (&[Action::Output(IN)], None),
+        (&[Action::Output(PortNo(9))], None),
+        (&[Action::Output(OUT)], Some(Refusal::Full)),
+    ];
+    for (actions, refusal) in steps {
+        let room = refusal.map(|_| 0);
+        let mut offload = card(Recorder { room, ..Recorder::default() });
+        let rule = OffloadRule { mark: Some(41), ..rule(1, actions) };
+        let got = offload.install(&rule, IDLE);
+        assert_eq!(got.err(), refusal, "{actions:?}");
+        let expect = if refusal.is_none() { Fate::Marked(41) } else { Fate::Switch };
+        assert_eq!(offload.device().receive(0, &bytes(1)), expect);
+    }
+}
+
+#[test]
+fn a_device_that_refuses_a_mark_is_not_asked_for_one_again() {
+    let mut offload = card(Recorder { lacks: Some(|_| Some("no rules")), ..Recorder::default() });
+    for (connection, asked) in [(1, 5), (2, 4)] {
+        assert_eq!(offload.install(&markable(connection), IDLE), Err(Refusal::Device));
+        assert_eq!(offload.refusal_words().as_deref(), Some("no rules"));
+        assert_eq!(std::mem::take(&mut offload.device().asked), asked);
+    }
+    // A tunnel is another question.
+    let tunnelled = OffloadRule { mark: Some(43), ..out_of_tunnel(3) };
+    assert_eq!(offload.install(&tunnelled, IDLE), Err(Refusal::Device));
+    assert_eq!(offload.device().asked, 9);
 }

@@ -7,7 +7,7 @@ use flow::{
     Action, ConnectionRef, FlowKey, FlowOffload, Headers, Mask, OffloadRule, OffloadTunnel,
     Translated, TunnelKind, TunnelPush,
 };
-use offload_dpdk::{DpdkOffload, translate};
+use offload_dpdk::{DpdkOffload, marking, translate};
 use port_dpdk::flow_rule::{Commands, FlowDevice};
 use recorder::{Fate, Recorder};
 use serde::Deserialize;
@@ -35,6 +35,8 @@ struct Case {
     #[serde(default)]
     frames: Vec<[String; 2]>,
     refused: Option<String>,
+    /// The rule by which packets are marked that the device does not forward.
+    marked: Option<String>,
 }
 
 /// What `tnl_push` is made of: source and destination of each.
@@ -148,6 +150,7 @@ fn rule(case: &Case) -> OffloadRule {
         mask: mask.union(&headers.tuple_mask()),
         connection: ConnectionRef { id: 1, generation: 1, is_reply: false },
         second: None,
+        mark: Some(7),
         translated: case.translated.as_deref().map(translated),
         actions: push.chain(steps).collect(),
     }
@@ -170,6 +173,25 @@ fn flows_become_the_rules_of_the_api() {
         };
         assert_eq!(got, expect, "{name}");
     }
+}
+
+#[test]
+fn packets_that_are_not_forwarded_are_marked() {
+    let mut count = 0;
+    for (name, case) in cases() {
+        let Some(expect) = &case.marked else { continue };
+        let got = marking(&rule(&case)).unwrap();
+        assert_eq!(Commands(0, &got).to_string(), expect.trim_end(), "{name}");
+        for [text, forwarded] in &case.frames {
+            let mut device = Recorder::default();
+            device.create(0, &got).unwrap();
+            let fate = device.receive(0, &frame(&case, text));
+            assert!(matches!(fate, Fate::Switch | Fate::Marked(7)), "{name}: {text}");
+            assert!(forwarded == "switch" || fate == Fate::Marked(7), "{name}: {text}");
+        }
+        count += 1;
+    }
+    assert!(count > 4);
 }
 
 /// The frame of a text, from a tunnel where the case's packets come out of one.
@@ -218,6 +240,7 @@ fn rules_do_with_frames_what_the_switch_would() {
                 Fate::Sent(..) => panic!("{name}: {text} leaves by another port"),
                 Fate::Switch => "switch".to_owned(),
                 Fate::Dropped => "drop".to_owned(),
+                Fate::Marked(_) => panic!("{name}: {text} is marked"),
             };
             let expect = match expect.as_str() {
                 it @ ("switch" | "drop") => it.to_owned(),
@@ -247,6 +270,7 @@ fn the_rules_are_commands_that_testpmd_reads() {
     let whole = cases().values().filter_map(whole_command).collect::<Vec<_>>();
     assert!(whole.iter().all(|it| it.contains("/ integrity level is 1 ") && it.contains("/ age ")));
     rules.extend(whole);
+    rules.extend(cases().into_values().filter_map(|case| case.marked));
     let lines = rules.iter().flat_map(|rule| rule.lines()).filter(|it| !it.is_empty());
     let commands: Vec<String> = lines.flat_map(testpmd_commands).collect();
     child.stdin.take().unwrap().write_all((commands.join("\n") + "\nquit\n").as_bytes()).unwrap();
@@ -268,7 +292,10 @@ fn whole_command(case: &Case) -> Option<String> {
         // What is encapsulated fits the tunnel.
         offload.add_port(port, dpdk_port(port)?, if port == PortNo(1) { 1400 } else { 1500 });
     }
-    offload.install(&rule(case), Duration::from_secs(30)).ok()?;
+    let id = offload.install(&rule(case), Duration::from_secs(30)).ok()?;
+    if !offload.forwards(id) {
+        return None;
+    }
     let (port, rule, _) = offload.device().rules.values().next()?;
     Some(Commands(*port, rule).to_string())
 }

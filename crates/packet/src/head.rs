@@ -23,13 +23,15 @@ impl Lender {
 }
 
 /// The structure in front of a packet's bytes, which makes a packet a single pointer. Drivers
-/// written in C set the frame's start, in bytes from the head's own address, and its length, so
+/// written in C set the frame's start, in bytes from the head's own address, its length and its mark, so
 /// their positions are fixed.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Head {
     pub(crate) start: u32,
     pub(crate) len: u32,
+    /// The mark that a device put on the received packet, by a rule; 0 for none.
+    pub mark: u32,
     pub(crate) end: u32,
     /// Bytes of the switch's own allocation before the head.
     before: u32,
@@ -46,6 +48,7 @@ const ALIGNMENT: usize = 16;
 
 const _: () = assert!(size_of::<Head>() == HEAD_BYTES);
 const _: () = assert!(offset_of!(Head, start) == 0 && offset_of!(Head, len) == 4);
+const _: () = assert!(offset_of!(Head, mark) == 8);
 
 /// The head of [`Packet::none`](crate::Packet::none).
 pub(crate) static NO_HEAD: Head = Head::new(HEAD_BYTES as u32, 0, None);
@@ -53,7 +56,7 @@ pub(crate) static NO_HEAD: Head = Head::new(HEAD_BYTES as u32, 0, None);
 impl Head {
     const fn new(end: u32, before: u32, lender: Option<&'static Lender>) -> Head {
         let offload = Offload { checksum: crate::Checksum::Unverified, gso: None };
-        Head { start: HEAD_BYTES as u32, len: 0, end, before, lender, offload }
+        Head { start: HEAD_BYTES as u32, len: 0, mark: 0, end, before, lender, offload }
     }
 
     /// The head of a buffer that `lender` lends; the driver writes it in front of `room` bytes.

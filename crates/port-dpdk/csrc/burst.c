@@ -73,6 +73,8 @@ int tidegate_dpdk_receive(uint16_t port, uint16_t queue, struct tidegate_head **
         uint64_t flags = mbuf->ol_flags;
         struct tidegate_head *head = head_of(mbuf);
         heads[i] = head;
+        if (likely(head != NULL))
+            head->mark = (flags & RTE_MBUF_F_RX_FDIR_ID) ? mbuf->hash.fdir.hi : 0;
         if (likely(head != NULL && (flags & SAID) == 0))
             continue;
         heads[i] = NULL;

@@ -163,7 +163,16 @@ static int is_guest(uint16_t port) {
            strcmp(info.driver_name, "net_vhost") == 0;
 }
 
+/* Some drivers deliver marks of rules only if asked for them before the port is set up for the first time. */
+static void ask_for_marks(uint16_t port) {
+    struct rte_eth_dev_info info;
+    uint64_t metadata = RTE_ETH_RX_METADATA_USER_MARK;
+    if (rte_eth_dev_info_get(port, &info) == 0 && info.nb_rx_queues == 0)
+        rte_eth_rx_metadata_negotiate(port, &metadata);
+}
+
 int tidegate_dpdk_configure(uint16_t port, struct tidegate_setup *setup) {
+    ask_for_marks(port);
     tidegate_forget_guest(port);
     int again, error = rte_eth_dev_stop(port);
     setup->failed_step = TIDEGATE_STEP_STOP;

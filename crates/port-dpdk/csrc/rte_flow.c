@@ -8,6 +8,7 @@
 
 #include <rte_byteorder.h>
 #include <rte_errno.h>
+#include <rte_ethdev.h>
 #include <rte_flow.h>
 
 /* Items and actions of one rule, with the ends of the lists. */
@@ -46,12 +47,15 @@ union conf {
     struct rte_flow_action_set_ttl ttl;
     struct rte_flow_action_set_dscp dscp;
     struct rte_flow_action_ethdev port;
+    struct rte_flow_action_mark mark;
+    struct rte_flow_action_rss rss;
 };
 
 struct orders {
     struct rte_flow_action actions[ACTIONS_MAX];
     union conf confs[ACTIONS_MAX];
     struct pattern encap;
+    uint16_t queues[RTE_MAX_QUEUES_PER_PORT];
 };
 
 /* One rule in the API's structures. */
@@ -187,6 +191,11 @@ static int write_conf(union conf *conf, const struct tidegate_action *action) {
     case TIDEGATE_ACTION_REPRESENTED_PORT:
         conf->port.port_id = (uint16_t)number;
         return RTE_FLOW_ACTION_TYPE_REPRESENTED_PORT;
+    case TIDEGATE_ACTION_MARK:
+        conf->mark.id = number;
+        return RTE_FLOW_ACTION_TYPE_MARK;
+    case TIDEGATE_ACTION_RSS:
+        return RTE_FLOW_ACTION_TYPE_RSS;
     case TIDEGATE_ACTION_DROP:
         return RTE_FLOW_ACTION_TYPE_DROP;
     default:
@@ -199,7 +208,23 @@ static int has_conf(uint32_t kind) {
            kind != TIDEGATE_ACTION_VXLAN_DECAP;
 }
 
-static int write_actions(struct orders *to, const struct tidegate_action *actions, uint32_t count) {
+/* Spreads packets over a port's queues as it does without a rule, so that they reach the same worker. */
+static int write_rss(struct rte_flow_action_rss *rss, uint16_t *queues, uint16_t port) {
+    struct rte_eth_rss_conf hash = {0};
+    struct rte_eth_dev_info info;
+    int error = rte_eth_dev_info_get(port, &info);
+    if (error != 0)
+        return error;
+    rss->func = RTE_ETH_HASH_FUNCTION_DEFAULT;
+    rss->types = rte_eth_dev_rss_hash_conf_get(port, &hash) == 0 ? hash.rss_hf : 0;
+    rss->queue_num = RTE_MIN(info.nb_rx_queues, (uint16_t)RTE_MAX_QUEUES_PER_PORT);
+    rss->queue = queues;
+    for (uint16_t queue = 0; queue < rss->queue_num; queue++)
+        queues[queue] = queue;
+    return 0;
+}
+
+static int write_actions(struct orders *to, uint16_t port, const struct tidegate_action *actions, uint32_t count) {
     if (count >= ACTIONS_MAX)
         return -E2BIG;
     for (uint32_t i = 0; i < count; i++) {
@@ -212,6 +237,11 @@ static int write_actions(struct orders *to, const struct tidegate_action *action
                 return error;
             to->confs[i].encap.definition = to->encap.items;
         }
+        if (type == RTE_FLOW_ACTION_TYPE_RSS) {
+            int error = write_rss(&to->confs[i].rss, to->queues, port);
+            if (error != 0)
+                return error;
+        }
         to->actions[i].type = (enum rte_flow_action_type)type;
         to->actions[i].conf = has_conf(actions[i].kind) ? &to->confs[i] : NULL;
     }
@@ -219,12 +249,12 @@ static int write_actions(struct orders *to, const struct tidegate_action *action
     return 0;
 }
 
-static int write_rule(struct whole_rule *to, const struct tidegate_rule *rule) {
+static int write_rule(struct whole_rule *to, uint16_t port, const struct tidegate_rule *rule) {
     memset(to, 0, sizeof *to);
     to->attr.transfer = rule->transfers;
     to->attr.ingress = !rule->transfers;
     int error = write_pattern(&to->pattern, rule->items, rule->item_count);
-    return error != 0 ? error : write_actions(&to->orders, rule->actions, rule->action_count);
+    return error != 0 ? error : write_actions(&to->orders, port, rule->actions, rule->action_count);
 }
 
 /* Copies what a device says of an error, and gives the error. */
@@ -243,7 +273,7 @@ int tidegate_rule_validate(uint16_t port, const struct tidegate_rule *rule, char
     struct whole_rule whole;
     struct rte_flow_error why = {0};
     words[0] = 0;
-    int error = write_rule(&whole, rule);
+    int error = write_rule(&whole, port, rule);
     if (error != 0)
         return error;
     uint16_t owner = rule->transfers ? proxy_of(port) : port;
@@ -256,7 +286,7 @@ int tidegate_rule_create(uint16_t port, const struct tidegate_rule *rule, char *
     struct whole_rule whole;
     struct rte_flow_error why = {0};
     words[0] = 0;
-    int error = write_rule(&whole, rule);
+    int error = write_rule(&whole, port, rule);
     if (error != 0)
         return error;
     made->owner = rule->transfers ? proxy_of(port) : port;

@@ -21,7 +21,8 @@ enum { TIDEGATE_SEND_TCP = 1, TIDEGATE_SEND_UDP = 2, TIDEGATE_SEND_IPV6 = 4, TID
 struct tidegate_head {
     uint32_t start;         /* where the frame begins, in bytes from the head */
     uint32_t len;
-    uint64_t others[7];     /* Rust's own */
+    uint32_t mark;          /* of a rule with the action MARK; 0 for none */
+    uint32_t others[13];    /* Rust's own */
 };
 _Static_assert(sizeof(struct tidegate_head) == 64, "packet's head.rs says otherwise");
 
@@ -165,6 +166,8 @@ enum {
     TIDEGATE_ACTION_SET_IPV6_DSCP,
     TIDEGATE_ACTION_REPRESENTED_PORT,
     TIDEGATE_ACTION_DROP,
+    TIDEGATE_ACTION_MARK,
+    TIDEGATE_ACTION_RSS,    /* to the port's queues, by the hash that it is set up with */
 };
 
 struct tidegate_action {

@@ -1,7 +1,7 @@
 //! Finding the entries of a batch: all are hashed and begun to be fetched, then all are compared, so
 //! that the waits for memory overlap.
 
-use super::entry::{TRANSLATED, USED};
+use super::entry::{Entry, Rest, TRANSLATED, USED};
 use super::mask::MaskInUse;
 use super::memory::CacheMemory;
 use super::probe::Probe;
@@ -11,11 +11,14 @@ use flow::{ConnectionRef, Headers};
 
 impl UnifiedCache {
     /// Finds entries for packets. A packet that equals the one before it, in all bits that entries look
-    /// at, needs no probe of its own. `fetch` is told of each connection that was found, so that it is on
-    /// its way when the first of them is asked for. Says whether any entry has a NAT rewrite.
+    /// at, needs no probe of its own. `mark` is the mark of each packet, see [`mark_of`], or 0: the entry that it
+    /// names is compared, and found without a probe if it is the packet's. `fetch` is told of each connection
+    /// that was found, so that it is on its way when the first of them is asked for. Says whether any entry has
+    /// a NAT rewrite.
     pub fn look_up(
         &mut self,
         headers: &[Headers],
+        mark: impl Fn(usize) -> u32,
         found: &mut Found,
         mut fetch: impl FnMut(ConnectionRef),
     ) -> bool {
@@ -23,29 +26,49 @@ impl UnifiedCache {
             *found = [NOT_FOUND; _];
             return false;
         }
-        let probes = self.probe_all(headers, found);
+        let (probes, marked) = self.probe_all(headers, mark, found, &mut fetch);
         let (away, mut flags) = self.compare_all(probes, headers, found, &mut fetch);
+        flags |= marked;
         if away != 0 {
             flags |= self.find_all_away(away, headers, found, &mut fetch);
         }
         flags & TRANSLATED != 0
     }
 
-    /// Says where each packet, or several in a row, are looked for; gives how many probes there are.
-    /// Of tracked packets, those that change their connections are never known.
+    /// Says where each packet, or several in a row, are looked for; gives how many probes there are, and the
+    /// flags of entries that marks named. Of tracked packets, those that change their connections are never
+    /// known.
     #[inline(never)]
-    fn probe_all(&mut self, headers: &[Headers], found: &mut Found) -> usize {
+    fn probe_all(
+        &mut self,
+        headers: &[Headers],
+        mark: impl Fn(usize) -> u32,
+        found: &mut Found,
+        fetch: &mut impl FnMut(ConnectionRef),
+    ) -> (usize, u16) {
         let UnifiedCache { masks, first_mask, room, secrets, probes, .. } = self;
         let CacheMemory { entries, rest, tags, .. } = room;
         let last = entries.len() - 1;
         let has_untracked = masks.iter().any(|mask| mask.has_untracked);
         let in_port = headers.first().map_or(0, in_port);
-        let (mut count, mut first) = (0, 0);
+        let (mut count, mut first, mut flags) = (0, 0, 0);
         while let Some(one) = headers.get(first)
             && let Some(probe) = probes.get_mut(count)
         {
             if !has_untracked && one.tcp_flags() & CONTROL != 0 {
                 found[first] = NOT_FOUND;
+                first += 1;
+                continue;
+            }
+            let place = mark(first);
+            if place != 0
+                && let Some((at, entry_flags)) = marked(masks, entries, rest, one, place)
+            {
+                flags |= entry_flags;
+                if let Some(connection) = entries[at as usize].connection() {
+                    fetch(connection);
+                }
+                found[first] = at;
                 first += 1;
                 continue;
             }
@@ -65,7 +88,7 @@ impl UnifiedCache {
             }
             (count, first) = (count + 1, first + usize::from(packets));
         }
-        count
+        (count, flags)
     }
 
     /// Compares what is at the first places; gives a bit for each probe of which that is not what is
@@ -195,6 +218,35 @@ impl UnifiedCache {
         self.room.entries[at].is_for(headers, in_use)
             && (!headers.is_ipv6() || self.room.rest[at].is_for(headers, &in_use.mask))
     }
+}
+
+/// The entry that a mark names, and its flags, if it is for packets like this. Marks outlive their entries.
+#[inline(never)]
+fn marked(
+    masks: &mut [MaskInUse],
+    entries: &mut [Entry],
+    rest: &[Rest],
+    headers: &Headers,
+    mark: u32,
+) -> Option<(u32, u16)> {
+    let at = mark.checked_sub(1)?;
+    let entry = entries.get_mut(at as usize)?;
+    let in_use = masks.iter_mut().find(|mask| mask.serial == entry.mask)?;
+    let is_it = headers.tcp_flags() & CONTROL == 0
+        && entry.is_for(headers, in_use)
+        && (!headers.is_ipv6() || rest.get(at as usize)?.is_for(headers, &in_use.mask));
+    if !is_it {
+        return None;
+    }
+    in_use.is_used = true;
+    entry.flags |= USED;
+    Some((at, entry.flags))
+}
+
+/// The mark by which a device names an entry. 24 bits are what devices have; some keep the last few numbers.
+pub(crate) fn mark_of(place: u32) -> Option<u32> {
+    const MARK_MAX: u32 = 0xff_0000;
+    Some(place + 1).filter(|mark| *mark <= MARK_MAX)
 }
 
 /// The places of the bits that are set.

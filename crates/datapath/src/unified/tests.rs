@@ -21,7 +21,7 @@ fn known(slot: u32) -> NewEntry {
 
 fn find(cache: &mut UnifiedCache, headers: &Headers) -> Option<PathId> {
     let mut found = [NOT_FOUND; BATCH_SIZE];
-    cache.look_up(std::slice::from_ref(headers), &mut found, |_| ());
+    cache.look_up(std::slice::from_ref(headers), |_| 0, &mut found, |_| ());
     cache.get(found[0]).map(|it| it.path_id)
 }
 
@@ -29,20 +29,20 @@ fn find(cache: &mut UnifiedCache, headers: &Headers) -> Option<PathId> {
 fn what_agrees_under_the_mask_is_found_and_nothing_else() {
     let mut cache = UnifiedCache::new(64, 1);
     let first = headers("10.0.0.1:1000>10.0.0.2:80 udp");
-    assert!(cache.insert(&first, &first.tuple_mask(), &known(1)));
+    assert!(cache.insert(&first, &first.tuple_mask(), &known(1)).is_some());
     let other_ttl = headers("10.0.0.1:1000>10.0.0.2:80 udp ttl=9");
     let other_port = headers("10.0.0.1:1001>10.0.0.2:80 udp");
     assert_eq!(find(&mut cache, &first), Some(known(1).path_id));
     assert_eq!(find(&mut cache, &other_ttl), Some(known(1).path_id));
     assert_eq!(find(&mut cache, &other_port), None);
     let wide = headers("[fd00::1]:1>[fd00::2]:2 udp");
-    assert!(cache.insert(&wide, &wide.exact_mask(), &known(2)));
+    assert!(cache.insert(&wide, &wide.exact_mask(), &known(2)).is_some());
     assert_eq!(find(&mut cache, &wide), Some(known(2).path_id));
     assert_eq!(find(&mut cache, &headers("[fd00::1]:1>[fd00::3]:2 udp")), None);
-    assert!(cache.insert(&first, &first.tuple_mask(), &known(3)));
+    assert!(cache.insert(&first, &first.tuple_mask(), &known(3)).is_some());
     assert_eq!(find(&mut cache, &first), Some(known(3).path_id), "the later answer counts");
     cache.set_entries_max(0);
-    assert!(!cache.is_on() && !cache.insert(&first, &first.tuple_mask(), &known(1)));
+    assert!(!cache.is_on() && cache.insert(&first, &first.tuple_mask(), &known(1)).is_none());
     assert_eq!(find(&mut cache, &first), None);
 }
 
@@ -101,15 +101,57 @@ fn what_is_forgotten_is_not_found_in_the_same_room() {
 fn when_serials_begin_again_no_two_masks_share_one() {
     let mut cache = UnifiedCache::new(256, 1);
     let (narrow, wide) = (client(1), headers("[fd00::1]:1>[fd00::2]:2 udp"));
-    assert!(cache.insert(&narrow, &narrow.tuple_mask(), &known(1)));
+    assert!(cache.insert(&narrow, &narrow.tuple_mask(), &known(1)).is_some());
     // The largest there is.
     cache.serial = !0;
     for mask in [wide.tuple_mask(), wide.exact_mask(), narrow.exact_mask()] {
-        assert!(cache.insert(&wide, &mask, &known(2)));
+        assert!(cache.insert(&wide, &mask, &known(2)).is_some());
         let serials: Vec<_> = cache.masks.iter().map(|mask| mask.serial).collect();
         let distinct: std::collections::BTreeSet<_> = serials.iter().collect();
         assert!(distinct.len() == serials.len() && !serials.contains(&0), "{serials:?}");
     }
     assert_eq!(find(&mut cache, &narrow), None, "what was known before is forgotten");
     assert_eq!(find(&mut cache, &wide), Some(known(2).path_id));
+}
+
+#[test]
+fn a_mark_finds_its_entry_and_one_that_is_wrong_finds_nothing_else() {
+    let mut cache = UnifiedCache::new(256, 1);
+    let mask = client(0).tuple_mask();
+    let wide = headers("[fd00::1]:1>[fd00::2]:2 udp");
+    let tcp = headers("10.0.0.1:1000>10.0.0.2:80 .");
+    let all = [client(1), client(2), wide, tcp];
+    let masks = [mask, mask, wide.tuple_mask(), tcp.tuple_mask()];
+    let inserted = (0u32..).zip(all.iter().zip(&masks));
+    let marks: Vec<u32> = inserted
+        .map(|(nth, (one, mask))| mark_of(cache.insert(one, mask, &known(nth)).unwrap()).unwrap())
+        .collect();
+    let unknown = headers("10.9.9.9:1000>10.0.0.2:80 udp");
+    let reset = headers("10.0.0.1:1000>10.0.0.2:80 R");
+    let mut check = |packets: &[(Headers, u32)], expect: &[Option<u32>]| {
+        let headers: Vec<Headers> = packets.iter().map(|it| it.0).collect();
+        let mut found = [NOT_FOUND; BATCH_SIZE];
+        cache.look_up(&headers, |at| packets[at].1, &mut found, |_| ());
+        let found = found[..packets.len()].iter().map(|at| cache.get(*at).map(|it| it.path_id));
+        let expect = expect.iter().map(|nth| nth.map(|nth| known(nth).path_id));
+        assert_eq!(found.collect::<Vec<_>>(), expect.collect::<Vec<_>>());
+    };
+    // Each by its own mark, by none, by another's, and by one that names no place.
+    for shift in 0..4 {
+        let packets: Vec<_> = (0..4).map(|at| (all[at], marks[(at + shift) % 4])).collect();
+        check(&packets, &[Some(0), Some(1), Some(2), Some(3)]);
+    }
+    for mark in [0, 257, u32::MAX] {
+        check(&all.map(|it| (it, mark)), &[Some(0), Some(1), Some(2), Some(3)]);
+    }
+    check(&[(unknown, marks[0]), (all[0], marks[0]), (unknown, 0)], &[None, Some(0), None]);
+    // The mask went, and with it what the mark names.
+    cache.forget();
+    let mut found = [NOT_FOUND; BATCH_SIZE];
+    cache.look_up(&all, |at| marks[at], &mut found, |_| ());
+    assert!(found.iter().all(|at| *at == NOT_FOUND));
+    assert!(cache.insert(&unknown, &mask, &known(9)).is_some());
+    cache.look_up(&[all[0], reset], |_| marks[0], &mut found, |_| ());
+    assert_eq!(found[..2], [NOT_FOUND; 2]);
+    assert_eq!((mark_of(0), mark_of(0xff_0000)), (Some(1), None));
 }

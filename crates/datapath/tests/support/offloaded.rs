@@ -146,6 +146,10 @@ impl<'a, D: Forwards> Switch<'a, D> {
             let Ok(id) = idle.and_then(|_| device.install(&rule, std::time::Duration::MAX)) else {
                 continue;
             };
+            if !device.forwards(id) {
+                device.remove(id);
+                continue;
+            }
             let begin = |it: &ConnectionRef| {
                 self.conntrack.with_offloaded(now, |offloaded| offloaded.begin(*it))
             };

@@ -62,6 +62,17 @@ pub fn outer(from: &OffloadTunnel, items: &mut Vec<Item>) -> Result<(), Refusal>
     Ok(())
 }
 
+/// Has an item compare addresses, ports, protocols and a VNI alone.
+pub fn loosen(item: &mut Item) {
+    match item {
+        Item::Ipv4(ip) => (ip.value.fragment, ip.mask.fragment) = (0, 0),
+        Item::Ipv6(ip) => (ip.value.has_fragment, ip.mask.has_fragment) = (false, false),
+        Item::Tcp(tcp) => (tcp.value.flags, tcp.mask.flags) = (0, 0),
+        Item::Vxlan { compares_flags, .. } => *compares_flags = false,
+        _ => {}
+    }
+}
+
 /// Whether a packet has a VLAN tag.
 pub fn has_tag(headers: &Headers) -> bool {
     headers.words()[2] as u16 & VLAN_PRESENT != 0

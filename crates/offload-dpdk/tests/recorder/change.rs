@@ -7,8 +7,11 @@ use port_dpdk::flow_rule::{EncapIp, RuleAction, VxlanEncap};
 /// Carries actions out, and says what becomes of the frame.
 pub fn carry_out(actions: &[RuleAction], frame: &[u8]) -> Fate {
     let mut frame = frame.to_vec();
+    let mut delivered = Fate::Switch;
     for action in actions {
         match action {
+            RuleAction::Mark(mark) => delivered = Fate::Marked(*mark),
+            RuleAction::Rss => return delivered,
             RuleAction::Drop => return Fate::Dropped,
             RuleAction::RepresentedPort(port) => return Fate::Sent(*port, frame),
             _ => step(action, &mut frame),

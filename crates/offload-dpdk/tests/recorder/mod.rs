@@ -43,6 +43,8 @@ pub enum Fate {
     Sent(u16, Vec<u8>),
     /// It dropped it.
     Dropped,
+    /// It gave it to the switch with a mark.
+    Marked(u32),
 }
 
 impl Recorder {
@@ -53,7 +55,8 @@ impl Recorder {
             (rule.transfers || *of == port) && compare::matches(&rule.items, port, frame)
         });
         let Some((_, rule, state)) = found else { return Fate::Switch };
-        assert!(rule.actions.contains(&RuleAction::Count), "rules are counted");
+        let marks = rule.actions.contains(&RuleAction::Rss);
+        assert!(marks || rule.actions.contains(&RuleAction::Count), "rules are counted");
         state.packets += 1;
         state.bytes += frame.len() as u64;
         state.is_aged = false;

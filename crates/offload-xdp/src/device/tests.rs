@@ -57,6 +57,7 @@ fn rule(frame: &str, actions: &[Action]) -> OffloadRule {
         mask: headers.tuple_mask(),
         connection,
         second: None,
+        mark: None,
         translated: None,
         actions: Arc::from(actions),
         tunnel: None,

@@ -52,6 +52,10 @@ pub enum RuleAction {
     RepresentedPort(u16),
     /// `DROP`. Ends the list.
     Drop,
+    /// `MARK`: the packet is delivered with this number, which is not 0.
+    Mark(u32),
+    /// `RSS`: the port receives the packet, on the queue on which it does without the rule. Ends the list.
+    Rss,
 }
 
 /// The headers that VXLAN encapsulation puts in front.

@@ -165,6 +165,8 @@ impl fmt::Display for RuleAction {
                 write!(f, "represented_port ethdev_port_id {port}")
             }
             RuleAction::Drop => f.write_str("drop"),
+            RuleAction::Mark(mark) => write!(f, "mark id {mark}"),
+            RuleAction::Rss => f.write_str("rss"),
         }
     }
 }

@@ -207,5 +207,7 @@ fn action(from: &RuleAction, encap: &[ffi::Item]) -> ffi::Action {
         RuleAction::SetIpv6Dscp(dscp) => with(18, (*dscp).into(), &[]),
         RuleAction::RepresentedPort(port) => with(19, (*port).into(), &[]),
         RuleAction::Drop => with(20, 0, &[]),
+        RuleAction::Mark(mark) => with(21, *mark, &[]),
+        RuleAction::Rss => with(22, 0, &[]),
     }
 }

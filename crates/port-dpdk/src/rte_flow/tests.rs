@@ -103,6 +103,10 @@ fn net_tap() {
             Err("action not supported"),
         ),
         (
+            rule(&[eth(), ipv4(source), udp(53)], &[RuleAction::Mark(7), RuleAction::Rss]),
+            Err("action not supported"),
+        ),
+        (
             FlowRule { transfers: true, ..rule(&[eth(), ipv4(source)], &[RuleAction::Drop]) },
             Err("transfer is not supported"),
         ),
@@ -113,6 +117,12 @@ fn net_tap() {
         let expect = expect.map_err(|words| (Refusal::Device, words.to_owned()));
         assert_eq!(got, expect, "{rule}");
     }
+    // The driver spreads packets by a program of the kernel's, which may not take it.
+    let rss = rules.validate(port, &rule(&[eth(), ipv4(source), udp(53)], &[RuleAction::Rss]));
+    assert!(
+        rss.as_ref().map_or_else(|it| it.words.contains("not supported"), |()| true),
+        "{rss:?}"
+    );
     create_on(port);
 }
 

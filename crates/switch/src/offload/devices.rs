@@ -91,6 +91,10 @@ impl FlowOffload for Devices {
         self.refusal_words.clone()
     }
 
+    fn forwards(&self, id: OffloadId) -> bool {
+        id.0 & IS_DPDK == 0 || self.dpdk.forwards(OffloadId(id.0 & !IS_DPDK))
+    }
+
     fn remove(&mut self, id: OffloadId) -> OffloadTraffic {
         self.of(id).map_or_else(OffloadTraffic::default, |(device, id)| device.remove(id))
     }

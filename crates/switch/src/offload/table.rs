@@ -1,5 +1,7 @@
 //! The table of offloaded connections, and what each depends on.
 
+mod counts;
+
 use super::changes::Changes;
 use base::{Instant, PortNo, WorkerId};
 use conntrack::Conntrack;
@@ -12,6 +14,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 use wire::protocol::TCP;
+
+pub use counts::{Credit, FlowOffloads, Totals};
 
 /// Most offers that wait.
 const WAITING_MAX: usize = 16_384;
@@ -45,14 +49,16 @@ struct Held {
     tcp_flags: u16,
     /// The tunnel that its packets come out of. Its headers are credited to the first flow.
     tunnel: Option<OffloadTunnel>,
+    /// The mark that the device puts on its packets, which it does not forward.
+    mark: Option<u32>,
 }
 
 /// What is installed for the direction of an offer.
 enum Known {
     /// The same rule.
     Same,
-    /// The same rule but for the tunnel that packets come out of.
-    OtherTunnel(OffloadId),
+    /// The same rule but for the tunnel that packets come out of, or for the mark that they get.
+    Other(OffloadId),
     /// No such rule.
     None,
 }
@@ -63,52 +69,6 @@ struct Waiting {
     /// Number of commands that the worker had received.
     seen: u64,
     offer: OffloadOffer,
-}
-
-/// The offload state of a flow.
-#[derive(Debug, Default)]
-pub struct FlowOffloads {
-    /// Rules that depend on it.
-    pub rules: Vec<OffloadId>,
-    /// Traffic that the device forwarded for it.
-    pub traffic: OffloadTraffic,
-    /// Offers that were refused.
-    pub refused: BTreeMap<Refusal, Refused>,
-}
-
-/// Offers of a flow's packets that were refused for the same reason.
-#[derive(Debug, Default)]
-pub struct Refused {
-    /// How many.
-    pub count: u64,
-    /// What the device said of the last one, where it said anything.
-    pub words: Option<Arc<str>>,
-}
-
-/// Counters of all offers.
-#[derive(Clone, Debug, Default)]
-pub struct Totals {
-    /// Installed rules.
-    pub installed: u64,
-    /// Removed rules.
-    pub removed: u64,
-    /// Traffic that the device forwarded.
-    pub traffic: OffloadTraffic,
-    /// Offers that were refused.
-    pub refused: BTreeMap<Refusal, u64>,
-}
-
-/// Traffic with which a worker credits a flow.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Credit {
-    /// The worker.
-    pub worker: WorkerId,
-    /// Its flow.
-    pub flow: FlowId,
-    /// The traffic.
-    pub traffic: OffloadTraffic,
-    /// The flags that all forwarded TCP segments have.
-    pub tcp_flags: u16,
 }
 
 impl Table {
@@ -167,7 +127,7 @@ impl Table {
             let Waiting { seen, offer, .. } = &waiting;
             let replaced = match self.compare(offer) {
                 Known::Same => continue,
-                Known::OtherTunnel(id) => Some(id),
+                Known::Other(id) => Some(id),
                 Known::None => None,
             };
             let current = changes.are_none_since(*seen, offer).then_some(());
@@ -180,9 +140,15 @@ impl Table {
             }
             match checked.and_then(|idle| device.install(&offer.rule, idle)) {
                 Ok(id) => {
-                    let begin = |it| conntrack.with_offloaded(now, |offloaded| offloaded.begin(it));
-                    offer.rule.connections().for_each(begin);
-                    self.hold(id, waiting.offer);
+                    let forwards = device.forwards(id);
+                    if forwards {
+                        let begin =
+                            |it| conntrack.with_offloaded(now, |offloaded| offloaded.begin(it));
+                        offer.rule.connections().for_each(begin);
+                    } else {
+                        self.refuse(offer, Refusal::Marked, device.refusal_words());
+                    }
+                    self.hold(id, waiting.offer, forwards);
                 }
                 Err(refusal) => {
                     let words = is_asked.then(|| device.refusal_words()).flatten();
@@ -202,13 +168,13 @@ impl Table {
                 && held.ports.iter().copied().eq(rule.ports())
         });
         match same {
-            Some(held) if held.tunnel == rule.tunnel => Known::Same,
-            Some(_) => Known::OtherTunnel(*id),
+            Some(held) if held.tunnel == rule.tunnel && held.has_mark_of(rule) => Known::Same,
+            Some(_) => Known::Other(*id),
             None => Known::None,
         }
     }
 
-    fn hold(&mut self, id: OffloadId, offer: OffloadOffer) {
+    fn hold(&mut self, id: OffloadId, offer: OffloadOffer, forwards: bool) {
         let OffloadOffer { worker, rule, flows } = offer;
         for flow in &flows {
             self.flows.entry(*flow).or_default().rules.push(id);
@@ -217,8 +183,8 @@ impl Table {
         let connections = rule.connections().collect();
         let ports = rule.ports().collect();
         let tcp_flags = if rule.headers.protocol() == TCP { ACK } else { 0 };
-        let tunnel = rule.tunnel;
-        let held = Held { worker, flows, connections, ports, tcp_flags, tunnel };
+        let (tunnel, mark) = (rule.tunnel, rule.mark.filter(|_| !forwards));
+        let held = Held { worker, flows, connections, ports, tcp_flags, tunnel, mark };
         self.rules.insert(id, held);
         self.totals.installed += 1;
     }
@@ -370,6 +336,13 @@ impl Table {
     /// Takes the credits for the workers.
     pub fn take_credits(&mut self) -> Vec<Credit> {
         std::mem::take(&mut self.credits)
+    }
+}
+
+impl Held {
+    /// Returns whether packets get the mark of an offered rule, if they get any.
+    fn has_mark_of(&self, rule: &OffloadRule) -> bool {
+        self.mark.is_none_or(|mark| rule.mark == Some(mark))
     }
 }
 

@@ -20,6 +20,7 @@ struct Recorder {
     told: HashMap<OffloadId, OffloadStatus>,
     room: Option<usize>,
     fails: bool,
+    marks: bool,
     next: u32,
 }
 
@@ -38,7 +39,11 @@ impl FlowOffload for Recorder {
     }
 
     fn refusal_words(&self) -> Option<Arc<str>> {
-        self.fails.then(|| "out of order".into())
+        (self.fails || self.marks).then(|| "out of order".into())
+    }
+
+    fn forwards(&self, _id: OffloadId) -> bool {
+        !self.marks
     }
 
     fn remove(&mut self, id: OffloadId) -> OffloadTraffic {
@@ -66,6 +71,7 @@ pub(in crate::offload) fn offer(connection: u32, flows: &[u64]) -> OffloadOffer 
         mask: headers.tuple_mask(),
         connection: ConnectionRef { id: connection, generation: 0, is_reply: false },
         second: None,
+        mark: None,
         translated: None,
         actions: Arc::new([Action::Output(PortNo(2))]),
         tunnel: None,
@@ -215,6 +221,28 @@ fn packets_out_of_another_tunnel_than_before_replace_the_rule() {
     moved.rule.tunnel = Some(out_of("172.31.1.4"));
     bench.install(vec![moved]);
     assert_eq!(bench.refused(), [(Refusal::Ended, 1)]);
+}
+
+#[test]
+fn packets_that_are_only_marked_are_left_to_the_switch() {
+    let mut bench = Bench::new();
+    bench.device.marks = true;
+    let mut offer = bench.offer(1000, &[10]);
+    offer.rule.mark = Some(41);
+    bench.install(vec![offer.clone(), offer.clone()]);
+    assert_eq!(bench.refused(), [(Refusal::Marked, 1)]);
+    let flow = bench.table.flow(FlowId(10)).unwrap();
+    assert_eq!(flow.refused[&Refusal::Marked].words.as_deref(), Some("out of order"));
+    assert!(bench.table.is_offloaded(FlowId(10)), "it is offloaded in part");
+    // The cache entry moved.
+    offer.rule.mark = Some(42);
+    bench.install(vec![offer]);
+    assert_eq!(bench.device.rules.keys().collect::<Vec<_>>(), [&OffloadId(2)]);
+    // Its time goes on without packets, of which the switch tells.
+    assert_eq!(bench.sweep(after_ms(29_000)), []);
+    assert!(!bench.device.rules.is_empty());
+    bench.sweep(after_ms(30_060));
+    assert!(bench.device.rules.is_empty());
 }
 
 #[test]

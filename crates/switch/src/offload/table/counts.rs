@@ -1,0 +1,52 @@
+//! What is known of the offload of flows, and the counters of all offers.
+
+use base::WorkerId;
+use flow::{FlowId, OffloadId, OffloadTraffic, Refusal};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The offload state of a flow.
+#[derive(Debug, Default)]
+pub struct FlowOffloads {
+    /// Rules that depend on it.
+    pub rules: Vec<OffloadId>,
+    /// Traffic that the device forwarded for it.
+    pub traffic: OffloadTraffic,
+    /// Offers that were refused.
+    pub refused: BTreeMap<Refusal, Refused>,
+}
+
+/// Offers of a flow's packets that were refused for the same reason.
+#[derive(Debug, Default)]
+pub struct Refused {
+    /// How many.
+    pub count: u64,
+    /// What the device said of the last one, where it said anything.
+    pub words: Option<Arc<str>>,
+}
+
+/// Counters of all offers.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// Installed rules.
+    pub installed: u64,
+    /// Removed rules.
+    pub removed: u64,
+    /// Traffic that the device forwarded.
+    pub traffic: OffloadTraffic,
+    /// Offers that were refused.
+    pub refused: BTreeMap<Refusal, u64>,
+}
+
+/// Traffic with which a worker credits a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Credit {
+    /// The worker.
+    pub worker: WorkerId,
+    /// Its flow.
+    pub flow: FlowId,
+    /// The traffic.
+    pub traffic: OffloadTraffic,
+    /// The flags that all forwarded TCP segments have.
+    pub tcp_flags: u16,
+}
