@@ -42,6 +42,19 @@ ovs-appctl netdev-dummy/set-admin-state p1 down
 contains "down" "$(ovs-ofctl show br0)" "PORT_DOWN"
 ovs-appctl netdev-dummy/set-admin-state p1 up
 
+# A limit of upcalls goes with its port to another number in the datapath.
+if ours; then
+    vsctl set open_vswitch . other_config:tidegate-upcall-rates=p1/other=1,p3/other=1
+    contains "a limit of no port" "$(cat "$work/ovs-vswitchd.log")" "the limit of p3 has no effect"
+    ovs-appctl dpif-dummy/change-port-number dummy@ovs-dummy p1 77
+    for n in 1 2 3; do
+        ovs-appctl netdev-dummy/receive p1 "020000000002 02000000000$n 123$n 4242"
+    done
+    limited() { ovs-appctl upcall/show | grep -q "lost of p1: 2"; }
+    eventually 5 limited
+    vsctl remove open_vswitch . other_config tidegate-upcall-rates
+fi
+
 # Without the option there are no such ports.
 if ours; then
     stop_switch

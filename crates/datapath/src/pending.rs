@@ -6,8 +6,8 @@
 //! is here, they enter the tables again, in order.
 //!
 //! A connection may change its state while one of its packets waits: the next packet then matches another
-//! flow, and would overtake it. So packets of another state of the connection wait, too. Nothing waits
-//! behind invalid packets, which anyone may send.
+//! flow, and would overtake it. So packets of another state of the connection wait, too. Invalid packets,
+//! which any host may send, neither wait for another state nor hold back packets of one.
 
 use crate::flow_hash::flow_hash;
 use base::PortNo;
@@ -94,7 +94,8 @@ impl Pending {
     /// The oldest miss of a packet of the same connection in another state: further packets choose the same
     /// one.
     pub fn find_other_state(&self, key: &FlowKey) -> Option<u32> {
-        if self.by_connection.is_empty() || key.ct_state().is_empty() {
+        let is_valid = !key.ct_state().is_empty() && !key.ct_state().contains(CtState::INV);
+        if self.by_connection.is_empty() || !is_valid {
             return None;
         }
         let is_other = |it: &u32| states(&self.places[*it as usize].key) != states(key);

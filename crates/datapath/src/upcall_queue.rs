@@ -93,10 +93,11 @@ impl UpcallQueue {
         self.answers
     }
 
-    /// Limits the upcalls per second from now on.
+    /// Limits the upcalls per second from now on. A port whose rate of a class stays the same gets no new
+    /// burst of it.
     pub fn set_rates(&self, rates: UpcallRates) {
         self.is_limited.store(!rates.is_empty(), Relaxed);
-        *self.limiter() = RateLimiter::new(rates);
+        self.limiter().set_rates(rates);
     }
 
     fn limiter(&self) -> MutexGuard<'_, RateLimiter> {

@@ -5,6 +5,7 @@ use super::capabilities;
 use super::flow_file;
 use super::interfaces::RunningInterface;
 use super::openflow_tasks::{self, Service};
+use super::slow_path::Useless;
 use crate::stream::Target;
 use base::{DatapathId, Instant, MacAddr, OfPort};
 use control::{BridgeSettings, Change, ControllerKind, Desired};
@@ -33,6 +34,8 @@ pub struct Configured {
     pub interfaces: BTreeMap<String, RunningInterface>,
     /// Interfaces whose ports a command removed from the datapath.
     pub taken_out: BTreeSet<String>,
+    /// Limits of upcalls without effect that were logged, by the name of their port.
+    pub useless_limits: BTreeMap<String, Useless>,
     /// The smallest MTU of each bridge's ports at the last check.
     pub mtus: BTreeMap<String, u32>,
 }
@@ -107,6 +110,7 @@ impl Switch {
             self.refresh_routing();
             self.load_flow_files();
             self.limit_upcalls();
+            self.warn_of_useless_limits();
             self.settle();
         }
     }

@@ -194,6 +194,7 @@ impl Switch {
         let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
         if port_dpdk::look_at_awaited(&wanted) {
             self.retry_dpdk_ports(&[]);
+            self.limit_upcalls();
             self.mark_stale();
         }
     }

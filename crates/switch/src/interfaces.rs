@@ -285,6 +285,7 @@ impl Switch {
             running.state = Err(no_device(name));
         }
         self.configured.interfaces.insert(name.to_owned(), running);
+        self.limit_upcalls();
         self.settle();
     }
 
@@ -331,6 +332,7 @@ impl Switch {
             let _ = self.ofproto.set_port(id, *number, spec);
         }
         self.configured.interfaces.insert(link.name.clone(), running);
+        self.limit_upcalls();
         self.settle();
     }
 }

@@ -4,7 +4,7 @@ use super::Switch;
 use super::handlers::{Answering, HandlerShared, Threads};
 use super::worker_thread::{Outlet, WorkerThread};
 use base::{PortNo, WorkerId};
-use control::SwitchOptions;
+use control::{InterfaceKind, SwitchOptions, UpcallRateList};
 use datapath::{Answers, UpcallRates};
 use port::PortError;
 use std::collections::BTreeMap;
@@ -98,19 +98,29 @@ impl Switch {
         self.limit_upcalls();
     }
 
-    /// Limits upcalls as it is configured, by the ports that there are.
+    /// Limits upcalls as configured. Called when a port gets or loses its number in the datapath.
     pub(super) fn limit_upcalls(&self) {
-        let mut rates = UpcallRates::default();
-        for (port, class, rate) in self.desired.options.upcall_rates.iter() {
-            let device = |name| self.configured.interfaces.get(name).and_then(|it| it.device);
-            match port.map(device) {
-                None => drop(rates.every_port.insert(class, rate)),
-                Some(Some(device)) => drop(rates.by_port.insert((device, class), rate)),
-                // It is asked again when the port comes.
-                Some(None) => {}
+        let device = |name: &str| self.configured.interfaces.get(name).and_then(|it| it.device);
+        let rates = numbered(&self.desired.options.upcall_rates, device);
+        self.handler_shared.upcalls.set_rates(rates);
+    }
+
+    /// Logs each name with a limit of upcalls that no port of the datapath can have, once.
+    pub(super) fn warn_of_useless_limits(&mut self) {
+        let interfaces = &self.configured.interfaces;
+        let useless: BTreeMap<String, Useless> =
+            useless_limits(&self.desired.options.upcall_rates, |name| {
+                Some(&interfaces.get(name)?.interface.kind)
+            });
+        for (name, why) in &useless {
+            if self.configured.useless_limits.get(name) != Some(why) {
+                log::warn!(
+                    target: "ofproto_dpif_upcall",
+                    "tidegate-upcall-rates: the limit of {name} has no effect: {}", why.text()
+                );
             }
         }
-        self.handler_shared.upcalls.set_rates(rates);
+        self.configured.useless_limits = useless;
     }
 
     /// Makes handlers drop misses while flows are restored.
@@ -189,9 +199,79 @@ impl Switch {
     }
 }
 
+/// Why a limit of a port's upcalls has no effect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Useless {
+    /// No bridge has an interface of this name.
+    Unknown,
+    /// The interface is a tunnel or a patch port: its packets come from ports of the datapath.
+    NotInDatapath,
+}
+
+impl Useless {
+    fn text(self) -> &'static str {
+        match self {
+            Useless::Unknown => "no bridge has an interface of this name",
+            Useless::NotInDatapath => {
+                "tunnels and patch ports are no ports of the datapath; limit the port that receives their packets"
+            }
+        }
+    }
+}
+
+/// Returns configured limits by the ports' numbers. A port that has none yet is left out.
+fn numbered(list: &UpcallRateList, device: impl Fn(&str) -> Option<PortNo>) -> UpcallRates {
+    let mut rates = UpcallRates::default();
+    for (port, class, rate) in list.iter() {
+        match port.map(&device) {
+            None => drop(rates.every_port.insert(class, rate)),
+            Some(Some(device)) => drop(rates.by_port.insert((device, class), rate)),
+            Some(None) => {}
+        }
+    }
+    rates
+}
+
+/// Returns the names of ports whose limits have no effect, by the kinds of the interfaces.
+fn useless_limits<'a>(
+    list: &UpcallRateList,
+    kind: impl Fn(&str) -> Option<&'a InterfaceKind>,
+) -> BTreeMap<String, Useless> {
+    let why = |name: &str| match kind(name) {
+        None => Some(Useless::Unknown),
+        Some(InterfaceKind::Tunnel(_) | InterfaceKind::Patch { .. }) => {
+            Some(Useless::NotInDatapath)
+        }
+        Some(_) => None,
+    };
+    let names = list.iter().filter_map(|(port, _, _)| port);
+    names.filter_map(|name| Some((name.to_owned(), why(name)?))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_of_names_that_are_no_ports_of_the_datapath_are_useless() {
+        let patch = InterfaceKind::Patch { peer: "other".to_owned() };
+        let kind = |name: &str| match name {
+            "eth1" | "eth2" => Some(&InterfaceKind::System),
+            "patch1" => Some(&patch),
+            _ => None,
+        };
+        // `eth2` has no device yet.
+        let device = |name: &str| (name == "eth1").then_some(PortNo(3));
+        let text = "ip=9,eth1/ip=7,eth2/ip=6,patch1/ip=5,patch1/other=4,eht1/ip=3";
+        let list = UpcallRateList::parse(text).unwrap();
+        let useless = [("eht1", Useless::Unknown), ("patch1", Useless::NotInDatapath)];
+        let useless = useless.map(|(name, why)| (name.to_owned(), why));
+        assert_eq!(useless_limits(&list, kind), useless.into());
+        let ip = flow::QueueClass::Ip;
+        let rates =
+            UpcallRates { every_port: [(ip, 9)].into(), by_port: [((PortNo(3), ip), 7)].into() };
+        assert_eq!(numbered(&list, device), rates);
+    }
 
     #[test]
     fn what_is_not_configured_follows_from_the_processors() {

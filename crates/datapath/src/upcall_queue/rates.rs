@@ -38,8 +38,11 @@ pub(super) struct RateLimiter {
 }
 
 impl RateLimiter {
-    pub fn new(rates: UpcallRates) -> RateLimiter {
-        RateLimiter { rates, due: HashMap::new() }
+    /// Replaces the rates. What a port caused of a class counts further where that rate is the same.
+    pub fn set_rates(&mut self, rates: UpcallRates) {
+        let RateLimiter { rates: old, due } = self;
+        due.retain(|(port, class), _| rates.of(*port, *class) == old.of(*port, *class));
+        *old = rates;
     }
 
     /// Whether an upcall is within its rate, which it then counts for.

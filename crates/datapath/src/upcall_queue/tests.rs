@@ -3,6 +3,7 @@ use base::limits::{UPCALLS, UPCALLS_PER_PORT};
 use base::{Instant, MacAddr, WorkerId};
 use flow::{Field, QueueClass};
 use packet::Packet;
+use std::collections::BTreeMap;
 use wire::ethertype;
 
 fn key(port: u32, eth_type: u16) -> FlowKey {
@@ -222,7 +223,7 @@ fn upcalls_are_limited_by_port_and_class() {
         by_port: [((PortNo(2), QueueClass::Neighbor), 1000), ((PortNo(2), QueueClass::Ip), 10)]
             .into(),
     };
-    queue.set_rates(rates);
+    queue.set_rates(rates.clone());
     // Of one upcall each millisecond for two seconds, which are taken up at once.
     let admitted = |port: u32, eth_type: u16, to: fn(u32) -> u32| {
         let let_in = (0..2000u32).filter(|ms| {
@@ -236,6 +237,13 @@ fn upcalls_are_limited_by_port_and_class() {
         });
         let_in.count()
     };
+    // Of ten at the end of these seconds.
+    let at_once = |port: u32| {
+        let key = key(port, 0x806);
+        let now = Instant::from_millis(2999);
+        let is_in = || queue.reserve(now, WorkerId(0), &UpcallKind::Miss, &key).is_ok();
+        (0..10).filter(|_| is_in()).count()
+    };
     // A tenth of a second's worth may come at once; the limit is for both handlers together.
     assert_eq!(admitted(1, 0x806, |ms| ms), 105);
     assert_eq!(admitted(2, 0x806, |_| 1), 2000);
@@ -246,7 +254,12 @@ fn upcalls_are_limited_by_port_and_class() {
         refused.contains(&(PortNo(1), 1895)) && refused.contains(&(PortNo(2), 1979)),
         "{refused:?}"
     );
-    // Who comes back under the number of a port that went begins anew; without limits all are let in.
+    assert_eq!(at_once(3), 5);
+    // The next port with the number of a removed one has its burst; a port whose rate stays has no new one.
+    queue.set_rates(UpcallRates { by_port: BTreeMap::new(), ..rates });
+    queue.remove_port(PortNo(1));
+    assert_eq!([1, 3].map(at_once), [5, 0]);
+    // Without limits all are let in.
     queue.set_rates(UpcallRates::default());
     assert_eq!(admitted(1, 0x806, |ms| ms), 2000);
 }

@@ -233,6 +233,20 @@ fn packets_of_the_same_state_or_behind_invalid_ones_do_not_wait() {
 }
 
 #[test]
+fn invalid_packets_do_not_take_the_places_behind_a_valid_one() {
+    let mut bench = Bench::new(1);
+    put_tracking_flows(&mut bench);
+    bench.send(1, &["10.0.0.1:1000>10.0.0.2:53 udp len=1"]);
+    (0..300).for_each(|_| bench.send(1, &["10.0.0.1:1000>10.0.0.2:53 udp csum=bad"]));
+    bench.send(2, &["10.0.0.2:53>10.0.0.1:1000 udp len=2"]);
+    let mut upcalls = bench.upcalls();
+    assert_eq!(upcalls.len(), 2, "the invalid packets miss by themselves");
+    bench.answer(upcalls.remove(0), vec![Action::Output(PortNo(2))]);
+    let ports: Vec<u32> = bench.sent().into_iter().map(|(port, _)| port).collect();
+    assert_eq!(ports, [2, 1], "the reply waited behind the first packet");
+}
+
+#[test]
 fn packets_that_wait_for_a_miss_wait_again_where_it_misses_in_the_next_pass() {
     let mut bench = Bench::new(1);
     let of = |n: u8| format!("10.0.0.1:1000>10.0.0.2:53 udp len={n}");

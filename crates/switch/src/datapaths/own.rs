@@ -21,6 +21,7 @@ impl Switch {
         running.state = Err(TAKEN_OUT.to_owned());
         self.configured.interfaces.insert(name.to_owned(), running);
         self.configured.taken_out.insert(name.to_owned());
+        self.limit_upcalls();
         Ok(())
     }
 
@@ -46,6 +47,7 @@ impl Switch {
         self.reopen(&mut running);
         let opened = running.state.clone().map(drop);
         self.configured.interfaces.insert(name.to_owned(), running);
+        self.limit_upcalls();
         opened
     }
 }
