@@ -95,8 +95,12 @@ guest_and_underlay() {
     host guest 10.0.0.1/24 02:00:00:00:00:01
     host far 172.31.1.2/24 02:00:00:00:00:fe
     start_switch
-    bridge br-phy far
+    underlay far
     bridge br-int guest
+}
+# underlay PORT: the bridge br-phy with this port, and the switch's address in the tunnels' network.
+underlay() {
+    bridge br-phy "$@"
     ip addr add 172.31.1.1/24 dev br-phy
     ip link set br-phy up
 }
@@ -239,6 +243,19 @@ table=0,ip,ct_state=-trk,action=ct(table=1)
 table=1,priority=1,ip,ct_state=+trk+est,action=normal
 R
 }
+# offload_to_xdp PORT...: turns offload on, for packets of these ports; the case is skipped where that is impossible.
+offload_to_xdp() {
+    local port
+    vsctl set open_vswitch . other_config:hw-offload=true
+    ! grep -q "hw-offload has no effect" $work/ovs-vswitchd.log ||
+        skip "$(grep -o -m1 'hw-offload has no effect.*' $work/ovs-vswitchd.log)"
+    for port; do
+        vsctl set interface "$port" options:xdp-offload=true
+    done
+}
+# offload_stat NAME: a number of dpctl/offload-stats-show. offload_is NAME OPERATOR NUMBER compares it.
+offload_stat() { ovs-appctl dpctl/offload-stats-show | sed -n "s/^ *Total *$1: *//p"; }
+offload_is() { [ "$(offload_stat "$1")" "$2" "$3" ]; }
 # Two bridges, joined by patch ports: client - br-ex - br-int - server.
 seed2_bridges() {
     vsctl add-br br-ex -- set bridge br-ex datapath_type=netdev \

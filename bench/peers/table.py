@@ -33,7 +33,7 @@ def text(report):
         programs = f"{row['workers']} programs to one"
         lines.append(f"{programs:24}{row['connections']:>12,} {'':>21} "
                      f"{spread(row['apart']):>21} {'':>20}  what the machine allows")
-    for row in (row for row in report["results"] if row["is_vhost"]):
+    for row in (row for row in report["results"] if row["has_guest"]):
         for what, key, digits in (("worker busy, %", "busy_share", 0),
                                   ("sent on, %", "forwarded", 0),
                                   ("packets in a batch", "packets_per_batch", 1)):

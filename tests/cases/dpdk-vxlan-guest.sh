@@ -6,11 +6,9 @@ ours || skip "Open vSwitch's DPDK is another program"
 command -v dpdk-testpmd >/dev/null || skip "dpdk-testpmd is not installed (package dpdk-dev)"
 host far 172.31.1.2/24 02:00:00:00:00:fe
 start_dpdk
-bridge br-phy far
+underlay far
 bridge br-int
 vsctl set bridge br-phy other-config:hwaddr=02:00:00:00:00:aa
-ip addr add 172.31.1.1/24 dev br-phy
-ip link set br-phy up
 vsctl add-port br-int vxlan0 -- set interface vxlan0 type=vxlan options:remote_ip=172.31.1.2 options:key=101 \
     -- add-port br-int vhost0 -- set interface vhost0 type=dpdkvhostuserclient \
     options:vhost-server-path=$work/vhost.sock

@@ -17,14 +17,12 @@ for name in client server; do
 done
 seed1_rules | sed s/in_port=client/in_port=dpdk-client/ | load br0
 vsctl set open_vswitch . other_config:hw-offload=true
-stat() { ovs-appctl dpctl/offload-stats-show | sed -n "s/^ *Total *$1: *//p"; }
-is() { [ "$(stat "$1")" "$2" "$3" ]; }
 flow() { ovs-appctl dpctl/dump-flows -m "filter=ct_state=+trk+est,in_port=$1" type=ovs | grep -o -m1 '^ufid:[0-9a-f-]*'; }
 eventually 5 pings client 10.0.0.2
 udp_echo server 10.0.0.2 5000
 same "answers" 50 "$(udp_ask client 10.0.0.2 5000 50 4000)"
-eventually 3 is "Refused: device" -ge 2
-same "rules" 0 "$(stat "Inserted offloads")"
+eventually 3 offload_is "Refused: device" -ge 2
+same "rules" 0 "$(offload_stat "Inserted offloads")"
 why=$(ovs-appctl tidegate/why-not-offloaded "$(flow dpdk-client)")
 contains "why" "$why" "device: the device refused it: Function not implemented"
 lacks "offloaded" "$(ovs-appctl dpctl/dump-flows -m type=offloaded)" "ufid"

@@ -18,26 +18,20 @@ table=0,priority=5,ip,ct_state=-trk,actions=ct(table=1)
 table=1,priority=5,ip,ct_state=+trk+new,actions=ct(commit),normal
 table=1,priority=5,ip,ct_state=+trk+est,actions=normal
 R
-vsctl set open_vswitch . other_config:hw-offload=true
-if grep -q "hw-offload has no effect" $work/ovs-vswitchd.log; then
-    skip "$(grep -o 'hw-offload has no effect.*' $work/ovs-vswitchd.log)"
-fi
-vsctl set interface guest options:xdp-offload=true -- set interface far options:xdp-offload=true
+offload_to_xdp guest far
 attached() { ip link show "$1" | grep -q prog/xdp; }
 eventually 3 attached guest
 eventually 3 attached far
-stat() { ovs-appctl dpctl/offload-stats-show | sed -n "s/^ *Total *$1: *//p"; }
-is() { [ "$(stat "$1")" "$2" "$3" ]; }
 asked() { udp_ask guest 10.0.0.2 5000 "$1" "$2"; }
 eventually 5 pings guest 10.0.0.2
 
 # UDP: both directions, from the kernel's counters into flows and connections.
 udp_echo far 10.0.0.2 5000
 same "answers" 20 "$(asked 20 4001)"
-eventually 3 is "CT bi-dir Connections" -ge 1
-before=$(stat "Forwarded packets")
+eventually 3 offload_is "CT bi-dir Connections" -ge 1
+before=$(offload_stat "Forwarded packets")
 same "answers" 300 "$(asked 300 4001)"
-eventually 3 is "Forwarded packets" -ge $((before + 590))
+eventually 3 offload_is "Forwarded packets" -ge $((before + 590))
 flow() { ovs-appctl dpctl/dump-flows -m | grep "$1" | grep -o -m1 '^ufid:[0-9a-f-]*'; }
 why=$(ovs-appctl tidegate/why-not-offloaded "$(flow 'tunnel(tun_id=0x65.*ct_state(0/0)\|tunnel(tun_id=0x65.*recirc_id(0),')")
 lacks "out of the tunnel" "$why" "in-port:"
@@ -52,12 +46,12 @@ eventually 3 phy
 serve far
 head -c 3000000 /dev/urandom >$work/file
 mkdir -p $work/www && mv $work/file $work/www/file
-before=$(stat "Forwarded packets")
+before=$(offload_stat "Forwarded packets")
 on guest wrk -t1 -c4 -d2s http://10.0.0.2/ >wrk.txt
 lacks "errors" "$(cat wrk.txt)" "Socket errors"
 requests=$(sed -n 's/^ *\([0-9]*\) requests in.*/\1/p' wrk.txt)
 same "enough requests" true "$([ "$requests" -gt 100 ] && echo true)"
-same "by the kernel" true "$([ $(($(stat "Forwarded packets") - before)) -gt "$requests" ] && echo true)"
+same "by the kernel" true "$([ $(($(offload_stat "Forwarded packets") - before)) -gt "$requests" ] && echo true)"
 fetch guest -o $work/got http://10.0.0.2/file
 cmp $work/www/file $work/got
 # Small segments, several of which the kernel leaves in one frame that fits the MTU, both ways.
@@ -74,7 +68,7 @@ eventually 5 closed
 
 # The far end has another address on the wire: what went to the old one goes to the new one.
 # Flows may change a moment after packets came, so that these are offered again with the next ones.
-is_established() { [ "$(asked 20 "$1")" = 20 ] && sleep 0.2 && is "CT bi-dir Connections" -ge 1; }
+is_established() { [ "$(asked 20 "$1")" = 20 ] && sleep 0.2 && offload_is "CT bi-dir Connections" -ge 1; }
 establish() { eventually 9 is_established "$1"; }
 establish 4002
 ip -n far link set eth0 address 02:00:00:00:00:fd
@@ -86,7 +80,7 @@ eventually 5 reached
 establish 4003
 vsctl set interface vxlan0 options:key=102
 same "of another VNI" 0 "$(asked 5 4003)"
-eventually 3 is "CT bi-dir Connections" -eq 0
+eventually 3 offload_is "CT bi-dir Connections" -eq 0
 vsctl set interface vxlan0 options:key=101
 eventually 5 pings guest 10.0.0.2
 establish 4003
@@ -115,9 +109,9 @@ vsctl set interface vxlan0 options:csum=true
 counted() {
     eventually 5 pings guest 10.0.0.2
     establish "$1"
-    before=$(stat "Forwarded packets")
+    before=$(offload_stat "Forwarded packets")
     same "answers" 100 "$(asked 100 "$1")"
-    eventually 3 is "Forwarded packets" -ge $((before + 190))
+    eventually 3 offload_is "Forwarded packets" -ge $((before + 190))
     contains "push" "$(ovs-appctl dpctl/dump-flows type=partially-offloaded)" "$2"
 }
 counted 4004 "frag=0x4000),udp(src=0,dst=4789,csum=0xffff)"
@@ -137,5 +131,5 @@ counted 4006 "ipv6(src=fd00:31::1,dst=fd00:31::2,"
 # Without the tunnel, nothing of it is left.
 establish 4005
 vsctl del-port vxlan0
-eventually 3 is "Inserted offloads" -eq 0
+eventually 3 offload_is "Inserted offloads" -eq 0
 same "without a tunnel" 0 "$(asked 2 4005)"

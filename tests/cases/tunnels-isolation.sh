@@ -4,10 +4,8 @@
 networks="101 102 103 104"
 host far 172.31.1.2/24 02:00:00:00:00:fe
 start_switch
-bridge br-phy far
+underlay far
 vsctl set bridge br-phy other-config:hwaddr=02:00:00:00:00:aa
-ip addr add 172.31.1.1/24 dev br-phy
-ip link set br-phy up
 for vni in $networks; do
     host "guest$vni" 10.0.0.1/24 02:00:00:00:00:01
     ip -n "guest$vni" neigh replace 10.0.0.2 lladdr 02:00:00:00:00:02 dev eth0 nud permanent
@@ -36,17 +34,3 @@ isolated() {
 isolated 20
 # A network without a tunnel of its own is no other's.
 same "of network 105" "" "$(on far $python "$tests/hosts/vxlan_tenants.py" 02:00:00:00:00:aa 3 105)"
-
-ours || exit 0
-vsctl set open_vswitch . other_config:hw-offload=true
-! grep -q "hw-offload has no effect" $work/ovs-vswitchd.log || exit 0
-for name in far ${networks//10/guest10}; do
-    vsctl set interface "$name" options:xdp-offload=true
-done
-stat() { ovs-appctl dpctl/offload-stats-show | sed -n "s/^ *Total *$1: *//p"; }
-are_offloaded() { isolated 20 && [ "$(stat "CT bi-dir Connections")" = 4 ]; }
-eventually 9 are_offloaded
-before=$(stat "Forwarded packets")
-isolated 40
-counted() { [ "$(stat "Forwarded packets")" -ge $((before + 300)) ]; }
-eventually 3 counted

@@ -4,10 +4,8 @@ host guest 10.0.0.1/24 02:00:00:00:00:01
 host far 172.31.1.2/24 02:00:00:00:00:fe
 ip -n far link add gpe0 type vxlan dstport 4789 external gpe || skip "the kernel has no VXLAN-GPE"
 start_switch
-bridge br-phy far
+underlay far
 bridge br-int guest
-ip addr add 172.31.1.1/24 dev br-phy
-ip link set br-phy up
 vsctl add-port br-int l3 -- set interface l3 type=vxlan ofport_request=9 \
     options:remote_ip=172.31.1.2 options:exts=gpe options:packet_type=legacy_l3
 ip -n far addr add 10.0.0.2/24 dev gpe0

@@ -1,0 +1,11 @@
+# Networks of one tunnel end that differ in their VNI alone stay apart also where the kernel forwards their packets.
+# limit: 90
+ours || skip "Open vSwitch does not offload to XDP"
+. "$tests/cases/tunnels-isolation.sh"
+offload_to_xdp far ${networks//10/guest10}
+are_offloaded() { isolated 20 && offload_is "CT bi-dir Connections" = 4; }
+eventually 9 are_offloaded
+before=$(offload_stat "Forwarded packets")
+isolated 40
+counted() { offload_is "Forwarded packets" -ge $((before + 300)); }
+eventually 3 counted
