@@ -96,9 +96,7 @@ fn tunnel((headers, shape, seen): (&Headers, Shape, &Seen)) -> OffloadTunnel {
         headers: *headers,
         mask: shape.mask,
         word: seen.word,
-        word_mask: shape.word,
         has_checksum: seen.has_checksum,
-        options: seen.options.as_slice().into(),
         header_bytes: seen.header_len,
     }
 }

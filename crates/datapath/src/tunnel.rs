@@ -244,7 +244,7 @@ fn decapsulate(
     write_metadata(&mut key, &found.metadata);
     write_options(&mut key, found.metadata.options, options)?;
     let (header_len, end, inner) = (found.header_len, found.end, found.inner);
-    // Of outer headers with a tag or with IP options, what is read in few instructions is not the tunnel's.
+    // An envelope is read as if the outer headers had neither tags nor IP options. Its length tells.
     let is_read = |it: &Envelope<'_>| it.len == header_len && inner == Inner::Frame;
     let envelope = trace.as_ref().and_then(|_| Envelope::read(kind, data)).filter(is_read);
     let seen = envelope.and_then(|it| Seen::new(kind, port, &it));
@@ -285,7 +285,7 @@ pub(crate) fn cut(packet: &mut Packet, header_len: usize, end: usize) -> bool {
     packet.truncate(end);
     let starts_outside = matches!(offload.checksum, Checksum::Partial { start, .. } if usize::from(start) < header_len);
     if starts_outside || (offload.checksum == Checksum::Good && offload.gso.is_none()) {
-        // It was the outer checksum that this says something of.
+        // The state described the outer checksum.
         packet.offload.checksum = Checksum::Unverified;
     }
     packet.remove(0, header_len)

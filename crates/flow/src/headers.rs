@@ -52,6 +52,13 @@ impl Headers {
         Headers { words: [0; HEADER_WORDS] }
     }
 
+    /// Returns the Ethernet type of the VLAN tag, if there is one.
+    pub fn tag_type(&self) -> Option<u16> {
+        let is_service = self.words[3] & SERVICE_TAG != 0;
+        let tag = if is_service { ethertype::SERVICE_VLAN } else { ethertype::VLAN };
+        (self.words[2] as u16 & VLAN_PRESENT != 0).then_some(tag)
+    }
+
     /// Returns whether this is the value for packets that are not ordinary.
     #[inline]
     pub fn is_none(&self) -> bool {

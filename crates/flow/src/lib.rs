@@ -45,8 +45,8 @@ pub use latency::{Stamps, UpcallClass};
 pub use matching::Match;
 pub use meter::{Meter, MeterBand, MeterConfig, MeterCount, MeterRef};
 pub use offload::{
-    FlowOffload, OffloadId, OffloadOffer, OffloadRule, OffloadStatus, OffloadTraffic,
-    OffloadTunnel, Refusal, Translated,
+    FlowOffload, OffloadId, OffloadOffer, OffloadRefusal, OffloadRule, OffloadStatus,
+    OffloadTraffic, OffloadTunnel, Refusal, Translated,
 };
 pub use packed::PackedKey;
 pub use queue_class::QueueClass;

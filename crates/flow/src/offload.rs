@@ -7,7 +7,7 @@
 use crate::action::Action;
 use crate::connection::ConnectionRef;
 use crate::headers::Headers;
-use crate::tunnel::TunnelKind;
+use crate::tunnel::{TunnelKind, TunnelPush};
 use crate::upcall::FlowId;
 use base::{PortNo, WorkerId};
 use std::fmt;
@@ -38,8 +38,8 @@ pub struct OffloadRule {
     pub mark: Option<u32>,
 }
 
-/// Outer packets that a device decapsulates: those that agree with `headers` in the bits of `mask` and with
-/// `word` in the bits of `word_mask`.
+/// Outer packets that a device decapsulates: those that agree with `headers` in the bits of `mask`, and have the
+/// tunnel's header `word`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OffloadTunnel {
     /// The protocol.
@@ -50,12 +50,8 @@ pub struct OffloadTunnel {
     pub mask: Headers,
     /// The tunnel's header: the first eight bytes, or of GRE flags, protocol and the key or zero.
     pub word: u64,
-    /// Which bits of it make others like it.
-    pub word_mask: u64,
     /// The outer UDP header has a checksum.
     pub has_checksum: bool,
-    /// Geneve's options, all of which count.
-    pub options: Box<[u8]>,
     /// Bytes in front of the inner frame.
     pub header_bytes: usize,
 }
@@ -99,6 +95,13 @@ impl OffloadRule {
         came_by.chain(self.actions.iter().filter_map(of_action))
     }
 
+    /// The UDP source port of a tunnel's outer packets, as the switch chooses it.
+    pub fn source_port(&self, to: &TunnelPush) -> u16 {
+        let before = (self.headers.key_addresses(), self.headers.key_ports());
+        let (addresses, ports) = self.translated.map_or(before, |it| (it.addresses, it.ports));
+        to.source_port(addresses, ports, self.headers.protocol())
+    }
+
     /// The connections.
     pub fn connections(&self) -> impl Iterator<Item = ConnectionRef> + use<> {
         std::iter::once(self.connection).chain(self.second)
@@ -135,21 +138,33 @@ pub struct OffloadStatus {
     pub is_ended: bool,
 }
 
+/// Why a device does not forward the packets of a rule.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OffloadRefusal {
+    /// The reason.
+    pub kind: Refusal,
+    /// The device's own words, where it said anything.
+    pub words: Option<Arc<str>>,
+}
+
+impl From<Refusal> for OffloadRefusal {
+    fn from(kind: Refusal) -> OffloadRefusal {
+        OffloadRefusal { kind, words: None }
+    }
+}
+
 /// A device that forwards packets by itself.
 pub trait FlowOffload {
     /// Takes a rule over. It does nothing more with packets of a connection that had none for `idle`.
     ///
     /// # Errors
     /// Why it does not; the rule's packets are forwarded by the switch, as before.
-    fn install(&mut self, rule: &OffloadRule, idle: Duration) -> Result<OffloadId, Refusal>;
+    fn install(&mut self, rule: &OffloadRule, idle: Duration) -> Result<OffloadId, OffloadRefusal>;
 
-    /// What the device itself said of the offer that it refused last, where it said anything.
-    fn refusal_words(&self) -> Option<Arc<str>>;
-
-    /// Returns whether the device forwards packets by a rule. Otherwise it only marks them for the switch, which
-    /// [`Self::refusal_words`] tells why after the rule was installed.
-    fn forwards(&self, _id: OffloadId) -> bool {
-        true
+    /// Returns why the device does not forward packets by a rule, but only marks them for the switch. `None` where
+    /// it forwards them.
+    fn only_marks(&self, _id: OffloadId) -> Option<OffloadRefusal> {
+        None
     }
 
     /// Forgets a rule: when this returns, it forwards no packet by it that comes later. Gives what it
@@ -219,7 +234,7 @@ refusals! {
     /// Frames that may be too large for the way out.
     Mtu = "mtu", "frames of the port that it comes in on can be too large for the port that it leaves by";
     /// The direction of the connection has a rule already.
-    Twice = "twice", "the same direction of its connection is offloaded from another port";
+    Twice = "twice", "the same direction of its connection is offloaded by another rule";
     /// There is no room.
     Full = "full", "the device has no room";
     /// The device marks the packets and leaves them to the switch.

@@ -3,17 +3,18 @@
 use crate::strictness::Strictness;
 use crate::translate::{Translation, marking, translate};
 use base::PortNo;
-use flow::{FlowOffload, OffloadId, OffloadRule, OffloadStatus, OffloadTraffic, Refusal};
-use hashbrown::{HashMap, HashSet};
+use flow::{
+    FlowOffload, OffloadId, OffloadRefusal, OffloadRule, OffloadStatus, OffloadTraffic, Refusal,
+};
+use hashbrown::HashMap;
 use port_dpdk::flow_rule::{
     Commands, DeviceRefusal, FlowDevice, FlowRule, Item, RuleHandle, RuleState,
 };
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Bytes of an Ethernet header and of a VLAN tag, which an MTU does not count.
-const ETHERNET_BYTES: u32 = 14;
-const TAG_BYTES: u32 = 4;
+const ETHERNET_BYTES: u32 = wire::ethernet::HEADER_LEN as u32;
+const TAG_BYTES: u32 = wire::vlan::HEADER_LEN as u32;
 /// Forwards packets of offloaded connections by rules of `rte_flow`.
 pub struct DpdkOffload<D> {
     device: D,
@@ -21,9 +22,6 @@ pub struct DpdkOffload<D> {
     /// By the number of an [`OffloadId`].
     rules: Vec<Option<Installed>>,
     free_rules: Vec<u32>,
-    /// Directions of connections that have a rule: the connection's number, and whether it is the reply.
-    directions: HashSet<(u32, bool)>,
-    refusal_words: Option<Arc<str>>,
 }
 
 /// A port of DPDK's.
@@ -41,14 +39,13 @@ struct Port {
 const SHAPES: usize = 4;
 
 /// A rule that a device has.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Installed {
     handle: RuleHandle,
     /// DPDK's number of the port whose packets it is for.
     port: u16,
-    direction: (u32, bool),
-    /// The device forwards packets by it, and does not only mark them.
-    forwards: bool,
+    /// Why the device only marks packets by it; `None` where it forwards them.
+    only_marks: Option<OffloadRefusal>,
     /// The counters when they were read last.
     read: OffloadTraffic,
 }
@@ -56,14 +53,7 @@ struct Installed {
 impl<D: FlowDevice> DpdkOffload<D> {
     /// Nothing offloaded yet.
     pub fn new(device: D) -> DpdkOffload<D> {
-        DpdkOffload {
-            device,
-            ports: HashMap::new(),
-            rules: Vec::new(),
-            free_rules: Vec::new(),
-            directions: HashSet::new(),
-            refusal_words: None,
-        }
+        DpdkOffload { device, ports: HashMap::new(), rules: Vec::new(), free_rules: Vec::new() }
     }
 
     /// The device.
@@ -71,8 +61,8 @@ impl<D: FlowDevice> DpdkOffload<D> {
         &mut self.device
     }
 
-    /// Makes DPDK's port `number` one whose packets may be offloaded and sent to. It replaces what was
-    /// known of the port; whether that was anything else.
+    /// Makes DPDK's port `number` one whose packets may be offloaded and sent to. Returns whether the port is new
+    /// or changed.
     pub fn add_port(&mut self, port: PortNo, number: u16, mtu: u32) -> bool {
         if self.ports.get(&port).is_some_and(|it| (it.number, it.mtu) == (number, mtu)) {
             return false;
@@ -102,8 +92,8 @@ impl<D: FlowDevice> DpdkOffload<D> {
         in_port: PortNo,
         rule: &FlowRule,
         idle: Duration,
-    ) -> Result<RuleHandle, Refusal> {
-        let Some(port) = self.ports.get_mut(&in_port) else { return Err(Refusal::InPort) };
+    ) -> Result<RuleHandle, OffloadRefusal> {
+        let port = self.ports.get_mut(&in_port).ok_or(Refusal::InPort)?;
         let is_tunnelled = rule.items.iter().any(|it| matches!(it, Item::Vxlan { .. }));
         let accepted =
             &mut port.accepted[usize::from(rule.transfers) << 1 | usize::from(is_tunnelled)];
@@ -124,8 +114,8 @@ impl<D: FlowDevice> DpdkOffload<D> {
                 break;
             }
         }
-        self.refusal_words = (!refusal.words.is_empty()).then(|| refusal.words.into());
-        Err(refusal.kind)
+        let words = (!refusal.words.is_empty()).then(|| refusal.words.into());
+        Err(OffloadRefusal { kind: refusal.kind, words })
     }
 
     /// What a rule forwarded since it was asked last, and whether it does so still.
@@ -134,7 +124,7 @@ impl<D: FlowDevice> DpdkOffload<D> {
             return OffloadStatus::default();
         };
         // The switch forwards and counts what is only marked.
-        if !rule.forwards {
+        if rule.only_marks.is_some() {
             return OffloadStatus::default();
         }
         let Some(RuleState { packets, bytes, is_aged }) = self.device.query(rule.handle) else {
@@ -164,7 +154,11 @@ fn fits(translation: &Translation, in_mtu: u32, out_mtu: u32) -> bool {
 
 impl<D: FlowDevice> DpdkOffload<D> {
     /// Has the device forward the packets of a rule.
-    fn forward(&mut self, from: &OffloadRule, idle: Duration) -> Result<RuleHandle, Refusal> {
+    fn forward(
+        &mut self,
+        from: &OffloadRule,
+        idle: Duration,
+    ) -> Result<RuleHandle, OffloadRefusal> {
         let (in_port, ports) = (from.in_port(), &self.ports);
         let translation = translate(from, &|port| Some(ports.get(&port)?.number))?;
         let received = ports.get(&in_port).ok_or(Refusal::InPort)?;
@@ -172,69 +166,54 @@ impl<D: FlowDevice> DpdkOffload<D> {
             if translation.out == Some(in_port) {
                 // To send a packet back where it came from is left to the switch, which knows when that
                 // is right.
-                return Err(Refusal::OutPort);
+                return Err(Refusal::OutPort.into());
             }
             if !fits(&translation, received.mtu, out.mtu) {
-                return Err(Refusal::Mtu);
+                return Err(Refusal::Mtu.into());
             }
         }
         self.create(in_port, &translation.rule, idle)
     }
 
-    /// Has the device mark the packets of a rule that it does not forward. Returns the refusal to forward them if
-    /// it does not do that either.
-    fn mark(&mut self, from: &OffloadRule, refusal: Refusal) -> Result<RuleHandle, Refusal> {
+    /// Has the device mark the packets of a rule that it does not forward, if it does that.
+    fn mark(&mut self, from: &OffloadRule, refusal: Refusal) -> Option<RuleHandle> {
         let is_tunnelled = usize::from(from.tunnel.is_some());
-        let is_tried = |port: &&mut Port| {
-            !matches!(refusal, Refusal::Full | Refusal::Twice) && !port.refuses_marks[is_tunnelled]
-        };
-        let port = self.ports.get_mut(&from.in_port()).filter(is_tried).ok_or(refusal)?;
-        let rule = marking(from).map_err(|_| refusal)?;
-        log::debug!(target: "netdev_offload", "{}", Commands(port.number, &rule));
-        match self.device.create(port.number, &rule) {
-            Ok(handle) => {
-                let words = self.refusal_words.as_ref().map(|words| format!(": {words}"));
-                self.refusal_words = Some(format!("{refusal}{}", words.unwrap_or_default()).into());
-                Ok(handle)
-            }
-            Err(refused) => {
-                log::debug!(target: "netdev_offload", "DPDK: refused: {}", refused.words);
-                port.refuses_marks[is_tunnelled] = refused.kind == Refusal::Device;
-                Err(refusal)
-            }
+        let port = self.ports.get_mut(&from.in_port())?;
+        if matches!(refusal, Refusal::Full | Refusal::Twice) || port.refuses_marks[is_tunnelled] {
+            return None;
         }
+        let rule = marking(from).ok()?;
+        log::debug!(target: "netdev_offload", "{}", Commands(port.number, &rule));
+        let made = self.device.create(port.number, &rule);
+        if let Err(refused) = &made {
+            log::debug!(target: "netdev_offload", "DPDK: refused: {}", refused.words);
+            port.refuses_marks[is_tunnelled] = refused.kind == Refusal::Device;
+        }
+        made.ok()
     }
 }
 
 impl<D: FlowDevice> FlowOffload for DpdkOffload<D> {
-    fn install(&mut self, from: &OffloadRule, idle: Duration) -> Result<OffloadId, Refusal> {
-        self.refusal_words = None;
-        let in_port = self.ports.get(&from.in_port()).ok_or(Refusal::InPort)?.number;
-        let direction = (from.connection.id, from.connection.is_reply);
-        if self.directions.contains(&direction) {
-            return Err(Refusal::Twice);
-        }
-        let (handle, forwards) = match self.forward(from, idle) {
-            Ok(handle) => (handle, true),
-            Err(refusal) => (self.mark(from, refusal)?, false),
+    fn install(&mut self, from: &OffloadRule, idle: Duration) -> Result<OffloadId, OffloadRefusal> {
+        let port = self.ports.get(&from.in_port()).ok_or(Refusal::InPort)?.number;
+        let (handle, only_marks) = match self.forward(from, idle) {
+            Ok(handle) => (handle, None),
+            Err(refusal) => match self.mark(from, refusal.kind) {
+                Some(handle) => (handle, Some(refusal)),
+                None => return Err(refusal),
+            },
         };
-        self.directions.insert(direction);
         let id = self.free_rules.pop().unwrap_or(self.rules.len() as u32);
         if id as usize == self.rules.len() {
             self.rules.push(None);
         }
         let read = OffloadTraffic::default();
-        self.rules[id as usize] =
-            Some(Installed { handle, port: in_port, direction, forwards, read });
+        self.rules[id as usize] = Some(Installed { handle, port, only_marks, read });
         Ok(OffloadId(id))
     }
 
-    fn forwards(&self, id: OffloadId) -> bool {
-        self.rules.get(id.0 as usize).and_then(Option::as_ref).is_some_and(|rule| rule.forwards)
-    }
-
-    fn refusal_words(&self) -> Option<Arc<str>> {
-        self.refusal_words.clone()
+    fn only_marks(&self, id: OffloadId) -> Option<OffloadRefusal> {
+        self.rules.get(id.0 as usize)?.as_ref()?.only_marks.clone()
     }
 
     fn remove(&mut self, id: OffloadId) -> OffloadTraffic {
@@ -243,7 +222,6 @@ impl<D: FlowDevice> FlowOffload for DpdkOffload<D> {
             return OffloadTraffic::default();
         };
         self.free_rules.push(id.0);
-        self.directions.remove(&rule.direction);
         if let Err(words) = self.device.destroy(rule.handle) {
             // The rule must not outlive what it depends on, so that all rules of its device go.
             log::error!(

@@ -7,12 +7,11 @@ mod recorder;
 mod support;
 
 use base::PortNo;
-use flow::{FlowOffload, OffloadId, OffloadRule, OffloadStatus, OffloadTraffic, Refusal};
+use flow::FlowOffload;
 use offload_dpdk::DpdkOffload;
 use offloaded::{DEVICES, FIRST_IN, Forwards, MTU};
 use recorder::{Fate, Recorder};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 
 /// Offload to the device, and DPDK's numbers of ports.
 struct Card {
@@ -26,33 +25,11 @@ impl Card {
     }
 }
 
-impl FlowOffload for Card {
-    fn install(&mut self, rule: &OffloadRule, idle: Duration) -> Result<OffloadId, Refusal> {
-        self.offload.install(rule, idle)
-    }
-
-    fn refusal_words(&self) -> Option<Arc<str>> {
-        self.offload.refusal_words()
-    }
-
-    fn forwards(&self, id: OffloadId) -> bool {
-        self.offload.forwards(id)
-    }
-
-    fn remove(&mut self, id: OffloadId) -> OffloadTraffic {
-        self.offload.remove(id)
-    }
-
-    fn status(&mut self, id: OffloadId) -> OffloadStatus {
-        self.offload.status(id)
-    }
-
-    fn passed(&self) -> Vec<(&'static str, u64)> {
-        self.offload.passed()
-    }
-}
-
 impl Forwards for Card {
+    fn offload(&mut self) -> &mut dyn FlowOffload {
+        &mut self.offload
+    }
+
     fn try_frame(&mut self, port: PortNo, frame: &[u8]) -> Option<(bool, Vec<u8>)> {
         let number = self.number(port)?;
         Some(match self.offload.device().receive(number, frame) {

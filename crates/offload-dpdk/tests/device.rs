@@ -4,8 +4,8 @@ mod recorder;
 
 use base::PortNo;
 use flow::{
-    Action, ConnectionRef, FlowKey, FlowOffload, Headers, OffloadRule, OffloadTraffic,
-    OffloadTunnel, Refusal, TunnelKind, TunnelPush,
+    Action, ConnectionRef, FlowKey, FlowOffload, Headers, OffloadId, OffloadRefusal, OffloadRule,
+    OffloadTraffic, OffloadTunnel, Refusal, TunnelKind, TunnelPush,
 };
 use offload_dpdk::DpdkOffload;
 use port_dpdk::flow_rule::{FlowRule, Item, RuleAction};
@@ -57,6 +57,15 @@ fn rule_of(port: PortNo, connection: u32, frame: &[u8], actions: &[Action]) -> O
     }
 }
 
+/// A refusal in the device's words.
+fn refusal(kind: Refusal, words: &str) -> OffloadRefusal {
+    OffloadRefusal { kind, words: Some(words.into()) }
+}
+
+fn refused(kind: Refusal, words: &str) -> Result<OffloadId, OffloadRefusal> {
+    Err(refusal(kind, words))
+}
+
 fn forward(connection: u32) -> OffloadRule {
     rule(connection, &[Action::Output(OUT)])
 }
@@ -91,13 +100,9 @@ fn a_full_device_refuses_until_there_is_room() {
     let mut offload = card(Recorder { room: Some(2), ..Recorder::default() });
     let first = offload.install(&forward(1), IDLE).unwrap();
     offload.install(&forward(2), IDLE).unwrap();
-    assert_eq!(offload.install(&forward(2), IDLE), Err(Refusal::Twice));
-    assert_eq!(offload.refusal_words(), None);
-    assert_eq!(offload.install(&forward(3), IDLE), Err(Refusal::Full));
-    assert_eq!(offload.refusal_words().as_deref(), Some("no room for rules"));
+    assert_eq!(offload.install(&forward(3), IDLE), refused(Refusal::Full, "no room for rules"));
     offload.remove(first);
     offload.install(&forward(3), IDLE).unwrap();
-    assert_eq!(offload.refusal_words(), None);
 }
 
 #[test]
@@ -173,20 +178,23 @@ fn a_port_that_goes_takes_its_rules_along() {
     assert!(offload.receives_from(IN));
     offload.remove_port(IN);
     assert!(offload.device().rules.is_empty() && !offload.receives_from(IN));
-    assert_eq!(offload.install(&forward(2), IDLE), Err(Refusal::InPort));
+    assert_eq!(offload.install(&forward(2), IDLE), Err(Refusal::InPort.into()));
     offload.add_port(IN, 0, 1500);
     offload.remove_port(OUT);
-    assert_eq!(offload.install(&forward(2), IDLE), Err(Refusal::OutPort));
+    assert_eq!(offload.install(&forward(2), IDLE), Err(Refusal::OutPort.into()));
 }
 
 #[test]
 fn ports_that_cannot_take_each_others_frames_are_refused() {
     let mut offload = card(Recorder::default());
-    assert_eq!(offload.install(&rule(1, &[Action::Output(IN)]), IDLE), Err(Refusal::OutPort));
+    assert_eq!(
+        offload.install(&rule(1, &[Action::Output(IN)]), IDLE),
+        Err(Refusal::OutPort.into())
+    );
     for (mtu, expect) in [(1400, Some(Refusal::Mtu)), (9000, None), (1500, None)] {
         offload.add_port(OUT, 1, mtu);
         let id = offload.install(&forward(1), IDLE);
-        assert_eq!(id.err(), expect, "{mtu}");
+        assert_eq!(id.as_ref().err(), expect.map(OffloadRefusal::from).as_ref(), "{mtu}");
         if let Ok(id) = id {
             offload.remove(id);
         }
@@ -222,7 +230,8 @@ fn tags_count_where_they_make_frames_larger_than_the_way_out() {
             let mut offload = card(Recorder::default());
             let actions = [steps.clone(), vec![into(frame_max), Action::Output(OUT)]].concat();
             let rule = rule_of(IN, 1, frame, &actions);
-            assert_eq!(offload.install(&rule, IDLE).err(), expect, "{steps:?} {frame_max}");
+            let got = offload.install(&rule, IDLE).err().map(|it| it.kind);
+            assert_eq!(got, expect, "{steps:?} {frame_max}");
             // Without a tunnel, the MTU of the way out counts no tags.
             let actions = [steps.clone(), vec![Action::Output(OUT)]].concat();
             assert!(
@@ -270,9 +279,7 @@ fn out_of_tunnel(connection: u32) -> OffloadRule {
         headers,
         mask: Headers::none(),
         word: 0x08 << 56 | 101 << 8,
-        word_mask: u64::MAX,
         has_checksum: false,
-        options: Box::new([]),
         header_bytes: 50,
     };
     OffloadRule { tunnel: Some(tunnel), ..rule(connection, &[Action::Output(OUT)]) }
@@ -325,11 +332,9 @@ fn a_device_gets_rules_as_strict_as_it_takes() {
             for at in order {
                 let rule = if at == 0 { forward(1) } else { out_of_tunnel(2) };
                 let installed = offload.install(&rule, IDLE);
-                let words = offload.refusal_words();
                 let last = offload.device().rules.values().next_back().map(|it| parts(&it.1));
                 let got = installed.map(|_| last.unwrap());
-                let got = got.map_err(|refusal| (refusal, words.as_deref().unwrap_or_default()));
-                assert_eq!(got, expect[at].map_err(|words| (Refusal::Device, words)));
+                assert_eq!(got, expect[at].map_err(|words| refusal(Refusal::Device, words)));
             }
         }
     }
@@ -338,7 +343,7 @@ fn a_device_gets_rules_as_strict_as_it_takes() {
 #[test]
 fn a_device_without_room_is_asked_once_and_known_strictness_comes_first() {
     let mut offload = card(Recorder { room: Some(0), ..Recorder::default() });
-    assert_eq!(offload.install(&forward(1), IDLE), Err(Refusal::Full));
+    assert!(offload.install(&forward(1), IDLE).is_err_and(|it| it.kind == Refusal::Full));
     assert_eq!(offload.device().asked, 1);
     let lacks: Lacks = |rule| parts(rule)[0].then_some("no");
     let mut offload = card(Recorder { lacks: Some(lacks), ..Recorder::default() });
@@ -400,21 +405,19 @@ fn a_device_that_forwards_no_packets_marks_them() {
     let lacks: Lacks = |rule| forwards(rule).then_some("transfer is not supported");
     let mut offload = card(Recorder { lacks: Some(lacks), ..Recorder::default() });
     let id = offload.install(&markable(1), IDLE).unwrap();
-    assert!(!offload.forwards(id));
-    let words = offload.refusal_words();
-    assert_eq!(words.as_deref(), Some("the device refused it: transfer is not supported"));
+    let expect = refusal(Refusal::Device, "transfer is not supported");
+    assert_eq!(offload.only_marks(id), Some(expect));
     assert_eq!(offload.device().receive(0, &bytes(1)), Fate::Marked(41));
     assert_eq!(offload.device().receive(1, &bytes(1)), Fate::Switch);
     // The switch forwards the packets, and counts them.
     offload.device().age();
     assert_eq!(offload.status(id), flow::OffloadStatus::default());
-    assert_eq!(offload.install(&markable(1), IDLE), Err(Refusal::Twice));
     assert_eq!(offload.remove(id), OffloadTraffic::default());
     assert_eq!(offload.device().receive(0, &bytes(1)), Fate::Switch);
     // A device that forwards does not mark.
     let mut offload = card(Recorder::default());
     let id = offload.install(&markable(1), IDLE).unwrap();
-    assert!(offload.forwards(id) && is_forwarded(&mut offload, 1));
+    assert!(offload.only_marks(id).is_none() && is_forwarded(&mut offload, 1));
 }
 
 #[test]
@@ -430,7 +433,7 @@ fn packets_are_marked_whatever_the_device_is_not_asked_to_forward() {
         let mut offload = card(Recorder { room, ..Recorder::default() });
         let rule = OffloadRule { mark: Some(41), ..rule(1, actions) };
         let got = offload.install(&rule, IDLE);
-        assert_eq!(got.err(), refusal, "{actions:?}");
+        assert_eq!(got.err().map(|it| it.kind), refusal, "{actions:?}");
         let expect = if refusal.is_none() { Fate::Marked(41) } else { Fate::Switch };
         assert_eq!(offload.device().receive(0, &bytes(1)), expect);
     }
@@ -440,12 +443,12 @@ fn packets_are_marked_whatever_the_device_is_not_asked_to_forward() {
 fn a_device_that_refuses_a_mark_is_not_asked_for_one_again() {
     let mut offload = card(Recorder { lacks: Some(|_| Some("no rules")), ..Recorder::default() });
     for (connection, asked) in [(1, 5), (2, 4)] {
-        assert_eq!(offload.install(&markable(connection), IDLE), Err(Refusal::Device));
-        assert_eq!(offload.refusal_words().as_deref(), Some("no rules"));
+        let got = offload.install(&markable(connection), IDLE);
+        assert_eq!(got, refused(Refusal::Device, "no rules"));
         assert_eq!(std::mem::take(&mut offload.device().asked), asked);
     }
     // A tunnel is another question.
     let tunnelled = OffloadRule { mark: Some(43), ..out_of_tunnel(3) };
-    assert_eq!(offload.install(&tunnelled, IDLE), Err(Refusal::Device));
+    assert_eq!(offload.install(&tunnelled, IDLE), refused(Refusal::Device, "no rules"));
     assert_eq!(offload.device().asked, 9);
 }

@@ -1,11 +1,9 @@
 // The program that forwards packets of offloaded connections between devices, in the kernel (XDP).
 //
 // A rule is found by the port that a packet came in on and its addresses, ports and protocol; of a packet in a
-// VXLAN tunnel, by those of the inner packet, the VNI and the outer source. It says
-// which other header bits the packet must have, what is rewritten, and where the packet goes. Whatever
-// a rule does not cover is passed up to the switch unchanged, which is always right: packets that may
-// change their connection, that are not whole, or whose rule has ended.
-//
+// VXLAN tunnel, by those of the inner packet, the VNI and the outer source. It says which other header bits the
+// packet must have, what is rewritten, and where the packet goes. Whatever a rule does not cover is passed up to
+// the switch unchanged: packets that may change their connection, that are not whole, or whose rule has ended.
 
 #include "packet.h"
 

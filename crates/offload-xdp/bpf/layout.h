@@ -6,8 +6,9 @@
 
 // What user space shares; `src/layout.rs` has the same.
 
-// What tells packets of rules apart. Of packets out of a tunnel these are the inner headers; `kind` has the
-// protocol in its low byte and the VNI above, and `remote` is the outer source, of IPv6 all its words in one.
+// What tells packets of rules apart. Of packets out of a tunnel these are the inner headers. `kind` has the
+// protocol in its low byte and the VNI above. `remote` is the outer source; of an IPv6 address it is the XOR of its
+// four words.
 struct key_v4 {
     u32 port, ports, src, dst, kind, remote;
 };

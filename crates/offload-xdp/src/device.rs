@@ -7,14 +7,15 @@ use crate::slots::between;
 use aya::maps::MapError;
 use aya::programs::xdp::XdpLinkId;
 use base::PortNo;
-use flow::{FlowOffload, OffloadId, OffloadRule, OffloadStatus, OffloadTraffic, Refusal};
+use flow::{
+    FlowOffload, OffloadId, OffloadRefusal, OffloadRule, OffloadStatus, OffloadTraffic, Refusal,
+};
 use hashbrown::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// An Ethernet header and a VLAN tag, which the MTU does not count.
-const ETHERNET_BYTES: u32 = 14;
-const TAG_BYTES: u32 = 4;
+const ETHERNET_BYTES: u32 = wire::ethernet::HEADER_LEN as u32;
+const TAG_BYTES: u32 = wire::vlan::HEADER_LEN as u32;
 
 /// Forwards packets of offloaded connections by an XDP program on the ports' devices.
 pub struct XdpOffload {
@@ -28,8 +29,6 @@ pub struct XdpOffload {
     free_slots: Vec<u32>,
     /// Of the connection that came last.
     generation: u64,
-    /// What the kernel said of the rule that it refused last.
-    refusal_words: Option<Arc<str>>,
 }
 
 /// A device that packets may be sent to, and may be offloaded from where it has the program.
@@ -75,7 +74,6 @@ impl XdpOffload {
             connections: HashMap::new(),
             free_slots,
             generation: 0,
-            refusal_words: None,
         })
     }
 
@@ -85,7 +83,7 @@ impl XdpOffload {
     }
 
     /// Makes a device one that packets may be sent to, and where `receives` says so one whose packets
-    /// may be offloaded. It replaces what was known of the port; whether that was anything else.
+    /// may be offloaded. Returns whether the port is new or changed.
     ///
     /// # Errors
     /// The device does not take the program.
@@ -163,14 +161,14 @@ impl XdpOffload {
         }
     }
 
-    fn put(&mut self, key: Key, rule: &Rule) -> Result<(), Refusal> {
+    fn put(&mut self, key: Key, rule: &Rule) -> Result<(), OffloadRefusal> {
         let put = match key {
             Key::V4(key) => self.program.rules_v4.insert(key, rule, 0),
             Key::V6(key) => self.program.rules_v6.insert(key, rule, 0),
         };
         put.map_err(|error| {
-            self.refusal_words = Some(error.to_string().into());
-            Refusal::Device
+            let words = Some(error.to_string().into());
+            OffloadRefusal { kind: Refusal::Device, words }
         })
     }
 }
@@ -218,8 +216,7 @@ fn on_device(key: Key, ifindex: u32) -> Key {
 }
 
 impl FlowOffload for XdpOffload {
-    fn install(&mut self, from: &OffloadRule, idle: Duration) -> Result<OffloadId, Refusal> {
-        self.refusal_words = None;
+    fn install(&mut self, from: &OffloadRule, idle: Duration) -> Result<OffloadId, OffloadRefusal> {
         let translated = translate(from)?;
         let in_port = self.ports.get(&from.in_port()).filter(|port| port.link.is_some());
         let in_port = in_port.ok_or(Refusal::InPort)?;
@@ -228,7 +225,7 @@ impl FlowOffload for XdpOffload {
         let out = translated.out.map(port).transpose()?;
         // To send a packet back where it came from is left to the switch, which knows when that is right.
         if translated.out == Some(from.in_port()) {
-            return Err(Refusal::OutPort);
+            return Err(Refusal::OutPort.into());
         }
         let (connection, direction) = (from.connection.id, usize::from(from.connection.is_reply));
         let rule = Rule {
@@ -252,10 +249,6 @@ impl FlowOffload for XdpOffload {
         }
         self.rules[id as usize] = Some(installed);
         Ok(OffloadId(id))
-    }
-
-    fn refusal_words(&self) -> Option<Arc<str>> {
-        self.refusal_words.clone()
     }
 
     fn remove(&mut self, id: OffloadId) -> OffloadTraffic {

@@ -2,9 +2,9 @@
 
 use aya::Pod;
 
-/// What tells connections over IPv4 apart. Addresses and ports are as the
-/// program reads them, the first byte lowest. Of packets out of a tunnel these are the inner headers; `kind` has
-/// the protocol in its low byte and the VNI above, and `remote` is the outer source, of IPv6 all its words in one.
+/// What tells connections over IPv4 apart. Addresses and ports are as the program reads them, the first byte
+/// lowest. Of packets out of a tunnel these are the inner headers. `kind` has the protocol in its low byte and the
+/// VNI above. `remote` is the outer source; of an IPv6 address it is the XOR of its four words.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct KeyV4 {

@@ -7,7 +7,7 @@ use crate::layout::{
     SET_ETH_SRC, SET_TOS, SET_TTL, TRANSLATE,
 };
 use base::PortNo;
-use flow::{Action, Field, OffloadRule, Refusal, SetField};
+use flow::{Action, Field, OffloadRule, Refusal, SetField, VLAN_PRESENT};
 use tunnel::Remote;
 use wire::protocol::{TCP, UDP};
 
@@ -32,8 +32,6 @@ pub(crate) struct Translation {
     pub outer_bytes: u32,
 }
 
-const VLAN_PRESENT: u16 = flow::VLAN_PRESENT;
-
 /// Translates a rule.
 ///
 /// # Errors
@@ -47,9 +45,7 @@ pub(crate) fn translate(from: &OffloadRule) -> Result<Translation, Refusal> {
     if mask[0] & 0xffff_ffff != 0 {
         return Err(Refusal::Match);
     }
-    let wide = if from.headers.is_ipv6() { u64::MAX } else { 0 };
-    let is_whole = mask[3] as u32 == u32::MAX && mask[4] == u64::MAX && mask[5] == wide;
-    if !is_whole || mask[6] != wide || mask[7] != wide {
+    if !from.mask.is_of_one_tuple(from.headers.is_ipv6()) {
         return Err(Refusal::Match);
     }
     let upper = !u64::from(u32::MAX);
@@ -99,7 +95,7 @@ fn steps(from: &OffloadRule, rule: &mut Rule) -> Result<(Option<PortNo>, Option<
         Some(_) => return Err(Refusal::Actions),
     };
     // Whether a tag is there, as far as it is known, and whether it was there from the start.
-    let had_tag = from.headers.words()[2] as u16 & VLAN_PRESENT != 0;
+    let had_tag = from.headers.tag_type().is_some();
     let (mut has_tag, mut frame_max) = (had_tag, None);
     for action in before {
         match action {

@@ -6,12 +6,17 @@ mod offloaded;
 mod support;
 
 use base::PortNo;
+use flow::FlowOffload;
 use offload_xdp::XdpOffload;
 use offloaded::{DEVICES, FIRST_IN, Forwards, MTU};
 use std::process::Command;
 use std::sync::Mutex;
 
 impl Forwards for XdpOffload {
+    fn offload(&mut self) -> &mut dyn FlowOffload {
+        self
+    }
+
     fn try_frame(&mut self, port: PortNo, frame: &[u8]) -> Option<(bool, Vec<u8>)> {
         XdpOffload::try_frame(self, port, frame).ok()
     }

@@ -6,7 +6,7 @@ mod text;
 
 use flow::Refusal;
 
-pub use action::{EncapIp, RuleAction, VxlanEncap};
+pub use action::{RuleAction, VxlanEncap};
 pub use item::{Eth, Ipv4, Ipv6, Item, L3_OK, L4_OK, Spec, Tcp, Udp, Vlan};
 pub use text::Commands;
 

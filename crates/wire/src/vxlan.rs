@@ -10,6 +10,10 @@ pub const HEADER_LEN: usize = 8;
 pub const PORT: u16 = 4789;
 /// The flag without which there is no VNI.
 pub const FLAG_VNI: u32 = 0x0800_0000;
+/// The header's eight bytes with the flag of a VNI, but without the VNI (RFC 7348, section 5).
+pub const VNI_ALONE: u64 = (FLAG_VNI as u64) << 32;
+/// The VNI's bits among the header's eight bytes.
+pub const VNI_MASK: u64 = 0xffff_ff00;
 /// The flag of a group policy.
 pub const FLAG_GROUP_POLICY: u32 = 0x8000_0000;
 /// The flag of the generic protocol extension.

@@ -15,8 +15,8 @@ use case_tables::{CaseTables, CaseWorker};
 use conntrack::{Config, Conntrack};
 use datapath::WorkerConfig;
 use flow::{
-    Action, ConnectionRef, CtAction, FlowOffload, Frame, OffloadId, OffloadOffer, OffloadTraffic,
-    Refusal,
+    Action, ConnectionRef, CtAction, FlowOffload, Frame, OffloadId, OffloadOffer, OffloadRefusal,
+    OffloadTraffic, Refusal,
 };
 use packet::{Checksum, Packet};
 use std::cell::RefCell;
@@ -48,7 +48,10 @@ pub const NOT_WITH_OFFLOAD: [&str; 13] = [
 ];
 
 /// A device that forwards frames by its rules.
-pub trait Forwards: FlowOffload {
+pub trait Forwards {
+    /// The device, as the switch knows it.
+    fn offload(&mut self) -> &mut dyn FlowOffload;
+
     /// Processes a frame from a port. Returns whether it was forwarded, and its bytes afterwards.
     fn try_frame(&mut self, port: PortNo, frame: &[u8]) -> Option<(bool, Vec<u8>)>;
 
@@ -89,10 +92,10 @@ impl<'a, D: Forwards> Switch<'a, D> {
         let mut device = self.device();
         let ids: Vec<OffloadId> = state.rules.keys().copied().collect();
         for id in ids {
-            let status = device.status(id);
+            let status = device.offload().status(id);
             let connections = &state.rules[&id].0;
             if !self.note(connections, now, status.traffic) || status.is_ended {
-                device.remove(id);
+                device.offload().remove(id);
                 state.rules.remove(&id);
             }
         }
@@ -122,7 +125,7 @@ impl<'a, D: Forwards> Switch<'a, D> {
         self.forwarded.fetch_add(1, Ordering::Relaxed);
         let mut left_by = None;
         for (id, (connections, out)) in &state.rules {
-            let traffic = device.status(*id).traffic;
+            let traffic = device.offload().status(*id).traffic;
             if traffic.packets > 0 {
                 assert!(self.note(connections, now, traffic), "it was swept a moment ago");
                 assert_eq!(left_by.replace(*out), None, "one rule forwarded it");
@@ -135,6 +138,10 @@ impl<'a, D: Forwards> Switch<'a, D> {
     fn install(&self, state: &mut State, now: Instant) {
         for OffloadOffer { rule, .. } in state.worker.worker.take_offers().unwrap_or_default() {
             let Some(Action::Output(out)) = rule.actions.last() else { continue };
+            // The table of the switch refuses a second rule of a direction.
+            if state.rules.values().any(|(known, _)| known.first() == Some(&rule.connection)) {
+                continue;
+            }
             let mut device = self.device();
             device.send_to(*out);
             let connections: Vec<ConnectionRef> = rule.connections().collect();
@@ -143,11 +150,14 @@ impl<'a, D: Forwards> Switch<'a, D> {
             };
             let idle: Result<Vec<_>, Refusal> = connections.iter().map(check).collect();
             // The device does not expire rules here.
-            let Ok(id) = idle.and_then(|_| device.install(&rule, std::time::Duration::MAX)) else {
+            let Ok(id) = idle
+                .map_err(OffloadRefusal::from)
+                .and_then(|_| device.offload().install(&rule, std::time::Duration::MAX))
+            else {
                 continue;
             };
-            if !device.forwards(id) {
-                device.remove(id);
+            if device.offload().only_marks(id).is_some() {
+                device.offload().remove(id);
                 continue;
             }
             let begin = |it: &ConnectionRef| {
@@ -195,7 +205,7 @@ impl<D: Forwards> Drop for Switch<'_, D> {
     fn drop(&mut self) {
         let mut device = self.device.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         for id in self.state.get_mut().rules.keys() {
-            device.remove(*id);
+            device.offload().remove(*id);
         }
     }
 }

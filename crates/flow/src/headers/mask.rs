@@ -46,6 +46,19 @@ impl Headers {
         Headers { words }
     }
 
+    /// Returns whether packets that agree in the bits of this mask are of one connection in one direction, if one
+    /// of them is over IPv6 or not as said.
+    pub fn is_of_one_tuple(&self, is_ipv6: bool) -> bool {
+        let wide = if is_ipv6 { u64::MAX } else { 0 };
+        let [.., ports, v4, a, b, c] = self.words;
+        ports as u32 == u32::MAX && v4 == u64::MAX && [a, b, c] == [wide; 3]
+    }
+
+    /// Returns whether packets that agree in the bits of this mask have a VLAN tag of the same type.
+    pub fn has_tag_type(&self) -> bool {
+        self.words[3] & SERVICE_TAG != 0
+    }
+
     /// A mask of all bits.
     #[must_use]
     pub fn exact_mask(&self) -> Headers {

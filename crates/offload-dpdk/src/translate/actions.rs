@@ -1,20 +1,16 @@
 //! Steps of the datapath as actions.
 
-use super::pattern::{has_tag, knows_tag_type, tag_type};
 use base::MacAddr;
 use flow::{Action, Field, Headers, OffloadRule, Refusal, SetField, TunnelKind, TunnelPush};
-use port_dpdk::flow_rule::{EncapIp, RuleAction, VxlanEncap};
-use port_dpdk::flow_rule::{Ipv4, Ipv6};
+use port_dpdk::flow_rule::{Ipv4, RuleAction, VxlanEncap};
 use std::net::{Ipv4Addr, Ipv6Addr};
-use wire::{ethernet, ethertype};
+use wire::{ethernet, ethertype, vxlan};
 
 /// Bits of TOS that are the DSCP.
 const DSCP: u128 = 0xfc;
 /// The VLAN identifier's and the priority's part of a tag.
 const VID: u16 = 0xfff;
 const PCP_SHIFT: u16 = 13;
-/// The eight bytes of VXLAN's header with a VNI alone.
-const VXLAN_FLAGS: [u8; 4] = [0x08, 0, 0, 0];
 
 /// What connection tracking translates: the addresses and ports that are others behind it.
 pub fn translated(from: &OffloadRule, actions: &mut Vec<RuleAction>) {
@@ -52,7 +48,7 @@ pub fn translated(from: &OffloadRule, actions: &mut Vec<RuleAction>) {
 /// # Errors
 /// `rte_flow` cannot carry out one of them.
 pub fn steps(from: &OffloadRule, actions: &mut Vec<RuleAction>) -> Result<[u32; 2], Refusal> {
-    let had_tags = u32::from(has_tag(&from.headers));
+    let had_tags = u32::from(from.headers.tag_type().is_some());
     let Some((_, before)) = from.actions.split_last() else { return Ok([had_tags; 2]) };
     let mut tags = Tags { depth: had_tags, first: actions.len() };
     for (at, action) in before.iter().enumerate() {
@@ -92,11 +88,10 @@ impl Tags {
     }
 
     fn push(&mut self, from: &OffloadRule, actions: &mut Vec<RuleAction>, tpid: u16, tci: u16) {
-        let is_same_type = knows_tag_type(&from.mask) && tag_type(&from.headers) == tpid;
+        let is_same_type = from.mask.has_tag_type() && from.headers.tag_type() == Some(tpid);
         // The packet's own tag, which was popped a moment ago, becomes another one of the same type.
         let replaces = is_same_type
             && self.depth == 0
-            && has_tag(&from.headers)
             && actions[self.first..].last() == Some(&RuleAction::PopVlan);
         if replaces {
             actions.pop();
@@ -134,30 +129,28 @@ fn encapsulation(to: &TunnelPush, from: &OffloadRule) -> Option<VxlanEncap> {
     }
     let (ethernet, rest) = to.header.split_first_chunk::<{ ethernet::HEADER_LEN }>()?;
     let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, type_high, type_low] = *ethernet;
-    let (ip, rest) = match u16::from_be_bytes([type_high, type_low]) {
-        ethertype::IPV4 => encap_v4(rest)?,
-        ethertype::IPV6 => encap_v6(rest)?,
-        _ => return None,
-    };
+    // UDP over IPv6 has a checksum, which no device is told to compute.
+    if u16::from_be_bytes([type_high, type_low]) != ethertype::IPV4 {
+        return None;
+    }
+    let (ip, rest) = encap_ip(rest)?;
     let &[_, _, port_high, port_low, _, _, 0, 0, f0, f1, f2, f3, v0, v1, v2, _] = rest else {
         return None;
     };
-    if [f0, f1, f2, f3] != VXLAN_FLAGS {
+    if u32::from_be_bytes([f0, f1, f2, f3]) != vxlan::FLAG_VNI {
         return None;
     }
-    let before = (from.headers.key_addresses(), from.headers.key_ports());
-    let (addresses, ports) = from.translated.map_or(before, |it| (it.addresses, it.ports));
     Some(VxlanEncap {
         mac_source: MacAddr([s0, s1, s2, s3, s4, s5]),
         mac_destination: MacAddr([d0, d1, d2, d3, d4, d5]),
         ip,
-        udp_source: to.source_port(addresses, ports, from.headers.protocol()),
+        udp_source: from.source_port(to),
         udp_destination: u16::from_be_bytes([port_high, port_low]),
         vni: u32::from_be_bytes([0, v0, v1, v2]),
     })
 }
 
-fn encap_v4(bytes: &[u8]) -> Option<(EncapIp, &[u8])> {
+fn encap_ip(bytes: &[u8]) -> Option<(Ipv4, &[u8])> {
     let (&[0x45, tos, _, _, _, _, fragment, 0, ttl, protocol, _, _, a, b, c, d, e, f, g, h], rest) =
         bytes.split_first_chunk::<20>()?
     else {
@@ -165,23 +158,5 @@ fn encap_v4(bytes: &[u8]) -> Option<(EncapIp, &[u8])> {
     };
     let (source, destination) = (Ipv4Addr::new(a, b, c, d), Ipv4Addr::new(e, f, g, h));
     let fragment = u16::from(fragment) << 8;
-    Some((EncapIp::V4(Ipv4 { tos, ttl, protocol, fragment, source, destination }), rest))
-}
-
-fn encap_v6(bytes: &[u8]) -> Option<(EncapIp, &[u8])> {
-    let (first, rest) = bytes.split_first_chunk::<8>()?;
-    let (source, rest) = rest.split_first_chunk::<16>()?;
-    let (destination, rest) = rest.split_first_chunk::<16>()?;
-    let [a, b, c, d, _, _, next_header, hop_limit] = *first;
-    let start = u32::from_be_bytes([a, b, c, d]);
-    let ip = Ipv6 {
-        class: (start >> 20) as u8,
-        label: start & 0xf_ffff,
-        hop_limit,
-        next_header,
-        has_fragment: false,
-        source: (*source).into(),
-        destination: (*destination).into(),
-    };
-    Some((EncapIp::V6(ip), rest))
+    Some((Ipv4 { tos, ttl, protocol, fragment, source, destination }, rest))
 }

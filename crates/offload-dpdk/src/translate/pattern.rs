@@ -5,34 +5,24 @@ use flow::{Headers, OffloadRule, OffloadTunnel, Refusal, TunnelKind, VLAN_PRESEN
 use port_dpdk::flow_rule::{Eth, Ipv4, Ipv6, Item, Spec, Tcp, Udp, Vlan};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::protocol::{TCP, UDP};
+use wire::vxlan;
 
 /// TCP's FIN, SYN, RST and ACK. Only a segment with ACK alone of these leaves a connection as it is.
 const CONTROL: u8 = 0x17;
 const ACK: u8 = 0x10;
-/// The types of VLAN tags.
-const CUSTOMER_TAG: u16 = 0x8100;
-const SERVICE_TAG: u16 = 0x88a8;
-/// Where the type of a tag stands in the headers' fourth word.
-const TAG_TYPE: u64 = 1 << 39;
 /// "More fragments" and the offset.
 const FRAGMENT: u16 = 0x3fff;
-/// VXLAN's header but for the VNI, where the VNI alone is valid (RFC 7348, section 5).
-const VNI_ALONE: u64 = 0x08 << 56;
-/// VXLAN's header, but for the VNI.
-const VXLAN_FLAGS: u64 = !0xffff_ff00;
 
 /// The items of the packets of a connection.
 ///
 /// # Errors
 /// The packets are neither TCP nor UDP, or differ in headers that decide what becomes of them.
 pub fn connection(from: &OffloadRule, items: &mut Vec<Item>) -> Result<(), Refusal> {
-    let (headers, mask) = (&from.headers, from.mask.words());
+    let headers = &from.headers;
     if !matches!(headers.protocol(), TCP | UDP) {
         return Err(Refusal::Protocol);
     }
-    let wide = if headers.is_ipv6() { u64::MAX } else { 0 };
-    let is_whole = mask[3] as u32 == u32::MAX && mask[4] == u64::MAX && mask[5] == wide;
-    if !is_whole || mask[6] != wide || mask[7] != wide {
+    if !from.mask.is_of_one_tuple(headers.is_ipv6()) {
         return Err(Refusal::Match);
     }
     network(headers, &from.mask, items);
@@ -49,7 +39,7 @@ pub fn outer(from: &OffloadTunnel, items: &mut Vec<Item>) -> Result<(), Refusal>
     if from.kind != TunnelKind::Vxlan || from.headers.protocol() != UDP {
         return Err(Refusal::Tunnel);
     }
-    if from.has_checksum || from.word & VXLAN_FLAGS != VNI_ALONE {
+    if from.has_checksum || from.word & !vxlan::VNI_MASK != vxlan::VNI_ALONE {
         return Err(Refusal::Tunnel);
     }
     let mask = from.mask.union(&from.headers.tuple_mask());
@@ -73,21 +63,6 @@ pub fn loosen(item: &mut Item) {
     }
 }
 
-/// Whether a packet has a VLAN tag.
-pub fn has_tag(headers: &Headers) -> bool {
-    headers.words()[2] as u16 & VLAN_PRESENT != 0
-}
-
-/// The type of a packet's tag.
-pub fn tag_type(headers: &Headers) -> u16 {
-    if headers.words()[3] & TAG_TYPE != 0 { SERVICE_TAG } else { CUSTOMER_TAG }
-}
-
-/// Whether packets with the same bits have a tag of the same type.
-pub fn knows_tag_type(mask: &Headers) -> bool {
-    mask.words()[3] & TAG_TYPE != 0
-}
-
 /// Ethernet, a tag if there is one, and IP.
 fn network(headers: &Headers, mask: &Headers, items: &mut Vec<Item>) {
     let (words, bits) = (headers.words(), mask.words());
@@ -101,9 +76,9 @@ fn network(headers: &Headers, mask: &Headers, items: &mut Vec<Item>) {
         mask: Eth { destination: mac(bits[1]), source: mac(bits[2]), ..Eth::default() },
     };
     let tag_bits = bits[2] as u16;
-    if has_tag(headers) {
-        if knows_tag_type(mask) {
-            (eth.value.ethertype, eth.mask.ethertype) = (tag_type(headers), u16::MAX);
+    if let Some(tag_type) = headers.tag_type() {
+        if mask.has_tag_type() {
+            (eth.value.ethertype, eth.mask.ethertype) = (tag_type, u16::MAX);
         }
         items.push(Item::Eth(eth));
         // The presence bit is not one of the tag's.

@@ -1,5 +1,8 @@
 //! Bytes of frames.
 
+use wire::ethertype;
+use wire::protocol::{TCP, UDP};
+
 /// Two bytes; zero behind the end.
 pub fn u16_at(frame: &[u8], at: usize) -> u16 {
     let bytes = frame.get(at..at + 2).and_then(|it| it.try_into().ok());
@@ -8,7 +11,7 @@ pub fn u16_at(frame: &[u8], at: usize) -> u16 {
 
 /// Whether a type is that of a VLAN tag.
 pub fn is_tag(ethertype: u16) -> bool {
-    matches!(ethertype, 0x8100 | 0x88a8)
+    matches!(ethertype, ethertype::VLAN | ethertype::SERVICE_VLAN)
 }
 
 /// Where the headers of a frame lie.
@@ -29,8 +32,8 @@ impl Places {
         while is_tag(u16_at(frame, at)) {
             at += 4;
         }
-        let (is_ipv6, l3) = (u16_at(frame, at) == 0x86dd, at + 2);
-        if !is_ipv6 && u16_at(frame, at) != 0x0800 {
+        let (is_ipv6, l3) = (u16_at(frame, at) == ethertype::IPV6, at + 2);
+        if !is_ipv6 && u16_at(frame, at) != ethertype::IPV4 {
             return None;
         }
         let header = frame.get(l3..l3 + if is_ipv6 { 40 } else { 20 })?;
@@ -44,7 +47,7 @@ impl Places {
 
     /// Where the transport checksum lies.
     pub fn checksum(&self) -> usize {
-        self.l4 + if self.protocol == 6 { 16 } else { 6 }
+        self.l4 + if self.protocol == TCP { 16 } else { 6 }
     }
 
     /// The sum over the transport's bytes and the pseudo header, without the checksum that stands there.
@@ -60,23 +63,23 @@ impl Places {
         bytes.extend(transport);
         let right = wire::checksum::checksum(&bytes);
         // UDP writes a zero as all ones (RFC 768).
-        if right == 0 && self.protocol == 17 { 0xffff } else { right }
+        if right == 0 && self.protocol == UDP { 0xffff } else { right }
     }
 
     /// Whether UDP has no checksum.
     pub fn lacks_checksum(&self, frame: &[u8]) -> bool {
-        self.protocol == 17 && !self.is_ipv6 && u16_at(frame, self.checksum()) == 0
+        self.protocol == UDP && !self.is_ipv6 && u16_at(frame, self.checksum()) == 0
     }
 
     /// Whether there are a whole TCP or UDP header and right lengths.
     pub fn is_whole(&self, frame: &[u8]) -> bool {
         let bytes = self.end - self.l4;
         match self.protocol {
-            6 => {
+            TCP => {
                 let header = usize::from(frame[self.l4..].get(12).copied().unwrap_or(0) >> 4) * 4;
                 bytes >= 20 && (20..=bytes).contains(&header)
             }
-            17 => bytes >= 8 && usize::from(u16_at(frame, self.l4 + 4)) == bytes,
+            UDP => bytes >= 8 && usize::from(u16_at(frame, self.l4 + 4)) == bytes,
             _ => false,
         }
     }

@@ -2,7 +2,7 @@
 
 use super::Fate;
 use super::bytes::{Places, u16_at};
-use port_dpdk::flow_rule::{EncapIp, RuleAction, VxlanEncap};
+use port_dpdk::flow_rule::{RuleAction, VxlanEncap};
 
 /// Carries actions out, and says what becomes of the frame.
 pub fn carry_out(actions: &[RuleAction], frame: &[u8]) -> Fate {
@@ -84,26 +84,15 @@ fn in_ip(action: &RuleAction, frame: &mut [u8]) {
 fn encapsulated(encap: &VxlanEncap, inner: &[u8]) -> Vec<u8> {
     let mut frame = [encap.mac_destination.0, encap.mac_source.0].concat();
     let udp_bytes = inner.len() as u16 + 16;
-    match encap.ip {
-        EncapIp::V4(ip) => {
-            frame.extend([8, 0, 0x45, ip.tos]);
-            frame.extend((udp_bytes + 20).to_be_bytes());
-            let [high, low] = ip.fragment.to_be_bytes();
-            frame.extend([0, 0, high, low, ip.ttl, ip.protocol, 0, 0]);
-            frame.extend(ip.source.octets());
-            frame.extend(ip.destination.octets());
-            let right = wire::checksum::checksum(&frame[14..34]);
-            put(&mut frame, 24, right);
-        }
-        EncapIp::V6(ip) => {
-            frame.extend([0x86, 0xdd]);
-            frame.extend((6 << 28 | u32::from(ip.class) << 20 | ip.label).to_be_bytes());
-            frame.extend(udp_bytes.to_be_bytes());
-            frame.extend([ip.next_header, ip.hop_limit]);
-            frame.extend(ip.source.octets());
-            frame.extend(ip.destination.octets());
-        }
-    }
+    let ip = encap.ip;
+    frame.extend([8, 0, 0x45, ip.tos]);
+    frame.extend((udp_bytes + 20).to_be_bytes());
+    let [high, low] = ip.fragment.to_be_bytes();
+    frame.extend([0, 0, high, low, ip.ttl, ip.protocol, 0, 0]);
+    frame.extend(ip.source.octets());
+    frame.extend(ip.destination.octets());
+    let right = wire::checksum::checksum(&frame[14..34]);
+    put(&mut frame, 24, right);
     for word in [encap.udp_source, encap.udp_destination, udp_bytes, 0] {
         frame.extend(word.to_be_bytes());
     }

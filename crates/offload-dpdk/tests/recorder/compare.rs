@@ -2,6 +2,11 @@
 
 use super::bytes::{Places, is_tag, u16_at};
 use port_dpdk::flow_rule::{Ipv4, Ipv6, Item, L3_OK, L4_OK, Spec, Tcp};
+use wire::ethertype;
+use wire::protocol::{TCP, UDP};
+
+/// The fragment header of IPv6 (RFC 8200, section 4.5).
+const IPV6_FRAGMENT: u8 = 44;
 
 /// How far a frame was read.
 struct Reader<'a> {
@@ -56,13 +61,13 @@ impl Reader<'_> {
                 self.at += 4;
                 is_it && same(tci.into(), spec(vlan, |it| it.tci.into()))
             }
-            Item::Ipv4(ip) => self.next == 0x0800 && self.ipv4(rest.first_chunk()?, ip),
-            Item::Ipv6(ip) => self.next == 0x86dd && self.ipv6(rest.first_chunk()?, ip),
-            Item::Tcp(tcp) => self.next == 6 && self.tcp(rest.first_chunk()?, tcp),
+            Item::Ipv4(ip) => self.next == ethertype::IPV4 && self.ipv4(rest.first_chunk()?, ip),
+            Item::Ipv6(ip) => self.next == ethertype::IPV6 && self.ipv6(rest.first_chunk()?, ip),
+            Item::Tcp(tcp) => self.next == u16::from(TCP) && self.tcp(rest.first_chunk()?, tcp),
             Item::Udp(udp) => {
                 self.at += 8;
                 let (source, destination) = (u16_at(rest, 0), u16_at(rest, 2));
-                self.next == 17
+                self.next == u16::from(UDP)
                     && rest.len() >= 8
                     && same(source.into(), spec(udp, |it| it.source.into()))
                     && same(destination.into(), spec(udp, |it| it.destination.into()))
@@ -99,7 +104,7 @@ impl Reader<'_> {
             && same(word(0) >> 32 & 0xf_ffff, spec(ip, |it| it.label.into()))
             && same(header[6].into(), spec(ip, |it| it.next_header.into()))
             && same(header[7].into(), spec(ip, |it| it.hop_limit.into()))
-            && same((header[6] == 44).into(), spec(ip, |it| it.has_fragment.into()))
+            && same(u64::from(header[6] == IPV6_FRAGMENT), spec(ip, |it| it.has_fragment.into()))
             && same(word(8), spec(ip, |it| (it.source.to_bits() >> 64) as u64))
             && same(word(16), spec(ip, |it| it.source.to_bits() as u64))
             && same(word(24), spec(ip, |it| (it.destination.to_bits() >> 64) as u64))

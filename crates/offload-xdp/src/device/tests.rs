@@ -154,7 +154,7 @@ fn a_fin_or_reset_ends_both_directions_and_no_later_packet_is_forwarded() {
             becomes(&mut offload, PLAIN, None);
             becomes(&mut offload, reply, None);
             assert!(offload.status(there).is_ended && offload.status(back_id).is_ended);
-            assert_eq!(offload.install(&back, IDLE), Err(Refusal::Ended));
+            assert_eq!(offload.install(&back, IDLE), Err(Refusal::Ended.into()));
             offload.remove(there);
             offload.remove(back_id);
             // The slot is used again, by a connection that nothing is left of.
@@ -289,7 +289,7 @@ fn header_bits_of_the_mask_are_compared() {
         let mut rule = rule(frame, &[Action::Output(OUT)]);
         rule.mask = rule.headers.exact_mask();
         // The program does not look at TCP flags, and they are refused.
-        assert_eq!(offload.install(&rule, IDLE), Err(Refusal::Match));
+        assert_eq!(offload.install(&rule, IDLE), Err(Refusal::Match.into()));
         let fields = [Field::EthSrc, Field::EthDst, Field::VlanTci, Field::VlanTpid, Field::NwTtl];
         let matching = fields.iter().fold(Match::any(), |it, field| it.with(*field, 0));
         let mask = rule.headers.mask_of(matching.with(Field::NwTos, 0).mask());
@@ -318,20 +318,20 @@ fn a_full_device_and_ports_that_are_not_there_are_refused() {
     in_namespace("refusals", |mut offload| {
         let out = [Action::Output(OUT)];
         let nowhere = rule(PLAIN, &[Action::Output(PortNo(9))]);
-        assert_eq!(offload.install(&nowhere, IDLE), Err(Refusal::OutPort));
+        assert_eq!(offload.install(&nowhere, IDLE), Err(Refusal::OutPort.into()));
         let back = rule(PLAIN, &[Action::Output(IN)]);
-        assert_eq!(offload.install(&back, IDLE), Err(Refusal::OutPort));
+        assert_eq!(offload.install(&back, IDLE), Err(Refusal::OutPort.into()));
         let two = rule(PLAIN, &[Action::Output(OUT), Action::Output(OUT)]);
-        assert_eq!(offload.install(&two, IDLE), Err(Refusal::Actions));
+        assert_eq!(offload.install(&two, IDLE), Err(Refusal::Actions.into()));
         for id in 0..16 {
             let mut rule = rule(&format!("10.0.0.1:{}>10.0.0.2:80 udp", 100 + id), &out);
             rule.connection.id = id;
             offload.install(&rule, IDLE).unwrap();
-            assert_eq!(offload.install(&rule, IDLE), Err(Refusal::Twice));
+            assert_eq!(offload.install(&rule, IDLE), Err(Refusal::Twice.into()));
         }
         let mut more = rule(PLAIN, &out);
         more.connection.id = 99;
-        assert_eq!(offload.install(&more, IDLE), Err(Refusal::Full));
+        assert_eq!(offload.install(&more, IDLE), Err(Refusal::Full.into()));
         offload.remove(OffloadId(3));
         let id = offload.install(&more, IDLE).unwrap();
         becomes(&mut offload, PLAIN, Some(PLAIN));
@@ -340,7 +340,7 @@ fn a_full_device_and_ports_that_are_not_there_are_refused() {
         becomes(&mut offload, PLAIN, None);
         offload.remove(id);
         offload.remove_port(IN);
-        assert_eq!(offload.install(&more, IDLE), Err(Refusal::InPort));
+        assert_eq!(offload.install(&more, IDLE), Err(Refusal::InPort.into()));
     });
 }
 

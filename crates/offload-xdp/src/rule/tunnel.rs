@@ -4,21 +4,17 @@ use super::address;
 use crate::layout::{
     CHECKSUM_IN, CHECKSUM_OUT, DECAPSULATE, ENCAPSULATE, OUTER_V4_BYTES, OUTER_V6_BYTES, Rule,
 };
-use flow::{OffloadRule, OffloadTunnel, Refusal, TunnelKind, TunnelPush, VLAN_PRESENT};
-use wire::ethertype;
+use flow::{OffloadRule, OffloadTunnel, Refusal, TunnelKind, TunnelPush};
 use wire::protocol::UDP;
-
-/// The VXLAN header without the VNI: the flag that says that there is one (RFC 7348 section 5).
-const VXLAN_FLAGS: u64 = 0x0800_0000 << 32;
-const VNI: u64 = 0xffff_ff00;
+use wire::{ethertype, vxlan};
 
 /// Bytes of UDP and VXLAN.
-const UDP_VXLAN_BYTES: usize = 16;
+const UDP_VXLAN_BYTES: usize = wire::udp::HEADER_LEN + vxlan::HEADER_LEN;
 
 /// The far end of a tunnel, as the key of its packets has it. None is zero.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Remote {
-    /// As the program reads it, the first byte lowest; of IPv6 all words in one.
+    /// As the program reads it, the first byte lowest; of IPv6 the XOR of its four words.
     pub address: u32,
     pub vni: u32,
     /// Bytes in front of the inner frame.
@@ -32,9 +28,9 @@ pub(super) fn decapsulate(from: &OffloadTunnel, rule: &mut Rule) -> Result<Remot
     let bytes = if from.headers.is_ipv6() { OUTER_V6_BYTES } else { OUTER_V4_BYTES };
     let is_plain = from.kind == TunnelKind::Vxlan
         && from.header_bytes == bytes
-        && from.word & !VNI == VXLAN_FLAGS
+        && from.word & !vxlan::VNI_MASK == vxlan::VNI_ALONE
         && from.headers.protocol() == UDP
-        && words[2] as u16 & VLAN_PRESENT == 0;
+        && from.headers.tag_type().is_none();
     if !is_plain {
         return Err(Refusal::Tunnel);
     }
@@ -50,7 +46,7 @@ pub(super) fn decapsulate(from: &OffloadTunnel, rule: &mut Rule) -> Result<Remot
     rule.vxlan = from.word.swap_bytes();
     rule.does |= DECAPSULATE | if from.has_checksum { CHECKSUM_IN } else { 0 };
     let address = rule.outer_src.iter().fold(0, |all, word| all ^ word);
-    let vni = ((from.word & VNI) >> 8) as u32;
+    let vni = ((from.word & vxlan::VNI_MASK) >> 8) as u32;
     Ok(Remote { address, vni, outer_bytes: bytes as u32 })
 }
 
@@ -71,11 +67,7 @@ pub(super) fn encapsulate(
     if to.kind != TunnelKind::Vxlan || to.strips_ethernet || !(is_v4 || is_v6) {
         return Err(Refusal::Tunnel);
     }
-    let headers = &from.headers;
-    let (addresses, ports) = from
-        .translated
-        .map_or((headers.key_addresses(), headers.key_ports()), |it| (it.addresses, it.ports));
-    let source_port = to.source_port(addresses, ports, headers.protocol());
+    let source_port = from.source_port(to);
     let udp = header.len() - UDP_VXLAN_BYTES;
     rule.header[..header.len()].copy_from_slice(header);
     rule.header_bytes = header.len() as u32;

@@ -6,7 +6,7 @@ use super::action::{RuleAction, VxlanEncap};
 use super::item::{Eth, Ipv4, Ipv6, Item, Spec, Tcp, Udp, Vlan};
 use base::MacAddr;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// No bits and all bits of an address.
 const NONE_ALL_MAC: (MacAddr, MacAddr) = (MacAddr([0; 6]), MacAddr::BROADCAST);
@@ -174,11 +174,10 @@ impl fmt::Display for RuleAction {
 impl fmt::Display for VxlanEncap {
     /// The command that says what `vxlan_encap` of the next rule puts in front.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (source, destination, tos, ttl) = self.ip.fields();
-        let version = if matches!(source, IpAddr::V4(_)) { "ipv4" } else { "ipv6" };
+        let Ipv4 { source, destination, tos, ttl, .. } = self.ip;
         write!(
             f,
-            "set vxlan-tos-ttl ip-version {version} vni {} udp-src {} udp-dst {} ip-tos {tos} ip-ttl \
+            "set vxlan-tos-ttl ip-version ipv4 vni {} udp-src {} udp-dst {} ip-tos {tos} ip-ttl \
              {ttl} ip-src {source} ip-dst {destination} eth-src {} eth-dst {}",
             self.vni, self.udp_source, self.udp_destination, self.mac_source, self.mac_destination
         )

@@ -1,9 +1,9 @@
 //! Items and actions in the shim's structures, where headers are bytes as packets have them.
 
 use crate::ffi;
-use crate::flow_rule::{
-    EncapIp, Eth, FlowRule, Ipv4, Ipv6, Item, RuleAction, Spec, Tcp, Udp, VxlanEncap,
-};
+use crate::flow_rule::{Eth, FlowRule, Ipv4, Ipv6, Item, RuleAction, Spec, Tcp, Udp, VxlanEncap};
+use std::net::Ipv4Addr;
+use wire::vxlan;
 
 // The shim's numbers of items (csrc/shim.h).
 const REPRESENTED_PORT: u32 = 0;
@@ -15,9 +15,6 @@ const TCP: u32 = 5;
 const UDP: u32 = 6;
 const VXLAN: u32 = 7;
 const INTEGRITY: u32 = 8;
-
-/// VXLAN's flag of a valid VNI (RFC 7348, section 5).
-const VNI_VALID: u8 = 0x08;
 
 /// The lists that a [`ffi::Rule`] points to.
 pub(super) struct Encoded {
@@ -81,10 +78,10 @@ fn item(from: &Item) -> ffi::Item {
         Item::Tcp(Spec { value, mask }) => plain(TCP, tcp(value), tcp(mask)),
         Item::Udp(Spec { value, mask }) => plain(UDP, udp(value), udp(mask)),
         Item::Vxlan { vni, compares_flags } => {
-            let vxlan =
-                |flags, vni: u32| [&[flags, 0, 0, 0], &(vni << 8).to_be_bytes()[..]].concat();
-            let flags_mask = if *compares_flags { 0xff } else { 0 };
-            plain(VXLAN, vxlan(VNI_VALID, *vni), vxlan(flags_mask, 0xff_ffff))
+            let value = vxlan::VNI_ALONE | u64::from(*vni) << 8;
+            let flags_mask = if *compares_flags { 0xff << 56 } else { 0 };
+            let mask = vxlan::VNI_MASK | flags_mask;
+            plain(VXLAN, value.to_be_bytes().into(), mask.to_be_bytes().into())
         }
         Item::Integrity { level, bits } => ffi::Item {
             number: *level,
@@ -128,51 +125,30 @@ fn udp(from: &Udp) -> Vec<u8> {
     [from.source.to_be_bytes(), from.destination.to_be_bytes()].concat()
 }
 
-/// The headers that encapsulation puts in front. Their masks say which fields are given: all that are not
-/// zero in each packet's own way.
+/// The headers that encapsulation puts in front. Their masks say which fields are given; all others are the
+/// device's to compute for each packet.
 fn encap_items(from: &VxlanEncap) -> Vec<ffi::Item> {
-    let ethertype = match from.ip {
-        EncapIp::V4(_) => wire::ethertype::IPV4,
-        EncapIp::V6(_) => wire::ethertype::IPV6,
-    };
     let all = base::MacAddr::BROADCAST;
     let (destination, source) = (from.mac_destination, from.mac_source);
+    let ethertype = wire::ethertype::IPV4;
     let eth = Spec {
         value: Eth { destination, source, ethertype, has_vlan: false },
         mask: Eth { destination: all, source: all, ethertype: u16::MAX, has_vlan: false },
     };
-    let ip = match from.ip {
-        EncapIp::V4(value) => {
-            let all = u32::MAX.into();
-            let (tos, ttl, protocol) = (u8::MAX, u8::MAX, u8::MAX);
-            let mask =
-                Ipv4 { tos, ttl, protocol, fragment: u16::MAX, source: all, destination: all };
-            let mut item = item(&Item::Ipv4(Spec { value, mask }));
-            // Version and length of the header.
-            (item.value[0], item.mask[0]) = (0x45, 0xff);
-            item
-        }
-        EncapIp::V6(value) => {
-            let all = u128::MAX.into();
-            let (class, label, next_header) = (u8::MAX, 0xf_ffff, u8::MAX);
-            let mask = Ipv6 {
-                class,
-                label,
-                hop_limit: u8::MAX,
-                next_header,
-                has_fragment: false,
-                source: all,
-                destination: all,
-            };
-            let mut item = item(&Item::Ipv6(Spec { value, mask }));
-            item.value[0] |= 0x60;
-            item.mask[0] |= 0xf0;
-            item
-        }
+    let mask = Ipv4 {
+        tos: u8::MAX,
+        ttl: u8::MAX,
+        protocol: u8::MAX,
+        fragment: u16::MAX,
+        source: Ipv4Addr::BROADCAST,
+        destination: Ipv4Addr::BROADCAST,
     };
-    let udp = Udp { source: from.udp_source, destination: from.udp_destination };
-    let ports = Udp { source: u16::MAX, destination: u16::MAX };
-    let udp = item(&Item::Udp(Spec { value: udp, mask: ports }));
+    let mut ip = item(&Item::Ipv4(Spec { value: from.ip, mask }));
+    // Version and length of the header.
+    (ip.value[0], ip.mask[0]) = (0x45, 0xff);
+    let value = Udp { source: from.udp_source, destination: from.udp_destination };
+    let mask = Udp { source: u16::MAX, destination: u16::MAX };
+    let udp = item(&Item::Udp(Spec { value, mask }));
     let vxlan = item(&Item::Vxlan { vni: from.vni, compares_flags: true });
     vec![item(&Item::Eth(eth)), ip, udp, vxlan]
 }

@@ -1,11 +1,12 @@
 //! What connections are offloaded to: XDP for devices of the system, `rte_flow` for those of DPDK.
 
 use base::PortNo;
-use flow::{FlowOffload, OffloadId, OffloadRule, OffloadStatus, OffloadTraffic, Refusal};
+use flow::{
+    FlowOffload, OffloadId, OffloadRefusal, OffloadRule, OffloadStatus, OffloadTraffic, Refusal,
+};
 use offload_dpdk::DpdkOffload;
 use offload_xdp::{ProgramError, XdpOffload};
 use port_dpdk::DpdkRules;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Set in the number of a rule that a DPDK device has.
@@ -16,7 +17,6 @@ pub struct Devices {
     /// Where the kernel takes the program.
     xdp: Option<XdpOffload>,
     dpdk: DpdkOffload<DpdkRules>,
-    refusal_words: Option<Arc<str>>,
 }
 
 impl Devices {
@@ -28,7 +28,7 @@ impl Devices {
             Err(error) => (None, Err(error)),
         };
         let dpdk = DpdkOffload::new(DpdkRules::new());
-        (Devices { xdp, dpdk, refusal_words: None }, possible)
+        (Devices { xdp, dpdk }, possible)
     }
 
     /// Makes a device of the system one that packets may be sent to; see [`XdpOffload::add_port`].
@@ -44,7 +44,7 @@ impl Devices {
         self.xdp.as_mut().map_or(Ok(false), |xdp| xdp.add_port(port, place, receives))
     }
 
-    /// Makes a port of DPDK's one whose packets may be offloaded and sent to; whether that is news.
+    /// Makes a port of DPDK's one whose packets may be offloaded and sent to. Returns whether the port is new or changed.
     pub fn add_dpdk_port(&mut self, port: PortNo, number: u16, mtu: u32) -> bool {
         self.dpdk.add_port(port, number, mtu)
     }
@@ -72,27 +72,18 @@ impl Devices {
 }
 
 impl FlowOffload for Devices {
-    fn install(&mut self, rule: &OffloadRule, idle: Duration) -> Result<OffloadId, Refusal> {
+    fn install(&mut self, rule: &OffloadRule, idle: Duration) -> Result<OffloadId, OffloadRefusal> {
         let is_dpdk = self.dpdk.receives_from(rule.in_port());
         let device: &mut dyn FlowOffload = match &mut self.xdp {
             _ if is_dpdk => &mut self.dpdk,
             Some(xdp) => xdp,
-            None => {
-                self.refusal_words = None;
-                return Err(Refusal::InPort);
-            }
+            None => return Err(Refusal::InPort.into()),
         };
-        let installed = device.install(rule, idle);
-        self.refusal_words = device.refusal_words();
-        installed.map(|id| OffloadId(id.0 | if is_dpdk { IS_DPDK } else { 0 }))
+        device.install(rule, idle).map(|id| OffloadId(id.0 | if is_dpdk { IS_DPDK } else { 0 }))
     }
 
-    fn refusal_words(&self) -> Option<Arc<str>> {
-        self.refusal_words.clone()
-    }
-
-    fn forwards(&self, id: OffloadId) -> bool {
-        id.0 & IS_DPDK == 0 || self.dpdk.forwards(OffloadId(id.0 & !IS_DPDK))
+    fn only_marks(&self, id: OffloadId) -> Option<OffloadRefusal> {
+        (id.0 & IS_DPDK != 0).then(|| self.dpdk.only_marks(OffloadId(id.0 & !IS_DPDK))).flatten()
     }
 
     fn remove(&mut self, id: OffloadId) -> OffloadTraffic {

@@ -6,12 +6,11 @@ use super::changes::Changes;
 use base::{Instant, PortNo, WorkerId};
 use conntrack::Conntrack;
 use flow::{
-    ConnectionRef, FlowId, FlowOffload, OffloadId, OffloadOffer, OffloadRule, OffloadStatus,
-    OffloadTraffic, OffloadTunnel, Refusal,
+    ConnectionRef, FlowId, FlowOffload, OffloadId, OffloadOffer, OffloadRefusal, OffloadRule,
+    OffloadStatus, OffloadTraffic, OffloadTunnel, Refusal,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;
-use std::sync::Arc;
 use std::time::Duration;
 use wire::protocol::TCP;
 
@@ -59,7 +58,9 @@ enum Known {
     Same,
     /// The same rule but for the tunnel that packets come out of, or for the mark that they get.
     Other(OffloadId),
-    /// No such rule.
+    /// A rule of other flows, connections or ports.
+    Twice,
+    /// No rule.
     None,
 }
 
@@ -106,7 +107,7 @@ impl Table {
             if self.waiting.len() < WAITING_MAX {
                 self.waiting.push_back(Waiting { since: now, seen, offer });
             } else {
-                self.refuse(&offer, Refusal::Full, None);
+                self.refuse(&offer, &Refusal::Full.into());
             }
         }
     }
@@ -128,32 +129,35 @@ impl Table {
             let replaced = match self.compare(offer) {
                 Known::Same => continue,
                 Known::Other(id) => Some(id),
+                Known::Twice => {
+                    self.refuse(offer, &Refusal::Twice.into());
+                    continue;
+                }
                 Known::None => None,
             };
             let current = changes.are_none_since(*seen, offer).then_some(());
             let checked = current
                 .ok_or(Refusal::FlowChanged)
                 .and_then(|()| check(conntrack, now, &offer.rule));
-            let is_asked = checked.is_ok();
-            if let Some(id) = replaced.filter(|_| is_asked) {
+            if let (Some(id), Ok(_)) = (replaced, &checked) {
                 self.remove(device, id, conntrack, now);
             }
-            match checked.and_then(|idle| device.install(&offer.rule, idle)) {
+            let installed = checked
+                .map_err(OffloadRefusal::from)
+                .and_then(|idle| device.install(&offer.rule, idle));
+            match installed {
                 Ok(id) => {
-                    let forwards = device.forwards(id);
-                    if forwards {
+                    let only_marks = device.only_marks(id);
+                    if let Some(refusal) = &only_marks {
+                        self.refuse(offer, &marked(refusal));
+                    } else {
                         let begin =
                             |it| conntrack.with_offloaded(now, |offloaded| offloaded.begin(it));
                         offer.rule.connections().for_each(begin);
-                    } else {
-                        self.refuse(offer, Refusal::Marked, device.refusal_words());
                     }
-                    self.hold(id, waiting.offer, forwards);
+                    self.hold(id, waiting.offer, only_marks.is_none());
                 }
-                Err(refusal) => {
-                    let words = is_asked.then(|| device.refusal_words()).flatten();
-                    self.refuse(&waiting.offer, refusal, words);
-                }
+                Err(refusal) => self.refuse(offer, &refusal),
             }
         }
     }
@@ -162,15 +166,14 @@ impl Table {
     /// it again, and the packets of a connection may come out of another tunnel than before.
     fn compare(&self, OffloadOffer { worker, rule, flows }: &OffloadOffer) -> Known {
         let Some(id) = self.directions.get(&direction(rule.connection)) else { return Known::None };
-        let same = self.rules.get(id).filter(|held| {
-            (held.worker, &held.flows) == (*worker, flows)
-                && held.connections.iter().copied().eq(rule.connections())
-                && held.ports.iter().copied().eq(rule.ports())
-        });
-        match same {
-            Some(held) if held.tunnel == rule.tunnel && held.has_mark_of(rule) => Known::Same,
-            Some(_) => Known::Other(*id),
-            None => Known::None,
+        let Some(held) = self.rules.get(id) else { return Known::None };
+        let is_alike = (held.worker, &held.flows) == (*worker, flows)
+            && held.connections.iter().copied().eq(rule.connections())
+            && held.ports.iter().copied().eq(rule.ports());
+        match is_alike {
+            true if held.tunnel == rule.tunnel && held.has_mark_of(rule) => Known::Same,
+            true => Known::Other(*id),
+            false => Known::Twice,
         }
     }
 
@@ -189,7 +192,8 @@ impl Table {
         self.totals.installed += 1;
     }
 
-    fn refuse(&mut self, offer: &OffloadOffer, refusal: Refusal, words: Option<Arc<str>>) {
+    fn refuse(&mut self, offer: &OffloadOffer, refused: &OffloadRefusal) {
+        let OffloadRefusal { kind: refusal, ref words } = *refused;
         *self.totals.refused.entry(refusal).or_default() += 1;
         // A flow that changed may have been deleted, and its entry would never be removed.
         if refusal != Refusal::FlowChanged {
@@ -197,7 +201,7 @@ impl Table {
                 let refused = &mut self.flows.entry(*flow).or_default().refused;
                 let refused = refused.entry(refusal).or_default();
                 refused.count += 1;
-                refused.words.clone_from(&words);
+                refused.words.clone_from(words);
             }
         }
     }
@@ -344,6 +348,12 @@ impl Held {
     fn has_mark_of(&self, rule: &OffloadRule) -> bool {
         self.mark.is_none_or(|mark| rule.mark == Some(mark))
     }
+}
+
+/// Why packets are only marked, in the words of why they are not forwarded.
+fn marked(OffloadRefusal { kind, words }: &OffloadRefusal) -> OffloadRefusal {
+    let words = words.as_ref().map_or_else(|| kind.to_string(), |words| format!("{kind}: {words}"));
+    OffloadRefusal { kind: Refusal::Marked, words: Some(words.into()) }
 }
 
 fn direction(connection: ConnectionRef) -> (u32, bool) {

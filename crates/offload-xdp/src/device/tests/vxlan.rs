@@ -76,9 +76,7 @@ fn out_of(bytes: &[u8], inner: &str, actions: &[Action]) -> OffloadRule {
         headers,
         mask,
         word: u64::from_be_bytes(bytes[udp + 8..udp + 16].try_into().unwrap()),
-        word_mask: u64::MAX,
         has_checksum: bytes[udp + 6..udp + 8] != [0, 0],
-        options: Box::new([]),
         header_bytes: udp + 16,
     };
     OffloadRule { tunnel: Some(tunnel), ..rule(inner, actions) }
@@ -367,7 +365,7 @@ fn tunnels_that_the_program_does_not_know_are_refused() {
             (changed(|it| it.word |= 1 << 63), Refusal::Tunnel),
             (changed(|it| it.header_bytes = 54), Refusal::Tunnel),
         ] {
-            assert_eq!(offload.install(&rule, IDLE), Err(expect), "{rule:?}");
+            assert_eq!(offload.install(&rule, IDLE), Err(expect.into()), "{rule:?}");
         }
     });
 }

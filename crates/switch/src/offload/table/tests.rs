@@ -24,13 +24,17 @@ struct Recorder {
     next: u32,
 }
 
+fn out_of_order() -> OffloadRefusal {
+    OffloadRefusal { kind: Refusal::Device, words: Some("out of order".into()) }
+}
+
 impl FlowOffload for Recorder {
-    fn install(&mut self, rule: &OffloadRule, idle: Duration) -> Result<OffloadId, Refusal> {
+    fn install(&mut self, rule: &OffloadRule, idle: Duration) -> Result<OffloadId, OffloadRefusal> {
         if self.fails {
-            return Err(Refusal::Device);
+            return Err(out_of_order());
         }
         if self.room.is_some_and(|room| self.rules.len() >= room) {
-            return Err(Refusal::Full);
+            return Err(Refusal::Full.into());
         }
         self.next += 1;
         let id = OffloadId(self.next);
@@ -38,12 +42,8 @@ impl FlowOffload for Recorder {
         Ok(id)
     }
 
-    fn refusal_words(&self) -> Option<Arc<str>> {
-        (self.fails || self.marks).then(|| "out of order".into())
-    }
-
-    fn forwards(&self, _id: OffloadId) -> bool {
-        !self.marks
+    fn only_marks(&self, _id: OffloadId) -> Option<OffloadRefusal> {
+        self.marks.then(out_of_order)
     }
 
     fn remove(&mut self, id: OffloadId) -> OffloadTraffic {
@@ -170,9 +170,7 @@ fn out_of(source: &str) -> OffloadTunnel {
         headers,
         mask: Headers::none(),
         word: 0x0800_0000_0000_6500,
-        word_mask: u64::MAX,
         has_checksum: false,
-        options: Box::new([]),
         header_bytes: 50,
     }
 }
@@ -232,7 +230,10 @@ fn packets_that_are_only_marked_are_left_to_the_switch() {
     bench.install(vec![offer.clone(), offer.clone()]);
     assert_eq!(bench.refused(), [(Refusal::Marked, 1)]);
     let flow = bench.table.flow(FlowId(10)).unwrap();
-    assert_eq!(flow.refused[&Refusal::Marked].words.as_deref(), Some("out of order"));
+    assert_eq!(
+        flow.refused[&Refusal::Marked].words.as_deref(),
+        Some("the device refused it: out of order")
+    );
     assert!(bench.table.is_offloaded(FlowId(10)), "it is offloaded in part");
     // The cache entry moved.
     offer.rule.mark = Some(42);
@@ -312,6 +313,19 @@ fn a_full_or_failing_device_is_counted_and_no_error() {
     bench.table.wait(START, 0, offers);
     assert_eq!(bench.table.waiting(), WAITING_MAX);
     assert_eq!(bench.refused()[0], (Refusal::Full, 6));
+}
+
+#[test]
+fn a_direction_has_one_rule() {
+    let mut bench = Bench::new();
+    let first = bench.offer(1000, &[10]);
+    let mut from_another_port = first.clone();
+    from_another_port.rule.headers = from_another_port.rule.headers.with_in_port(PortNo(7));
+    let mut other_flows = first.clone();
+    other_flows.flows = vec![FlowId(11)];
+    bench.install(vec![first, from_another_port, other_flows]);
+    assert_eq!(bench.refused(), [(Refusal::Twice, 2)]);
+    assert_eq!((bench.device.rules.len(), bench.table.connections()), (1, (1, 0)));
 }
 
 #[test]
