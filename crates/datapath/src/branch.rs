@@ -13,7 +13,7 @@ use packet::Packet;
 use std::slice;
 use std::sync::Arc;
 
-/// Carries out one of these steps; says whether it was the last use of the frames.
+/// Carries out one of these steps. Returns whether it was the last use of the frames.
 pub(crate) fn carry_out(
     worker: &mut Worker,
     now: Instant,
@@ -47,7 +47,7 @@ pub(crate) fn carry_out(
     false
 }
 
-/// Leaves at most so many bytes; a checksum that was left to be done is not.
+/// Truncates the packet to this many bytes. A partial checksum is not completed.
 pub(crate) fn cut(packet: &mut Packet, max_len: u32) {
     let max_len = max_len as usize;
     if packet.len() > max_len {

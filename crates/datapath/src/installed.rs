@@ -33,7 +33,7 @@ pub struct InstalledFlow {
 }
 
 impl InstalledFlow {
-    /// Counts packets; says whether they are the first since the last dump.
+    /// Counts packets. Returns whether they are the first since the last dump.
     #[inline]
     pub(crate) fn count(&mut self, now: Instant, packets: u64, bytes: u64, tcp_flags: u16) -> bool {
         self.stats.packets += packets;

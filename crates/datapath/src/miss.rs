@@ -38,7 +38,7 @@ impl Worker {
         }
     }
 
-    /// Queues a copy of the frame for the control side; says whether there was room.
+    /// Queues a copy of the frame for the control side. Returns whether there was room.
     pub(crate) fn send_up(
         &mut self,
         now: Instant,
@@ -82,7 +82,7 @@ impl Worker {
         self.pending.find(hash, key).or_else(|| self.pending.find_other_state(key))
     }
 
-    /// Has a packet wait behind another one that went up and is not answered, if there is one; says whether it
+    /// Has a packet wait behind another one that went up and is not answered, if there is one. Returns whether it
     /// does.
     pub(crate) fn waits(&mut self, frame: &mut Frame, observer: &mut impl Observer) -> bool {
         let place = self.place_before(self.miss_hash(&frame.key), &frame.key);

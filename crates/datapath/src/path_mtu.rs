@@ -11,11 +11,11 @@ use std::time::Duration;
 use wire::checksum::checksum;
 use wire::{Ipv4, ethernet, ipv4};
 
-/// Each worker sends one error in this time on average, and at most so many at once (RFC 1812 section 4.3.2.8,
+/// Each worker sends one error in this time on average, and at most this many at once (RFC 1812 section 4.3.2.8,
 /// RFC 4443 section 2.4).
 const ERROR_EVERY: Duration = Duration::from_millis(1);
 const ERRORS_AT_ONCE: u32 = 50;
-/// Fragments but the last carry a multiple of so many bytes (RFC 791).
+/// Fragments but the last carry a multiple of this many bytes (RFC 791).
 const FRAGMENT_UNIT: usize = 8;
 
 /// Bounds the rate of errors.

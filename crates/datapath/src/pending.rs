@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 /// their own.
 const PACKETS_PER_MISS: usize = UPCALLS_PER_PORT;
 const PACKETS: usize = UPCALLS;
-/// An answer that has not come after so many ticks of the worker will not come any more.
+/// An answer that has not come after this many ticks of the worker will not come any more.
 const TICKS: u8 = 3;
 
 /// The misses of one worker.

@@ -47,7 +47,7 @@ fn is_in_icmpv6(field: Field) -> bool {
     )
 }
 
-/// Writes a field's new value into the bytes; says whether the frame has it.
+/// Writes a field's new value into the bytes. Returns whether the frame has it.
 fn write(frame: &mut Frame, field: Field, new: u128) -> bool {
     let partial = matches!(frame.packet.offload.checksum, Checksum::Partial { .. });
     let is_ipv6 = frame.key.eth_type() == ETH_IPV6;

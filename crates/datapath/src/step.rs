@@ -82,7 +82,7 @@ pub enum FoundBy {
     Exact,
     /// In the table.
     Table {
-        /// After looking into so many of its subtables.
+        /// After probing this many of its subtables.
         subtables: u64,
     },
 }

@@ -32,7 +32,7 @@ pub enum Answers {
     Owner,
     /// So many threads beside it.
     Handlers(u16),
-    /// Each of so many workers its own.
+    /// Each of this many workers its own.
     Workers(u16),
 }
 

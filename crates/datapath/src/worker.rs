@@ -203,7 +203,7 @@ impl Worker {
         }
     }
 
-    /// Goes on with the room that was asked for; gives back what is to be freed.
+    /// Goes on with the room that was asked for. Returns what is to be freed.
     #[must_use = "freeing much memory takes long"]
     pub fn take(&mut self, room: CacheMemory) -> CacheMemory {
         self.unified.take(room)

@@ -39,7 +39,7 @@ pub struct BridgeConfig {
     pub mac: MacAddr,
     /// What it does without a controller.
     pub fail_mode: FailMode,
-    /// Learned addresses are forgotten after so many seconds.
+    /// Ageing time of learned addresses, in seconds.
     pub mac_aging_s: u64,
     /// How many addresses are learned.
     pub mac_table_size: usize,

@@ -164,7 +164,7 @@ impl Bridges {
         Some(port)
     }
 
-    /// Makes a port be found; gives the name of another tunnel that has the same packets.
+    /// Makes a port be found. Returns the name of another tunnel that has the same packets.
     fn index(
         &mut self,
         id: BridgeId,

@@ -32,7 +32,7 @@ pub enum Event {
         packet_in: Box<PacketIn>,
         /// Which controllers, by their connections' id.
         controller_id: u16,
-        /// At most so many bytes of the packet are to be sent.
+        /// The maximum number of bytes of the packet to send.
         max_len: u16,
         /// Whether a table miss sent it, whose length a connection's own setting
         /// (`miss_send_len`) decides.

@@ -37,7 +37,7 @@ impl Ofproto {
         self.change_macs(id, |macs| macs.learn(now, vlan, mac, port));
     }
 
-    /// Puts an address into a bridge's table for good; gives the entry whose place it takes.
+    /// Puts an address into a bridge's table for good. Returns the entry whose place it takes.
     pub fn set_static_mac(
         &mut self,
         id: BridgeId,

@@ -222,7 +222,7 @@ impl Ofproto {
         Ok(())
     }
 
-    /// Deletes the flow of a table that gives way first; says whether there was one.
+    /// Deletes the flow of a table that gives way first. Returns whether there was one.
     fn evict(&mut self, id: BridgeId, table: TableId, now: Instant) -> bool {
         let Some(ledger) = self.ledgers.get_mut(&id) else { return false };
         let Some(rule) = ledger.evictions.choose(table, &self.rules) else { return false };

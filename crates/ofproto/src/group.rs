@@ -188,7 +188,7 @@ impl Groups {
         all.into_iter()
     }
 
-    /// Puts a group in, in place of that of its number; gives the one that was there.
+    /// Puts a group in, in place of that of its number. Returns the one that was there.
     pub(crate) fn put(&mut self, group: Group) -> Option<Group> {
         let old = self.remove(group.id);
         self.by_id.insert(hash(group.id), Arc::new(group));

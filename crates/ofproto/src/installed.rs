@@ -339,7 +339,7 @@ impl Installed {
         self.dumps.ask(worker)
     }
 
-    /// Until when all of so many workers have told of every packet.
+    /// Until when all of this many workers have told of every packet.
     pub fn collected(&self, workers: u16) -> Instant {
         self.dumps.collected(workers)
     }

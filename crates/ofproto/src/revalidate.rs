@@ -145,7 +145,7 @@ impl Revalidator {
         self.shared.refresh(&mut self.snapshot);
     }
 
-    /// Translates megaflows again that depend on what changed, a bounded number of them; says whether
+    /// Translates megaflows again that depend on what changed, a bounded number of them. Returns whether
     /// there are more. Those whose steps are different get the new ones; those that match too much go
     /// (ovs: `ofproto/ofproto-dpif-upcall.c`, `revalidate_ukey`). `send` is called once at most, with the
     /// commands for workers, under the lock of all megaflows.

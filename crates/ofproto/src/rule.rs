@@ -29,9 +29,9 @@ pub struct Rule {
     pub priority: u16,
     /// Cookie.
     pub cookie: u64,
-    /// Gone after so many seconds without packets; 0 never.
+    /// Idle timeout in seconds; 0 is none.
     pub idle_timeout_s: u16,
-    /// Gone after so many seconds; 0 never.
+    /// Hard timeout in seconds; 0 is none.
     pub hard_timeout_s: u16,
     /// Eviction order.
     pub importance: u16,

@@ -48,7 +48,7 @@ impl TraceRequest {
     }
 }
 
-/// At most so many passes are followed: two tables that send a packet round and round would never
+/// At most this many passes are followed: two tables that send a packet round and round would never
 /// come to an end.
 const MAX_PASSES: usize = 64;
 

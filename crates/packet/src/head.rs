@@ -64,7 +64,7 @@ impl Head {
         Head::new(room.saturating_add(HEAD_BYTES as u32), 0, Some(lender))
     }
 
-    /// Memory of the switch's own with so many zero bytes behind the head, and as many as the
+    /// Memory of the switch's own with this many zero bytes behind the head, and as many as the
     /// head's numbers can say at most.
     pub(crate) fn allocate(room: usize) -> NonNull<Head> {
         let room = room.min(u32::MAX as usize - 2 * HEAD_BYTES);

@@ -222,7 +222,7 @@ impl PcapPortRx {
         }
     }
 
-    /// Receives frames until so many are under way.
+    /// Receives frames until this many are in flight.
     fn receive_within(&mut self, window: u32, pool: &mut Pool, batch: &mut Batch) {
         let now = (self.clock)();
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

@@ -50,7 +50,7 @@ impl Member {
         Member { worker, inbox: VecDeque::new(), settled: 0, rx, tx, out: Outbox::new() }
     }
 
-    /// Carries out so many orders at the most.
+    /// Executes at most this many orders.
     pub fn obey(&mut self, now: Instant, most: usize) {
         for _ in 0..most {
             let Some(order) = self.inbox.pop_front() else { return };

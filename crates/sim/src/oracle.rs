@@ -81,7 +81,7 @@ impl<'a> Walk<'a> {
         Walk { version, packet, reg, conn: Some(conn), path }
     }
 
-    /// Looks in a table and does what the rule says; gives the zone and table of the next pass.
+    /// Looks in a table and does what the rule says. Returns the zone and table of the next pass.
     fn table(&mut self, table: u8) -> Option<(u16, u8)> {
         if !self.version.ports.contains(&self.packet.port) {
             return None;

@@ -20,7 +20,7 @@ pub struct Settings {
     pub rules: Vec<Option<Rule>>,
     /// Entries of each worker's unified flow cache; 0 turns it off.
     pub unified_entries: usize,
-    /// One in so many megaflow hits enters the exact-match cache; 0 is none.
+    /// One in this many megaflow hits enters the exact-match cache; 0 is none.
     pub exact_insert_inverse: u32,
     /// The most installed flows.
     pub flow_limit: usize,

@@ -52,7 +52,7 @@ impl Shrinking {
         self.take(plan);
     }
 
-    /// Leaves out so many steps at a time.
+    /// Leaves out this many steps at a time.
     fn steps(&mut self, size: usize) {
         let mut at = 0;
         while at < self.best.steps.len() {

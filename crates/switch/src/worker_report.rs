@@ -47,7 +47,7 @@ pub struct QueueReport {
 }
 
 impl WorkerReport {
-    /// Returns the length of so many intervals, estimated from the last one.
+    /// Returns the length of this many intervals, estimated from the last one.
     pub fn intervals_ns(&self, intervals: usize) -> u64 {
         self.last.total_ns * intervals.min(INTERVALS) as u64
     }

@@ -37,7 +37,7 @@ pub struct PortMap {
 }
 
 impl PortMap {
-    /// Says which devices have addresses; says whether that is another answer than before.
+    /// Says which devices have addresses. Returns whether that is another answer than before.
     pub fn set_devices(&mut self, devices: BTreeMap<String, LocalDevice>) -> bool {
         let is_news = self.devices != devices;
         self.devices = devices;

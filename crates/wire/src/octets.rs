@@ -40,7 +40,7 @@ pub(crate) fn range_mut(bytes: &mut [u8], from: usize, to: usize) -> &mut [u8] {
     bytes.get_mut(from..to).unwrap_or(&mut [])
 }
 
-/// Writes `value` at `at`; says whether it fitted, and writes nothing if not.
+/// Writes `value` at `at`. Returns whether it fitted, and writes nothing if not.
 #[inline]
 pub(crate) fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) -> bool {
     match bytes.get_mut(at..).and_then(|tail| tail.first_chunk_mut::<N>()) {

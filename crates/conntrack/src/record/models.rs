@@ -34,7 +34,7 @@ fn begin(words: &Words, exchange: Exchange) -> Life {
     record.start_living(1000)
 }
 
-/// The answer that a packet brings; gives the generation that it is remembered with.
+/// The answer that a packet brings. Returns the generation that it is remembered with.
 fn answer(record: &Record<'_>) -> Option<u32> {
     let (life, mut state) = record.look();
     loop {

@@ -81,7 +81,7 @@ impl Bench {
         self.worker.command(self.now, FlowCommand::Put(Box::new(put)), &mut self.out);
     }
 
-    /// Takes a batch from the guest through the worker; gives what goes to the guest and to the wire.
+    /// Takes a batch from the guest through the worker. Returns what goes to the guest and to the wire.
     fn send(&mut self, packets: Vec<Packet>) -> [Vec<Vec<u8>>; 2] {
         let mut batch: Batch = packets.into_iter().collect();
         self.worker.receive(self.now, PortNo(GUEST), &mut batch, &mut self.out);
@@ -98,7 +98,7 @@ impl Bench {
     }
 }
 
-/// UDP within IP packets of so many bytes.
+/// UDP within IP packets of this many bytes.
 fn packet(bytes: usize) -> Packet {
     let frame = PacketBuilder::eth(NEAR, FAR).ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
     let body: Vec<u8> = (0..bytes - 28).map(|at| at as u8).collect();

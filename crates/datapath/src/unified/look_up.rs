@@ -35,7 +35,7 @@ impl UnifiedCache {
         flags & TRANSLATED != 0
     }
 
-    /// Says where each packet, or several in a row, are looked for; gives how many probes there are, and the
+    /// Says where each packet, or several in a row, are looked for. Returns how many probes there are, and the
     /// flags of entries that marks named. Of tracked packets, those that change their connections are never
     /// known.
     #[inline(never)]

@@ -16,7 +16,7 @@ pub(super) struct Tags {
 }
 
 impl Tags {
-    /// Those of so many places without entries, which are whole sets.
+    /// Those of this many places without entries, which are whole sets.
     pub(super) fn empty(places: usize, pause: &mut dyn FnMut()) -> Tags {
         Tags { sets: Array::filled(0, places / WAYS, pause) }
     }

@@ -43,7 +43,7 @@ impl PortQueue {
 }
 
 impl PortQueues {
-    /// Reserves room; gives the upcall that lost its place for it.
+    /// Reserves room. Returns the upcall that lost its place for it.
     pub fn reserve(
         &mut self,
         class: QueueClass,
@@ -71,7 +71,7 @@ impl PortQueues {
         self.queues[place].dropped += 1;
     }
 
-    /// Uses reserved room; says whether nothing waited before.
+    /// Uses reserved room. Returns whether nothing waited before.
     pub fn push(&mut self, class: QueueClass, port: PortNo, upcall: Upcall) -> bool {
         let Some(&place) = self.place_of.get(&(class, port)) else { return false };
         let queue = &mut self.queues[place];

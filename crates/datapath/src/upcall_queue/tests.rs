@@ -25,7 +25,7 @@ fn miss(worker: u16, key: FlowKey) -> Upcall {
     }
 }
 
-/// Puts an upcall into the queue; gives whether to wake those who answer, and which port's upcall had
+/// Puts an upcall into the queue. Returns whether to wake those who answer, and which port's upcall had
 /// to go.
 fn push(queue: &UpcallQueue, port: u32, eth_type: u16) -> Result<(bool, Option<u32>), QueueFull> {
     let key = key(port, eth_type);

@@ -3,7 +3,7 @@
 /// How a worker goes about its work.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerConfig {
-    /// One in so many megaflow hits enters the exact-match cache; 1 is every one, 0 none
+    /// One in this many megaflow hits enters the exact-match cache; 1 is every one, 0 none
     /// (`other_config:emc-insert-inv-prob`).
     pub exact_insert_inverse: u32,
     /// How many entries the unified flow cache may grow to; 0 turns it off.

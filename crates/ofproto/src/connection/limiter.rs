@@ -38,7 +38,7 @@ impl Limiter {
         Limiter { rate, credit, earned_until: now, waiting, count: 0, last: 0 }
     }
 
-    /// Takes a packet-in; says whether one was dropped for it.
+    /// Takes a packet-in. Returns whether one was dropped for it.
     pub fn push(&mut self, port: OfPort, message: Message) -> bool {
         let is_full = self.count >= self.rate.burst.max(1) as usize;
         if is_full {

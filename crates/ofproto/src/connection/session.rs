@@ -252,7 +252,7 @@ impl Session {
         }
     }
 
-    /// Writes a message; gives its length.
+    /// Writes a message. Returns its length.
     pub fn write(&mut self, version: Version, xid: u32, message: &Message) -> usize {
         let before = self.output.len();
         let options = EncodeOptions {

@@ -76,7 +76,7 @@ impl Dumps {
         }
     }
 
-    /// Until when all of so many workers have told of every packet.
+    /// Until when all of this many workers have told of every packet.
     pub fn collected(&self, workers: u16) -> Instant {
         let each = (0..workers).map(WorkerId).map(|worker| self.workers.get(&worker));
         each.map(|answers| answers.map_or(Instant::ZERO, |it| it.collected))

@@ -60,7 +60,7 @@ impl<T: ?Sized + Eq + Hash> Interned<T> {
         (self.last, true)
     }
 
-    /// A user less; gives the value if that was the last one.
+    /// A user less. Returns the value if that was the last one.
     pub fn give_back(&mut self, number: u32) -> Option<Arc<T>> {
         let place = self.places.at_mut(number as usize)?;
         place.users = place.users.saturating_sub(1);
@@ -87,7 +87,7 @@ impl<T: ?Sized + Eq + Hash> Interned<T> {
         self.places.at(number as usize).map_or(0, |place| place.first)
     }
 
-    /// Lets the list of its flows begin at another slot; gives the one before.
+    /// Lets the list of its flows begin at another slot. Returns the one before.
     pub fn set_first(&mut self, number: u32, slot: u32) -> u32 {
         let place = self.places.at_mut(number as usize);
         place.map_or(0, |place| std::mem::replace(&mut place.first, slot))

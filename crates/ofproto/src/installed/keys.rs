@@ -21,7 +21,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::{BuildHasher, Hasher};
 use std::ops::Range;
 
-/// Rows of a block before it is split. To move so many takes less than a millisecond.
+/// Rows of a block before it is split. To move this many takes less than a millisecond.
 const BLOCK_ROWS: usize = 8192;
 
 /// Where a key lies.
@@ -55,7 +55,7 @@ impl Default for Keys {
 }
 
 impl Keys {
-    /// None yet, in blocks of so many rows.
+    /// Empty, in blocks of this many rows.
     fn with_blocks(block_rows: usize) -> Self {
         Keys {
             shapes: Vec::new(),
@@ -194,7 +194,7 @@ impl Keys {
         found.into_iter().flatten()
     }
 
-    /// Splits a block that is full; says whether it did. The key is of the block.
+    /// Splits a block that is full. Returns whether it did. The key is of the block.
     fn split(&mut self, number: u32, key: &FlowKey, moved: &mut impl FnMut(u32, Row)) -> bool {
         let block = &mut self.blocks[number as usize];
         if !block.is_full() {
@@ -218,7 +218,7 @@ impl Keys {
         true
     }
 
-    /// Makes one block of the block of a key and the one beside it, where both have few rows; says whether
+    /// Makes one block of the block of a key and the one beside it, where both have few rows. Returns whether
     /// it did.
     fn merge(&mut self, shape: u32, key: &FlowKey, moved: &mut impl FnMut(u32, Row)) -> bool {
         let Some(sides) = self.shapes[shape as usize].tree.sides(key) else { return false };

@@ -38,7 +38,7 @@ impl Search {
         Search { added, links, block: 0, row: None }
     }
 
-    /// Searches some keys; says whether all are searched.
+    /// Searches some keys. Returns whether all are searched.
     pub fn go_on(&mut self, installed: &Installed, flows: &mut VecDeque<FlowId>) -> bool {
         let (mut left, keys) = (ROWS_AT_ONCE, installed.keys());
         while left > 0 && self.block < keys.block_count() {

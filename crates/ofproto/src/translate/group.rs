@@ -17,7 +17,7 @@ use wire::{ethertype, protocol};
 const LIVENESS_DEPTH: usize = 64;
 
 impl<'a> Context<'a> {
-    /// Sends the packet to a group; says whether it is there.
+    /// Sends the packet to a group. Returns whether it is there.
     pub fn group(&mut self, id: u32, last: bool) -> bool {
         if !self.may_resubmit() {
             return true;

@@ -47,7 +47,7 @@ fn what_a_thread_that_goes_leaves_of_its_piece_is_not_lost() {
     assert!(ids.iter().copied().eq(1..=50_000), "each once");
 }
 
-/// Takes and retires ids until there is none; gives how many, and the largest.
+/// Takes and retires ids until there is none. Returns how many, and the largest.
 fn churn(slab: &Slab<1>, spare: &mut Spare, turns: usize) -> (usize, Id) {
     let taken = (0..turns).map_while(|_| {
         let id = slab.take(spare)?;

@@ -35,7 +35,7 @@ impl TupleV4 {
     }
 
     /// Writes them into a whole packet of UDP or TCP, which begins with its IP header, and whose
-    /// transport header begins at `l4`; says whether it is one. Checksums are changed as the parent
+    /// transport header begins at `l4`. Returns whether it is one. Checksums are changed as the parent
     /// module says.
     #[inline]
     pub fn write(&self, packet: &mut [u8], l4: usize, l4_partial: bool) -> bool {

@@ -229,7 +229,7 @@ fn large_message() -> Message {
     }))
 }
 
-/// Adds large messages to a bundle until it is refused; gives how many it took.
+/// Adds large messages to a bundle until it is refused. Returns how many it took.
 fn fill(bench: &mut Bench, id: ConnId) -> usize {
     let message = large_message();
     for count in 0..10_000 {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 const UNCHANGED: TableMod =
     TableMod { table: None, miss: None, evicts: None, eviction_flags: None, vacancy: None };
 
-/// A bench whose table 0 takes so many flows.
+/// A bench whose table 0 takes this many flows.
 fn bench(flow_limit: u32) -> Bench {
     let mut bench = Bench::new(0);
     let table = TableConfig { flow_limit: Some(flow_limit), ..TableConfig::default() };

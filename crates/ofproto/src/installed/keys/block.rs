@@ -8,9 +8,9 @@ use std::ops::Range;
 const SAMPLE: usize = 256;
 /// Bits of a part of a word: a port, or half an IPv4 address. Splits are by all parts alike.
 const PART_BITS: u8 = 16;
-/// At least one row of so many must be on each side of a split.
+/// At least one row of this many must be on each side of a split.
 const LEAST_SHARE: usize = 8;
-/// A split is even if one row of so many is on each side.
+/// A split is even if one row of this many is on each side.
 const EVEN_SHARE: usize = 3;
 /// A block that has no bit to be split by is looked at again when it is twice as large, until it has so many
 /// times the usual rows: the time that it takes to move them all is bounded.
@@ -28,7 +28,7 @@ pub(super) struct Block {
     bounds: Box<[(u64, u64)]>,
     /// Rows that were taken out since the bounds were last read from the rows.
     removed: usize,
-    /// It is full with so many rows.
+    /// The number of rows with which it is full.
     full: usize,
 }
 
@@ -54,7 +54,7 @@ impl Bit {
 }
 
 impl Block {
-    /// None yet, of so many words.
+    /// An empty block of keys of this many words.
     pub fn new(shape: u32, words: usize, full: usize) -> Self {
         let mut bounds = vec![(u64::MAX, 0); words + 1];
         bounds[0] = (0, 0);
@@ -66,7 +66,7 @@ impl Block {
         self.rows.len()
     }
 
-    /// Adds the key of the flow in a slot; gives its row.
+    /// Adds the key of the flow in a slot. Returns its row.
     pub fn push(&mut self, slot: u32, words: impl Iterator<Item = u64> + Clone) -> u32 {
         for ((all, any), word) in self.bounds[1..].iter_mut().zip(words.clone()) {
             (*all, *any) = (*all & word, *any | word);
@@ -74,7 +74,7 @@ impl Block {
         self.rows.push(std::iter::once(slot.into()).chain(words))
     }
 
-    /// Adds a row of another block of the shape; gives its number here. The bounds are to be read anew.
+    /// Adds a row of another block of the shape. Returns its number here. The bounds are to be read anew.
     pub fn copy(&mut self, from: &Block, row: u32) -> u32 {
         let columns = 0..self.bounds.len();
         self.rows.push(columns.map(|column| from.word(row, column)))
