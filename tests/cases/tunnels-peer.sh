@@ -65,4 +65,27 @@ check erspan 172.31.1.1 172.31.1.2 key=11 erspan_ver=2 erspan_dir=1 erspan_hwid=
 check vxlan fd00:31::1 fd00:31::2 key=7
 check geneve fd00:31::1 fd00:31::2 key=8
 check ip6gre fd00:31::1 fd00:31::2 key=9
+# Geneve options of 8 and of 124 bytes, both ways: either end drops what comes without the other's.
+options="{class=0x102,type=0x80,len=8}->tun_metadata0,{class=0x103,type=1,len=124}->tun_metadata7"
+value() { printf '0x'; for ((i = 0; i < $1; i++)); do printf '%02x' $(((i * 7 + 16 + $2) % 256)); done; }
+by_options() { # BRIDGE PORT OWN OTHER
+    printf 'in_port=%s,actions=set_field:%s->tun_metadata0,set_field:%s->tun_metadata7,t0\n' \
+        "$2" "$(value 8 "$3")" "$(value 124 "$3")"
+    printf 'in_port=t0,tun_metadata0=%s,tun_metadata7=%s,actions=%s\n' \
+        "$(value 8 "$4")" "$(value 124 "$4")" "$2"
+}
+ip -n guest link set eth0 mtu 1200
+on far ip link set int mtu 1200
+tunnel geneve 172.31.1.1 172.31.1.2 key=8
+ovs-ofctl add-tlv-map br-int "$options"
+ovs-ofctl del-flows br-int
+by_options br-int guest 1 2 | ovs-ofctl add-flows br-int -
+peer ovs-ofctl add-tlv-map int "$options"
+peer ovs-ofctl del-flows int
+by_options int LOCAL 2 1 | peer ovs-ofctl add-flows int -
+eventually 8 pings guest 10.0.0.2 || fail "no answer with options"
+same "options, TCP" hello "$(fetch guest http://10.0.0.2/)"
+same "options, TCP to the guest" hello "$(fetch far http://10.0.0.1/)"
+contains "options" "$(ovs-appctl dpctl/dump-flows)" \
+    "{class=0x102,type=0x80,len=8,$(value 8 2)}{class=0x103,type=0x1,len=124,$(value 124 2)}"
 lacks "drops" "$(ovs-appctl coverage/show)" datapath_drop_tunnel

@@ -334,7 +334,6 @@ fn write_options(
     bytes: &[u8],
     known: &[OptionMapping],
 ) -> Result<(), DropReason> {
-    let mut present = 0u64;
     for option in wire::geneve::read_options(bytes) {
         let mapping = known.iter().find(|it| (it.class, it.kind) == (option.class, option.kind));
         let Some(mapping) = mapping else {
@@ -343,13 +342,10 @@ fn write_options(
             }
             continue;
         };
-        let value = option.value.try_into().map_err(|_| DropReason::TunnelPop)?;
-        let field = Field::tun_metadata(mapping.index).ok_or(DropReason::TunnelPop)?;
-        key.set(field, u32::from_be_bytes(value).into());
-        present |= 1 << mapping.index;
-    }
-    if present != 0 {
-        key.set(Field::TunMetadataPresent, present.into());
+        if option.value.len() != usize::from(mapping.len()) {
+            return Err(DropReason::TunnelPop);
+        }
+        mapping.write_bytes(key, option.value);
     }
     Ok(())
 }
@@ -358,11 +354,18 @@ fn write_options(
 mod tests {
     use super::*;
 
-    fn read(options: &[u8]) -> Result<(u128, u128), DropReason> {
-        let known = [OptionMapping { class: 0x102, kind: 0x80, index: 3 }];
+    fn read(options: &[u8]) -> Result<(Vec<u128>, u128), DropReason> {
+        let option = |kind, index, slots| OptionMapping { class: 0x102, kind, index, slots };
+        let known = [
+            option(0x80, 3, 1 << 5),
+            option(0, 4, 0),
+            option(1, 63, 0b11),
+            option(2, 5, 0x7fff_ffff << 33),
+        ];
         let mut key = FlowKey::new();
         write_options(&mut key, options, &known)?;
-        Ok((key.get(Field::TunMetadata3), key.get(Field::TunMetadataPresent)))
+        let values = known.iter().filter(|it| it.is_in(&key)).map(|it| it.read(&key).low());
+        Ok((values.collect(), key.get(Field::TunMetadataPresent)))
     }
 
     #[test]
@@ -370,10 +373,24 @@ mod tests {
         let known = [1, 2, 0x80, 1, 0, 1, 0, 2];
         let other = |kind: u8| [9, 9, kind, 1, 0, 0, 0, 7];
         let longer = [1, 2, 0x80, 2, 0, 0, 0, 1, 0, 0, 0, 2];
-        assert_eq!(read(&[]), Ok((0, 0)));
-        assert_eq!(read(&known), Ok((0x1_0002, 8)));
-        assert_eq!(read(&[other(1), known].concat()), Ok((0x1_0002, 8)));
+        assert_eq!(read(&[]), Ok((vec![], 0)));
+        assert_eq!(read(&known), Ok((vec![0x1_0002], 8)));
+        assert_eq!(read(&[other(1), known].concat()), Ok((vec![0x1_0002], 8)));
         assert_eq!(read(&[other(0x81), known].concat()), Err(DropReason::TunnelOption));
         assert_eq!(read(&longer), Err(DropReason::TunnelPop));
+        assert_eq!(read(&[1, 2, 0x80, 0]), Err(DropReason::TunnelPop));
+    }
+
+    #[test]
+    fn options_have_the_length_of_their_field() {
+        let empty = [1, 2, 0, 0];
+        let eight = [1, 2, 1, 2, 1, 2, 3, 4, 5, 6, 7, 8];
+        let longest = [&[1, 2, 2, 31][..], &[0; 123], &[9]].concat();
+        assert_eq!(read(&empty), Ok((vec![0], 1 << 4)));
+        let all = [&empty[..], &longest, &eight].concat();
+        let expect = (vec![0, 0x0102_0304_0506_0708, 9], 1 << 4 | 1 << 5 | 1 << 63);
+        assert_eq!(read(&all), Ok(expect));
+        assert_eq!(read(&[1, 2, 0, 1, 0, 0, 0, 0]), Err(DropReason::TunnelPop));
+        assert_eq!(read(&longest[..64]), Ok((vec![], 0)));
     }
 }

@@ -5,7 +5,8 @@ use crate::drop::DropReason;
 use crate::field::Field;
 use crate::hash::HashAlgorithm;
 use crate::meter::MeterRef;
-use crate::tunnel::{OptionMapping, SetTunnel, TunnelKind, TunnelPush};
+use crate::option::OptionMapping;
+use crate::tunnel::{SetTunnel, TunnelKind, TunnelPush};
 use base::{MacAddr, PortNo, RecircId};
 use std::sync::Arc;
 

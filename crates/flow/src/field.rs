@@ -22,7 +22,10 @@ macro_rules! fields {
                 #[doc = concat!("`", $text, "`")]
                 $(#[$doc])* $name,
             )*
-            $($(#[$vdoc])* $vname,)*
+            $(
+                #[doc = concat!("`", $vtext, "`")]
+                $(#[$vdoc])* $vname,
+            )*
         }
 
         impl Field {
@@ -208,39 +211,23 @@ fields! {
         TunGtpuMsgtype = "tun_gtpu_msgtype" @ 39, 40, 8;
         /// Bit `n` says that the packet carries the option of `tun_metadata<n>`.
         TunMetadataPresent = "tun_metadata_present" @ 40, 0, 64;
-        // The tunnel options that a TLV table maps to these indices, four bytes each.
-        TunMetadata0 = "tun_metadata0" @ 41, 32, 32; TunMetadata1 = "tun_metadata1" @ 41, 0, 32;
-        TunMetadata2 = "tun_metadata2" @ 42, 32, 32; TunMetadata3 = "tun_metadata3" @ 42, 0, 32;
-        TunMetadata4 = "tun_metadata4" @ 43, 32, 32; TunMetadata5 = "tun_metadata5" @ 43, 0, 32;
-        TunMetadata6 = "tun_metadata6" @ 44, 32, 32; TunMetadata7 = "tun_metadata7" @ 44, 0, 32;
-        TunMetadata8 = "tun_metadata8" @ 45, 32, 32; TunMetadata9 = "tun_metadata9" @ 45, 0, 32;
-        TunMetadata10 = "tun_metadata10" @ 46, 32, 32; TunMetadata11 = "tun_metadata11" @ 46, 0, 32;
-        TunMetadata12 = "tun_metadata12" @ 47, 32, 32; TunMetadata13 = "tun_metadata13" @ 47, 0, 32;
-        TunMetadata14 = "tun_metadata14" @ 48, 32, 32; TunMetadata15 = "tun_metadata15" @ 48, 0, 32;
-        TunMetadata16 = "tun_metadata16" @ 49, 32, 32; TunMetadata17 = "tun_metadata17" @ 49, 0, 32;
-        TunMetadata18 = "tun_metadata18" @ 50, 32, 32; TunMetadata19 = "tun_metadata19" @ 50, 0, 32;
-        TunMetadata20 = "tun_metadata20" @ 51, 32, 32; TunMetadata21 = "tun_metadata21" @ 51, 0, 32;
-        TunMetadata22 = "tun_metadata22" @ 52, 32, 32; TunMetadata23 = "tun_metadata23" @ 52, 0, 32;
-        TunMetadata24 = "tun_metadata24" @ 53, 32, 32; TunMetadata25 = "tun_metadata25" @ 53, 0, 32;
-        TunMetadata26 = "tun_metadata26" @ 54, 32, 32; TunMetadata27 = "tun_metadata27" @ 54, 0, 32;
-        TunMetadata28 = "tun_metadata28" @ 55, 32, 32; TunMetadata29 = "tun_metadata29" @ 55, 0, 32;
-        TunMetadata30 = "tun_metadata30" @ 56, 32, 32; TunMetadata31 = "tun_metadata31" @ 56, 0, 32;
-        TunMetadata32 = "tun_metadata32" @ 57, 32, 32; TunMetadata33 = "tun_metadata33" @ 57, 0, 32;
-        TunMetadata34 = "tun_metadata34" @ 58, 32, 32; TunMetadata35 = "tun_metadata35" @ 58, 0, 32;
-        TunMetadata36 = "tun_metadata36" @ 59, 32, 32; TunMetadata37 = "tun_metadata37" @ 59, 0, 32;
-        TunMetadata38 = "tun_metadata38" @ 60, 32, 32; TunMetadata39 = "tun_metadata39" @ 60, 0, 32;
-        TunMetadata40 = "tun_metadata40" @ 61, 32, 32; TunMetadata41 = "tun_metadata41" @ 61, 0, 32;
-        TunMetadata42 = "tun_metadata42" @ 62, 32, 32; TunMetadata43 = "tun_metadata43" @ 62, 0, 32;
-        TunMetadata44 = "tun_metadata44" @ 63, 32, 32; TunMetadata45 = "tun_metadata45" @ 63, 0, 32;
-        TunMetadata46 = "tun_metadata46" @ 64, 32, 32; TunMetadata47 = "tun_metadata47" @ 64, 0, 32;
-        TunMetadata48 = "tun_metadata48" @ 65, 32, 32; TunMetadata49 = "tun_metadata49" @ 65, 0, 32;
-        TunMetadata50 = "tun_metadata50" @ 66, 32, 32; TunMetadata51 = "tun_metadata51" @ 66, 0, 32;
-        TunMetadata52 = "tun_metadata52" @ 67, 32, 32; TunMetadata53 = "tun_metadata53" @ 67, 0, 32;
-        TunMetadata54 = "tun_metadata54" @ 68, 32, 32; TunMetadata55 = "tun_metadata55" @ 68, 0, 32;
-        TunMetadata56 = "tun_metadata56" @ 69, 32, 32; TunMetadata57 = "tun_metadata57" @ 69, 0, 32;
-        TunMetadata58 = "tun_metadata58" @ 70, 32, 32; TunMetadata59 = "tun_metadata59" @ 70, 0, 32;
-        TunMetadata60 = "tun_metadata60" @ 71, 32, 32; TunMetadata61 = "tun_metadata61" @ 71, 0, 32;
-        TunMetadata62 = "tun_metadata62" @ 72, 32, 32; TunMetadata63 = "tun_metadata63" @ 72, 0, 32;
+        // 64 slots of four bytes, which a TLV table gives to tunnel options.
+        TunSlots0 = "tun_slots0" @ 41, 0, 64; TunSlots1 = "tun_slots1" @ 42, 0, 64;
+        TunSlots2 = "tun_slots2" @ 43, 0, 64; TunSlots3 = "tun_slots3" @ 44, 0, 64;
+        TunSlots4 = "tun_slots4" @ 45, 0, 64; TunSlots5 = "tun_slots5" @ 46, 0, 64;
+        TunSlots6 = "tun_slots6" @ 47, 0, 64; TunSlots7 = "tun_slots7" @ 48, 0, 64;
+        TunSlots8 = "tun_slots8" @ 49, 0, 64; TunSlots9 = "tun_slots9" @ 50, 0, 64;
+        TunSlots10 = "tun_slots10" @ 51, 0, 64; TunSlots11 = "tun_slots11" @ 52, 0, 64;
+        TunSlots12 = "tun_slots12" @ 53, 0, 64; TunSlots13 = "tun_slots13" @ 54, 0, 64;
+        TunSlots14 = "tun_slots14" @ 55, 0, 64; TunSlots15 = "tun_slots15" @ 56, 0, 64;
+        TunSlots16 = "tun_slots16" @ 57, 0, 64; TunSlots17 = "tun_slots17" @ 58, 0, 64;
+        TunSlots18 = "tun_slots18" @ 59, 0, 64; TunSlots19 = "tun_slots19" @ 60, 0, 64;
+        TunSlots20 = "tun_slots20" @ 61, 0, 64; TunSlots21 = "tun_slots21" @ 62, 0, 64;
+        TunSlots22 = "tun_slots22" @ 63, 0, 64; TunSlots23 = "tun_slots23" @ 64, 0, 64;
+        TunSlots24 = "tun_slots24" @ 65, 0, 64; TunSlots25 = "tun_slots25" @ 66, 0, 64;
+        TunSlots26 = "tun_slots26" @ 67, 0, 64; TunSlots27 = "tun_slots27" @ 68, 0, 64;
+        TunSlots28 = "tun_slots28" @ 69, 0, 64; TunSlots29 = "tun_slots29" @ 70, 0, 64;
+        TunSlots30 = "tun_slots30" @ 71, 0, 64; TunSlots31 = "tun_slots31" @ 72, 0, 64;
     }
     views {
         /// The port that the packet came in on, as OpenFlow 1.1 and later number ports in 32 bits.
@@ -294,6 +281,39 @@ fields! {
         Xxreg2 = "xxreg2" @ 27, 0, 128;
         /// Registers 12 to 15.
         Xxreg3 = "xxreg3" @ 29, 0, 128;
+        // Whether the packet carries the option; its value lies in the slots that a TLV table says.
+        TunMetadata0 = "tun_metadata0" @ 40, 0, 1; TunMetadata1 = "tun_metadata1" @ 40, 1, 1;
+        TunMetadata2 = "tun_metadata2" @ 40, 2, 1; TunMetadata3 = "tun_metadata3" @ 40, 3, 1;
+        TunMetadata4 = "tun_metadata4" @ 40, 4, 1; TunMetadata5 = "tun_metadata5" @ 40, 5, 1;
+        TunMetadata6 = "tun_metadata6" @ 40, 6, 1; TunMetadata7 = "tun_metadata7" @ 40, 7, 1;
+        TunMetadata8 = "tun_metadata8" @ 40, 8, 1; TunMetadata9 = "tun_metadata9" @ 40, 9, 1;
+        TunMetadata10 = "tun_metadata10" @ 40, 10, 1; TunMetadata11 = "tun_metadata11" @ 40, 11, 1;
+        TunMetadata12 = "tun_metadata12" @ 40, 12, 1; TunMetadata13 = "tun_metadata13" @ 40, 13, 1;
+        TunMetadata14 = "tun_metadata14" @ 40, 14, 1; TunMetadata15 = "tun_metadata15" @ 40, 15, 1;
+        TunMetadata16 = "tun_metadata16" @ 40, 16, 1; TunMetadata17 = "tun_metadata17" @ 40, 17, 1;
+        TunMetadata18 = "tun_metadata18" @ 40, 18, 1; TunMetadata19 = "tun_metadata19" @ 40, 19, 1;
+        TunMetadata20 = "tun_metadata20" @ 40, 20, 1; TunMetadata21 = "tun_metadata21" @ 40, 21, 1;
+        TunMetadata22 = "tun_metadata22" @ 40, 22, 1; TunMetadata23 = "tun_metadata23" @ 40, 23, 1;
+        TunMetadata24 = "tun_metadata24" @ 40, 24, 1; TunMetadata25 = "tun_metadata25" @ 40, 25, 1;
+        TunMetadata26 = "tun_metadata26" @ 40, 26, 1; TunMetadata27 = "tun_metadata27" @ 40, 27, 1;
+        TunMetadata28 = "tun_metadata28" @ 40, 28, 1; TunMetadata29 = "tun_metadata29" @ 40, 29, 1;
+        TunMetadata30 = "tun_metadata30" @ 40, 30, 1; TunMetadata31 = "tun_metadata31" @ 40, 31, 1;
+        TunMetadata32 = "tun_metadata32" @ 40, 32, 1; TunMetadata33 = "tun_metadata33" @ 40, 33, 1;
+        TunMetadata34 = "tun_metadata34" @ 40, 34, 1; TunMetadata35 = "tun_metadata35" @ 40, 35, 1;
+        TunMetadata36 = "tun_metadata36" @ 40, 36, 1; TunMetadata37 = "tun_metadata37" @ 40, 37, 1;
+        TunMetadata38 = "tun_metadata38" @ 40, 38, 1; TunMetadata39 = "tun_metadata39" @ 40, 39, 1;
+        TunMetadata40 = "tun_metadata40" @ 40, 40, 1; TunMetadata41 = "tun_metadata41" @ 40, 41, 1;
+        TunMetadata42 = "tun_metadata42" @ 40, 42, 1; TunMetadata43 = "tun_metadata43" @ 40, 43, 1;
+        TunMetadata44 = "tun_metadata44" @ 40, 44, 1; TunMetadata45 = "tun_metadata45" @ 40, 45, 1;
+        TunMetadata46 = "tun_metadata46" @ 40, 46, 1; TunMetadata47 = "tun_metadata47" @ 40, 47, 1;
+        TunMetadata48 = "tun_metadata48" @ 40, 48, 1; TunMetadata49 = "tun_metadata49" @ 40, 49, 1;
+        TunMetadata50 = "tun_metadata50" @ 40, 50, 1; TunMetadata51 = "tun_metadata51" @ 40, 51, 1;
+        TunMetadata52 = "tun_metadata52" @ 40, 52, 1; TunMetadata53 = "tun_metadata53" @ 40, 53, 1;
+        TunMetadata54 = "tun_metadata54" @ 40, 54, 1; TunMetadata55 = "tun_metadata55" @ 40, 55, 1;
+        TunMetadata56 = "tun_metadata56" @ 40, 56, 1; TunMetadata57 = "tun_metadata57" @ 40, 57, 1;
+        TunMetadata58 = "tun_metadata58" @ 40, 58, 1; TunMetadata59 = "tun_metadata59" @ 40, 59, 1;
+        TunMetadata60 = "tun_metadata60" @ 40, 60, 1; TunMetadata61 = "tun_metadata61" @ 40, 61, 1;
+        TunMetadata62 = "tun_metadata62" @ 40, 62, 1; TunMetadata63 = "tun_metadata63" @ 40, 63, 1;
     }
 }
 
@@ -306,7 +326,8 @@ pub(crate) const PIPELINE_WORDS: Range<usize> = Field::Metadata.word()..Field::R
 /// The words of what stands in a packet's own headers.
 pub(crate) const HEADER_FIELDS: Range<usize> = Field::EthDst.word()..Field::NdTarget.word() + 2;
 /// The words of the tunnel, which all are zero in a packet without one. They come last.
-pub(crate) const TUNNEL_WORDS: Range<usize> = Field::TunId.word()..Field::TunMetadata63.word() + 1;
+pub(crate) const TUNNEL_WORDS: Range<usize> = Field::TunId.word()..Field::TunSlots31.word() + 1;
+
 impl Field {
     /// The first word of the field's place.
     pub(crate) const fn word(self) -> usize {
@@ -329,19 +350,7 @@ impl Field {
         (n < 16).then(|| Field::BASIC[first + usize::from(n)])
     }
 
-    /// `tun_metadata<n>`, 0 to 63.
-    pub fn tun_metadata(n: u8) -> Option<Field> {
-        let first = Field::BASIC.iter().position(|&field| field == Field::TunMetadata0)?;
-        (n < 64).then(|| Field::BASIC[first + usize::from(n)])
-    }
-
-    /// Which `tun_metadata` field it is, if it is one.
-    pub fn tun_metadata_index(self) -> Option<u8> {
-        let n = (self as usize).checked_sub(Field::TunMetadata0 as usize)?;
-        u8::try_from(n).ok().filter(|&n| n < 64)
-    }
-
-    /// Whether connection tracking writes the field, and `ct_clear` clears it.
+    /// Whether connection tracking writes it, and `ct_clear` clears it.
     pub fn is_ct(self) -> bool {
         CT_WORDS.contains(&self.place().word)
     }

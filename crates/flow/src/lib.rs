@@ -21,11 +21,13 @@ mod latency;
 mod matching;
 mod meter;
 mod offload;
+mod option;
 mod packed;
 mod queue_class;
 mod tunnel;
 mod upcall;
 mod vlan_limit;
+mod wide;
 
 pub use action::{Action, CheckLen, ControllerAction, SetField};
 pub use connection::ConnectionRef;
@@ -48,10 +50,12 @@ pub use offload::{
     FlowOffload, OffloadId, OffloadOffer, OffloadRefusal, OffloadRule, OffloadStatus,
     OffloadTraffic, OffloadTunnel, Refusal, Translated,
 };
+pub use option::{OptionMapping, OptionMatch};
 pub use packed::PackedKey;
 pub use queue_class::QueueClass;
-pub use tunnel::{OptionMapping, SetTunnel, TunnelKind, TunnelPush};
+pub use tunnel::{SetTunnel, TunnelKind, TunnelPush};
 pub use upcall::{
     Execute, FlowCommand, FlowDump, FlowId, FlowPut, FlowStats, TraceId, Upcall, UpcallKind,
 };
 pub use vlan_limit::VlanLimit;
+pub use wide::Wide;

@@ -2,6 +2,7 @@
 
 use crate::field::{Field, HEADER_FIELDS};
 use crate::key::{FlowKey, Mask};
+use crate::option::{OptionMapping, OptionMatch};
 use std::fmt;
 
 /// Which packets a flow applies to. The key's bits outside the mask are always zero, so that equal
@@ -10,6 +11,8 @@ use std::fmt;
 pub struct Match {
     key: FlowKey,
     mask: Mask,
+    /// Matches on tunnel options that have no place in the key yet, by index.
+    options: Option<Box<[OptionMatch]>>,
 }
 
 impl Match {
@@ -20,7 +23,7 @@ impl Match {
 
     /// Matches packets that agree with `key` in the bits of `mask`.
     pub fn new(key: &FlowKey, mask: &Mask) -> Self {
-        Match { key: key.masked(mask), mask: mask.clone() }
+        Match { key: key.masked(mask), mask: mask.clone(), options: None }
     }
 
     /// Narrowed to packets whose `field` is `value`.
@@ -48,6 +51,58 @@ impl Match {
     pub fn wildcard(&mut self, field: Field) {
         self.key.set(field, 0);
         self.mask.set(field, 0);
+    }
+
+    /// Narrows to packets whose tunnel option agrees with `value` in the bits of `mask`, and that carry the
+    /// option. What was said of other bits stays.
+    pub fn set_option(&mut self, option: OptionMatch) {
+        let mut all = self.options.take().unwrap_or_default().into_vec();
+        match all.binary_search_by_key(&option.index, |it| it.index) {
+            Ok(at) => {
+                let had = &mut all[at];
+                had.value = (had.value & !option.mask) | option.value;
+                had.mask = had.mask | option.mask;
+                had.len = had.len.max(option.len);
+            }
+            Err(at) => all.insert(at, option),
+        }
+        self.options = Some(all.into());
+    }
+
+    /// The matches on tunnel options that have no place in the key yet.
+    pub fn options(&self) -> &[OptionMatch] {
+        self.options.as_deref().unwrap_or_default()
+    }
+
+    /// Gives the matches on tunnel options their places in the key, as a TLV table says. Longer values lose
+    /// their upper bytes, as in Open vSwitch.
+    ///
+    /// # Errors
+    /// The index of an option that the table does not have.
+    pub fn place_options(&mut self, table: &[OptionMapping]) -> Result<(), u8> {
+        for option in self.options.take().unwrap_or_default() {
+            let mapping = OptionMapping::of(table, option.index).ok_or(option.index)?;
+            if !option.is_absent {
+                let others = mapping.read(&self.key) & !option.mask;
+                mapping.write(&mut self.key, others | option.value & option.mask);
+            }
+            mapping.add_mask(&mut self.mask, option.mask);
+        }
+        Ok(())
+    }
+
+    /// Takes the matches on tunnel options out of the key, for those who do not know their places.
+    #[must_use]
+    pub fn with_options_apart(mut self, table: &[OptionMapping]) -> Self {
+        let has_any = self.mask.has(Field::TunMetadataPresent);
+        for mapping in table.iter().filter(|_| has_any) {
+            if let Some(option) = OptionMatch::read(mapping, &self.key, &self.mask) {
+                self.set_option(option);
+                mapping.remove(&mut self.key);
+                mapping.remove_mask(&mut self.mask);
+            }
+        }
+        self
     }
 
     /// The values.
@@ -98,6 +153,9 @@ impl fmt::Debug for Match {
                 write!(f, " {}={:#x}/{mask:#x}", field.name(), self.key.get(field))?;
             }
         }
+        for option in self.options() {
+            write!(f, " {option:?}")?;
+        }
         f.write_str(" }")
     }
 }
@@ -105,6 +163,44 @@ impl fmt::Debug for Match {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wide::Wide;
+
+    #[test]
+    fn options_get_their_places_and_leave_them() {
+        let table = |slots: [u64; 2]| {
+            let option = |(index, slots)| OptionMapping { class: 1, kind: index, index, slots };
+            [(4, slots[0]), (9, slots[1])].map(option)
+        };
+        let (here, there) = (table([0b11, 0b100]), table([1 << 63 | 1, 0]));
+        let option = |index, value: u128, mask| OptionMatch::new(index, value.into(), mask);
+        let mut apart = Match::any().with(Field::TunId, 5);
+        apart.set_option(option(9, 0, Wide::ZERO));
+        apart.set_option(option(4, 0x1_2345_6789, Wide::ONES));
+        let mut placed = apart.clone();
+        assert_eq!(placed.place_options(&here), Ok(()));
+        assert!(placed.options().is_empty());
+        let mut key = FlowKey::new();
+        key.set(Field::TunId, 5);
+        here[0].write(&mut key, Wide::from(0x1_2345_6789));
+        assert!(!placed.matches(&key));
+        here[1].write(&mut key, Wide::from(0x55));
+        assert!(placed.matches(&key));
+        here[0].write(&mut key, Wide::from(0x2345_6789));
+        assert!(!placed.matches(&key));
+        let again = placed.clone().with_options_apart(&here);
+        assert_eq!(again.options().iter().map(|it| it.len).collect::<Vec<_>>(), [8, 4]);
+        assert_eq!(again.options()[0].mask, Wide::ONES);
+        assert!(!again.mask().has(Field::TunMetadataPresent));
+        let mut elsewhere = again.clone();
+        assert_eq!(elsewhere.place_options(&there), Ok(()));
+        assert_eq!(elsewhere.with_options_apart(&there).options()[0], again.options()[0]);
+        assert_eq!(apart.clone().place_options(&here[1..]), Err(4));
+        // Bits of one option from two parts.
+        let mut parts = Match::any();
+        parts.set_option(option(4, 0xab00, Wide::from(0xff00)));
+        parts.set_option(option(4, 0xc, Wide::from(0xf)));
+        assert_eq!(parts.options(), [option(4, 0xab0c, Wide::from(0xff0f))]);
+    }
 
     #[test]
     fn narrowing_widening_and_overlap() {

@@ -1,6 +1,7 @@
 //! Tunnels, as the datapath's steps name them.
 
 use crate::key::FlowKey;
+use crate::option::OptionMapping;
 use base::PortNo;
 use std::sync::Arc;
 use wire::protocol;
@@ -90,17 +91,6 @@ impl TunnelKind {
         let device = self.device();
         if self.is_udp() { format!("{device}_{udp_port}") } else { device.to_owned() }
     }
-}
-
-/// A Geneve option that a `tun_metadata` field stands for. Its value has four bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct OptionMapping {
-    /// Who defines the type.
-    pub class: u16,
-    /// The type, with the critical bit (0x80).
-    pub kind: u8,
-    /// `tun_metadata<index>`.
-    pub index: u8,
 }
 
 /// What encapsulation does to packets: made once for a flow.

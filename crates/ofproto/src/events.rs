@@ -2,6 +2,7 @@
 
 use crate::bridge::BridgeId;
 use crate::rule::Rule;
+use flow::OptionMapping;
 use openflow::action::Action;
 use openflow::message::{
     FlowEvent, FlowStatsEntry, PacketIn, PortDesc, PortReason, RemovedReason, TableDesc,
@@ -69,6 +70,8 @@ pub struct FlowChange {
     pub flow: Rule,
     /// What the flow did before, or the one in whose place it is.
     pub before: Option<Arc<[Action]>>,
+    /// The bridge's TLV table.
+    pub options: Arc<[OptionMapping]>,
     /// The transaction id of the request that did it; without meaning if no request did.
     pub xid: u32,
 }

@@ -41,7 +41,10 @@ impl Ofproto {
     ) {
         if self.flow_changes.watched.contains(&flow.bridge) {
             let (flow, xid) = (flow.clone(), self.flow_changes.xid);
-            let change = FlowChange { event, flow, before, xid };
+            let bridge = self.bridges.get(flow.bridge);
+            let options =
+                bridge.map_or_else(|| Arc::new([]) as _, |it| Arc::clone(&it.tunnel_options));
+            let change = FlowChange { event, flow, before, options, xid };
             self.events.push(Event::FlowChanged(Box::new(change)));
         }
     }

@@ -79,9 +79,7 @@ impl Ofproto {
         flow_mod: &FlowMod,
         now: Instant,
     ) -> Result<(), OfError> {
-        if self.bridges.get(id).is_none() {
-            return Err(no_bridge(id));
-        }
+        let flow_mod = &*self.placed_flow_mod(id, flow_mod)?;
         check(flow_mod)?;
         if !flow_mod.command.is_delete() {
             self.check_groups(id, &flow_mod.actions)?;
@@ -281,7 +279,8 @@ impl Ofproto {
         let Some(rule) = self.take_rule(id) else { return };
         self.report_change(FlowEvent::Removed(reason), &rule, None);
         if rule.flags.contains(FlowFlags::SEND_FLOW_REM) {
-            let flow = Box::new(rule.stats(now));
+            let mut flow = Box::new(rule.stats(now));
+            flow.matching = self.told_match(rule.bridge, flow.matching);
             self.events.push(Event::FlowRemoved { bridge: rule.bridge, flow, reason });
         }
         self.remember(Undo::Restore(Box::new(rule)));

@@ -10,7 +10,7 @@ use openflow::message::{
     Bucket, BucketPlace, GROUP_ALL, GROUP_MAX, GroupCommand, GroupDesc, GroupMod, GroupStats,
     RemovedReason,
 };
-use openflow::{Action, ErrorCode, OfError};
+use openflow::{Action, ErrorCode, OfError, place_options};
 
 impl Ofproto {
     /// Does what an OpenFlow group-mod asks.
@@ -21,6 +21,11 @@ impl Ofproto {
         now: Instant,
     ) -> Result<(), OfError> {
         let Some(bridge) = self.bridges.get(id) else { return Err(no_bridge(id)) };
+        let mut placed = group_mod.clone();
+        for bucket in &mut placed.buckets {
+            place_options(&mut bucket.actions, bridge.tunnel_options())?;
+        }
+        let group_mod = &placed;
         let number = group_mod.group;
         let old = bridge.groups.get(number);
         let new = match (group_mod.command, old) {

@@ -39,6 +39,7 @@ mod lookup;
 mod mac_table;
 mod meter_mod;
 mod mirror;
+mod options;
 mod packet_out;
 mod port;
 mod port_status;
@@ -337,8 +338,7 @@ impl Ofproto {
         }
     }
 
-    /// Adds a port. Gives its number: LOCAL for the bridge's own, the number asked for if it is
-    /// free, another one otherwise.
+    /// Adds a port. Gives its number: LOCAL for the bridge's own, or the one asked for if it is free.
     pub fn add_port(
         &mut self,
         id: BridgeId,

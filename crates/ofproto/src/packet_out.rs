@@ -45,6 +45,7 @@ impl Ofproto {
         now: Instant,
         out: &mut Outbox,
     ) -> Result<(), OfError> {
+        let packet_out = &*self.placed_packet_out(id, packet_out)?;
         let Some(bridge) = self.bridges.get(id) else { return Err(no_bridge(id)) };
         if packet_out.buffer_id.is_some() {
             let reason = "packet-out: no packets are buffered here; send the packet's bytes";

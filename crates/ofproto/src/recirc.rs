@@ -7,7 +7,7 @@
 use crate::bridge::BridgeId;
 use base::{Instant, PortNo, RecircId, TableId};
 use classifier::{PartedMap, Queue};
-use flow::{Field, FlowKey};
+use flow::{Field, FlowKey, Wide};
 use openflow::Action;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub struct Frozen {
     /// Registers, metadata, the tunnel, the packet type and the bridge's in-port; the rest is zero.
     pub pipeline: FlowKey,
     /// The stack.
-    pub stack: Vec<u128>,
+    pub stack: Vec<Wide>,
     /// The action set.
     pub action_set: Vec<Action>,
     /// Whether what connection tracking says is to be seen.

@@ -57,11 +57,13 @@ impl Ofproto {
         };
         let Some(continuation) = &packet_in.continuation else { return Err(stale()) };
         let bridge = BridgeId(continuation.bridge as u32);
-        if continuation.bridge != self.continued_bridge(bridge)
-            || self.bridges.get(bridge).is_none()
-        {
+        if continuation.bridge != self.continued_bridge(bridge) {
             return Err(stale());
         }
+        let mut packet_in = packet_in.clone();
+        let known = self.bridges.get(bridge).ok_or_else(stale)?;
+        known.place_match(&mut packet_in.metadata)?;
+        let packet_in = &packet_in;
         let whole = whole_frame(&packet_in.data, &packet_in.metadata, continuation.port);
         let Ok(mut frame) = whole else {
             let reason = "resume: the packet has no whole Ethernet header";

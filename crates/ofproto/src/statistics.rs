@@ -27,7 +27,11 @@ impl Ofproto {
         request: &FlowStatsRequest,
         now: Instant,
     ) -> Vec<FlowStatsEntry> {
-        let mut flows: Vec<_> = self.asked(bridge, request).map(|rule| rule.stats(now)).collect();
+        let told = |rule: &Rule| {
+            let stats = rule.stats(now);
+            FlowStatsEntry { matching: self.told_match(bridge, stats.matching), ..stats }
+        };
+        let mut flows: Vec<_> = self.asked(bridge, request).map(told).collect();
         flows.extend(self.hidden(bridge, request, now));
         flows
     }
@@ -91,13 +95,16 @@ impl Ofproto {
         bridge.describe_ports().into_iter().filter(asked).collect()
     }
 
-    /// Flows that are asked for, those of one mask together.
+    /// Flows that are asked for, those of one mask together. There are none with options that the bridge
+    /// does not know.
     pub(crate) fn asked<'a>(
         &'a self,
         bridge: BridgeId,
         request: &'a FlowStatsRequest,
     ) -> impl Iterator<Item = &'a Rule> {
-        let ids = self.bridges.get(bridge).map_or_else(Vec::new, |bridge| {
+        let placed = self.placed_request(bridge, request).ok();
+        let found = self.bridges.get(bridge).zip(placed);
+        let ids = found.map_or_else(Vec::new, |(bridge, request)| {
             bridge.tables.within(request.table, &request.matching, &self.rules)
         });
         let rules = ids.into_iter().filter_map(|id| self.rules.get(id));

@@ -1,8 +1,5 @@
 //! Which tunnel options the fields `tun_metadata0` to `tun_metadata63` stand for, as controllers say
 //! (ovs: `lib/tun-metadata.c`).
-//!
-//! A field has room for four bytes, so that an option's value has four, too. Open vSwitch takes values of
-//! up to 124 bytes, out of 256 for all.
 
 use crate::Ofproto;
 use crate::bridge::{Bridge, BridgeId};
@@ -10,12 +7,11 @@ use crate::flow_mod::no_bridge;
 use crate::rule::Rules;
 use flow::{Field, Match, OptionMapping};
 use openflow::message::{Message, TlvCommand, TlvMap};
-use openflow::{ErrorCode, OfError};
+use openflow::{ErrorCode, OfError, option_fields};
+use std::sync::Arc;
 
-/// Bytes of an option's value.
-const VALUE_LEN: u8 = 4;
-/// How many fields there are.
-const FIELDS: u16 = 64;
+/// Bytes of a slot.
+const SLOT_LEN: u8 = 4;
 
 impl Ofproto {
     /// Does what a controller asks: all of it or nothing.
@@ -25,23 +21,22 @@ impl Ofproto {
         command: TlvCommand,
         maps: &[TlvMap],
     ) -> Result<(), OfError> {
+        maps.iter().try_for_each(check)?;
+        let others = self.bridges.iter().filter(|bridge| bridge.id != id);
+        let others: Vec<Arc<[OptionMapping]>> =
+            others.map(|bridge| Arc::clone(&bridge.tunnel_options)).collect();
         let Some(bridge) = self.bridges.get_mut(id) else { return Err(no_bridge(id)) };
-        let rules = &self.rules;
         let mut table = bridge.tunnel_options.to_vec();
         match command {
-            TlvCommand::Add => maps.iter().try_for_each(|map| add(&mut table, map))?,
+            TlvCommand::Add => maps.iter().try_for_each(|map| add(&mut table, map, &others))?,
             TlvCommand::Delete => {
-                for map in maps {
-                    let is_it = |it: &OptionMapping| u16::from(it.index) == map.index;
-                    let there = table.iter().position(is_it);
-                    if let Some(at) = there {
-                        unused(bridge, rules, &table[at])?;
-                        table.remove(at);
-                    }
-                }
+                let is_meant =
+                    |it: &OptionMapping| maps.iter().any(|map| map.index == u16::from(it.index));
+                unused(bridge, &self.rules, is_meant)?;
+                table.retain(|it| !is_meant(it));
             }
             TlvCommand::Clear => {
-                table.iter().try_for_each(|mapping| unused(bridge, rules, mapping))?;
+                unused(bridge, &self.rules, |_| true)?;
                 table.clear();
             }
         }
@@ -58,51 +53,96 @@ impl Bridge {
         let map = |it: &OptionMapping| TlvMap {
             class: it.class,
             kind: it.kind,
-            len: VALUE_LEN,
+            len: it.len(),
             index: it.index.into(),
         };
         let maps = self.tunnel_options.iter().map(map).collect();
-        let space = u32::from(FIELDS) * u32::from(VALUE_LEN);
-        Message::TlvTableReply { space, fields: FIELDS, maps }
+        let space = OptionMapping::SLOTS * u32::from(SLOT_LEN);
+        Message::TlvTableReply { space, fields: OptionMapping::FIELDS.into(), maps }
     }
 }
 
-fn add(table: &mut Vec<OptionMapping>, map: &TlvMap) -> Result<(), OfError> {
-    let refused = |code, what: String| {
-        let TlvMap { class, kind, len, index } = map;
-        let option = format!("option class {class:#x}, type {kind:#x}, length {len}");
-        Err(OfError::new(code, format!("tlv-table-mod: {option}, tun_metadata{index}: {what}")))
-    };
-    let index = u8::try_from(map.index).ok().filter(|_| map.index < FIELDS);
-    let Some(index) = index else {
-        return refused(ErrorCode::TlvBadIndex, format!("there are {FIELDS} fields"));
-    };
-    if map.len != VALUE_LEN {
-        return refused(ErrorCode::TlvBadLen, format!("values have {VALUE_LEN} bytes here"));
+fn refused(map: &TlvMap, code: ErrorCode, what: &str) -> OfError {
+    let TlvMap { class, kind, len, index } = map;
+    let option = format!("option class {class:#x}, type {kind:#x}, length {len}");
+    OfError::new(code, format!("tlv-table-mod: {option}, tun_metadata{index}: {what}"))
+}
+
+/// Whatever is done, the length and the field must be possible (ovs: `lib/ofp-match.c`,
+/// `decode_tlv_table_mappings`).
+fn check(map: &TlvMap) -> Result<(), OfError> {
+    if !map.len.is_multiple_of(SLOT_LEN) || map.len > OptionMapping::LEN_MAX {
+        let what = format!("a length is a multiple of 4 up to {}", OptionMapping::LEN_MAX);
+        return Err(refused(map, ErrorCode::TlvBadLen, &what));
     }
-    if table.iter().any(|it| it.index == index) {
-        return refused(ErrorCode::TlvMapped, "the field has an option already".into());
+    if map.index >= OptionMapping::FIELDS.into() {
+        let what = format!("there are {} fields", OptionMapping::FIELDS);
+        return Err(refused(map, ErrorCode::TlvBadIndex, &what));
     }
-    if let Some(it) = table.iter().find(|it| (it.class, it.kind) == (map.class, map.kind)) {
-        let what = format!("tun_metadata{} stands for the option already", it.index);
-        return refused(ErrorCode::TlvDuplicate, what);
-    }
-    table.push(OptionMapping { class: map.class, kind: map.kind, index });
     Ok(())
 }
 
-/// Fails where a flow matches on the field.
-fn unused(bridge: &Bridge, rules: &Rules, mapping: &OptionMapping) -> Result<(), OfError> {
-    let Some(field) = Field::tun_metadata(mapping.index) else { return Ok(()) };
+fn add(
+    table: &mut Vec<OptionMapping>,
+    map: &TlvMap,
+    others: &[Arc<[OptionMapping]>],
+) -> Result<(), OfError> {
+    let index = map.index as u8;
+    if table.iter().any(|it| it.index == index) {
+        return Err(refused(map, ErrorCode::TlvMapped, "the field has an option already"));
+    }
+    if let Some(it) = table.iter().find(|it| (it.class, it.kind) == (map.class, map.kind)) {
+        let what = format!("tun_metadata{} stands for the option already", it.index);
+        return Err(refused(map, ErrorCode::TlvDuplicate, &what));
+    }
+    let Some(slots) = allocate(table, map, others) else {
+        return Err(refused(map, ErrorCode::TlvTableFull, "its value has no room"));
+    };
+    table.push(OptionMapping { class: map.class, kind: map.kind, index, slots });
+    Ok(())
+}
+
+/// Slots for an option's value. A key holds options for all bridges, as which of them a packet goes to is not
+/// known where it comes out of a tunnel. So what another bridge has in the same field is put in the same
+/// slots, and everything else, if there is room, where no bridge has anything.
+fn allocate(table: &[OptionMapping], map: &TlvMap, others: &[Arc<[OptionMapping]>]) -> Option<u64> {
+    let wanted = u32::from(map.len / SLOT_LEN);
+    let free = !table.iter().fold(0, |all, it| all | it.slots);
+    let others = others.iter().flat_map(|table| table.iter());
+    let is_same = |it: &&OptionMapping| {
+        (it.class, it.kind, it.len()) == (map.class, map.kind, map.len)
+            && u16::from(it.index) == map.index
+            && it.slots & !free == 0
+    };
+    if let Some(same) = others.clone().find(is_same) {
+        return Some(same.slots);
+    }
+    let taken = others.fold(0, |all, it| all | it.slots);
+    let order = [free & !taken, free & taken];
+    let all =
+        order.into_iter().flat_map(|slots| (0..u64::BITS).filter(move |at| slots >> at & 1 != 0));
+    let chosen = all.take(wanted as usize).fold(0u64, |chosen, at| chosen | 1 << at);
+    (chosen.count_ones() == wanted).then_some(chosen)
+}
+
+/// Fails where a flow uses a field of such a mapping, in its match or its actions.
+fn unused(
+    bridge: &Bridge,
+    rules: &Rules,
+    is_meant: impl Fn(&OptionMapping) -> bool,
+) -> Result<(), OfError> {
     let all = bridge.tables.within(None, &Match::any(), rules);
-    let uses =
-        all.into_iter().filter_map(|id| rules.get(id)).any(|rule| rule.matching.mask().has(field));
-    match uses {
-        true => {
-            let reason = format!("tlv-table-mod: a flow matches on {}", field.name());
+    let used = all.into_iter().filter_map(|id| rules.get(id)).fold(0, |used, rule| {
+        let matched = rule.matching.mask().get(Field::TunMetadataPresent) as u64;
+        used | matched | option_fields(&rule.actions)
+    });
+    let is_used = |it: &&OptionMapping| used >> it.index & 1 != 0 && is_meant(it);
+    match bridge.tunnel_options.iter().find(is_used) {
+        Some(it) => {
+            let reason = format!("tlv-table-mod: a flow uses tun_metadata{}", it.index);
             Err(OfError::new(ErrorCode::TlvInUse, reason))
         }
-        false => Ok(()),
+        None => Ok(()),
     }
 }
 
@@ -120,31 +160,74 @@ mod tests {
         TlvMap { class, kind: 0x80, len, index }
     }
 
+    fn flow(ofproto: &mut Ofproto, id: BridgeId, flow: &str) -> Result<(), ErrorCode> {
+        let flow = text::parse_flow(flow, FlowModCommand::Add, &|_| None).unwrap();
+        ofproto.flow_mod(id, &flow, NOW).map_err(|error| error.code)
+    }
+
     #[test]
-    fn options_have_one_field_each_and_stay_while_a_flow_matches_on_it() {
+    fn options_have_one_field_each_and_stay_while_a_flow_uses_it() {
         let mut ofproto = Ofproto::new(Config::default());
         let id = ofproto.add_bridge(BridgeConfig::new("br0", MacAddr::ZERO), NOW);
-        let flow = "tun_metadata5=0x7/0xff,actions=move:reg0[]->tun_metadata5[]";
-        let flow = text::parse_flow(flow, FlowModCommand::Add, &|_| None).unwrap();
-        ofproto.flow_mod(id, &flow, NOW).unwrap();
-        let (add, delete) = (TlvCommand::Add, TlvCommand::Delete);
+        let uses =
+            ["tun_metadata5=0x7/0xff,actions=drop", "actions=move:reg0[]->tun_metadata4[32..63]"];
+        for text in uses {
+            assert_eq!(flow(&mut ofproto, id, text), Err(ErrorCode::TlvUnmapped), "{text}");
+        }
+        let (add, delete, clear) = (TlvCommand::Add, TlvCommand::Delete, TlvCommand::Clear);
         let cases = [
-            (add, vec![map(0x102, 4, 5), map(0x103, 4, 63)], Ok(2)),
+            (add, vec![map(0x102, 124, 5), map(0x103, 4, 63), map(0x100, 8, 4)], Ok(3)),
             (add, vec![map(0x104, 4, 1), map(0x105, 4, 5)], Err(ErrorCode::TlvMapped)),
             (add, vec![map(0x102, 4, 6)], Err(ErrorCode::TlvDuplicate)),
             (add, vec![map(0x106, 4, 64)], Err(ErrorCode::TlvBadIndex)),
-            (add, vec![map(0x106, 8, 6)], Err(ErrorCode::TlvBadLen)),
-            (delete, vec![map(0, 0, 63), map(0, 0, 62)], Ok(1)),
-            (delete, vec![map(0, 0, 5)], Err(ErrorCode::TlvInUse)),
-            (TlvCommand::Clear, vec![], Err(ErrorCode::TlvInUse)),
+            (add, vec![map(0x106, 6, 6)], Err(ErrorCode::TlvBadLen)),
+            (add, vec![map(0x106, 128, 6)], Err(ErrorCode::TlvBadLen)),
+            (add, vec![map(0x106, 0, 6)], Ok(4)),
+            (add, vec![map(0x107, 120, 7), map(0x108, 4, 8)], Err(ErrorCode::TlvTableFull)),
+            (add, vec![map(0x107, 120, 7)], Ok(5)),
+            (delete, vec![map(0, 0, 63), map(0, 0, 62)], Ok(4)),
+            (add, vec![map(0x109, 4, 62)], Ok(5)),
+            (delete, vec![map(0, 0, 62), map(0, 0, 5)], Err(ErrorCode::TlvInUse)),
+            (delete, vec![map(0, 0, 4)], Err(ErrorCode::TlvInUse)),
+            (delete, vec![map(0, 0, 64)], Err(ErrorCode::TlvBadIndex)),
+            (clear, vec![], Err(ErrorCode::TlvInUse)),
         ];
-        for (command, maps, expect) in cases {
+        for (i, (command, maps, expect)) in cases.into_iter().enumerate() {
             let before = ofproto.bridges().get(id).unwrap().tlv_table();
             let done = ofproto.tlv_table_mod(id, command, &maps).map_err(|error| error.code);
             let after = ofproto.bridges().get(id).unwrap().tlv_table();
             let Message::TlvTableReply { maps: there, .. } = &after else { unreachable!() };
             assert_eq!(done.map(|()| there.len()), expect, "{command:?} {maps:?}");
             assert!(expect.is_ok() || before == after, "{command:?} {maps:?}");
+            if i == 0 {
+                for text in uses {
+                    assert_eq!(flow(&mut ofproto, id, text), Ok(()), "{text}");
+                }
+            }
         }
+        ofproto.flush_flows(id);
+        assert!(ofproto.tlv_table_mod(id, TlvCommand::Clear, &[]).is_ok());
+    }
+
+    #[test]
+    fn bridges_share_the_room_as_far_as_it_goes() {
+        let mut ofproto = Ofproto::new(Config::default());
+        let bridges = ["br0", "br1"]
+            .map(|name| ofproto.add_bridge(BridgeConfig::new(name, MacAddr::ZERO), NOW));
+        let add = |ofproto: &mut Ofproto, at: usize, map| {
+            ofproto.tlv_table_mod(bridges[at], TlvCommand::Add, &[map]).unwrap();
+            let bridge = ofproto.bridges().get(bridges[at]).unwrap();
+            let slots = bridge.tunnel_options().iter().map(|it| it.slots).collect::<Vec<_>>();
+            (slots, ofproto.bridges().tunnel_options().len())
+        };
+        assert_eq!(add(&mut ofproto, 0, map(1, 8, 0)), (vec![0b11], 1));
+        assert_eq!(add(&mut ofproto, 1, map(2, 4, 1)), (vec![0b100], 2));
+        // The same option in the same field, and in another one.
+        assert_eq!(add(&mut ofproto, 1, map(1, 8, 0)), (vec![0b11, 0b100], 2));
+        assert_eq!(add(&mut ofproto, 0, map(2, 4, 2)), (vec![0b11, 0b1000], 2));
+        let (slots, known) = add(&mut ofproto, 1, map(3, 124, 3));
+        assert_eq!((slots[2].count_ones(), slots[2] & 0b1111, known), (31, 0, 3));
+        let (slots, _) = add(&mut ofproto, 1, map(4, 116, 4));
+        assert_eq!(slots[3] | 0b1000, !slots[2] & !0b111);
     }
 }

@@ -10,7 +10,7 @@ use crate::translate::{
 };
 use base::{Instant, MacAddr, OfPort, PortNo, RecircId};
 use flow::{
-    CtState, DropReason, Field, FlowKey, FlowStats, Match, NatKind, NatRange, VLAN_PRESENT,
+    CtState, DropReason, Field, FlowKey, FlowStats, Match, NatKind, NatRange, VLAN_PRESENT, Wide,
 };
 use openflow::Action as OfAction;
 use openflow::action::Subfield;
@@ -89,9 +89,10 @@ impl Ofproto {
         let in_bridge =
             |port: OfPort| Some(self.bridges.get(request.bridge)?.port(port)?.spec.name.clone());
         let in_datapath = |port: PortNo| self.device_name(port).map(str::to_owned);
+        let options = self.bridges.get(request.bridge).map_or(&[][..], Bridge::tunnel_options);
         let names = match request.names {
-            true => PortNames { device: Some(&in_datapath), bridge: Some(&in_bridge) },
-            false => PortNames::default(),
+            true => PortNames { device: Some(&in_datapath), bridge: Some(&in_bridge), options },
+            false => PortNames { options, ..PortNames::default() },
         };
         let shown =
             |key: &FlowKey| with_skb_priority(text::format_key(key, names), request.skb_priority);
@@ -279,13 +280,13 @@ pub(crate) fn failure(reason: DropReason) -> &'static str {
 }
 
 /// A flow as a trace names it: its match, priority and cookie.
-pub(crate) fn describe_rule(rule: &Rule, names: Option<&Bridge>) -> String {
-    describe_match(&rule.matching, rule.priority, rule.cookie, names)
+pub(crate) fn describe_rule(rule: &Rule, bridge: &Bridge, names: bool) -> String {
+    describe_match(&rule.matching, rule.priority, rule.cookie, bridge, names)
 }
 
 /// A flow that is not in its table yet.
-pub(crate) fn describe_flow(flow: &FlowMod, names: Option<&Bridge>) -> String {
-    describe_match(&flow.matching, flow.priority, flow.new_cookie, names)
+pub(crate) fn describe_flow(flow: &FlowMod, bridge: &Bridge, names: bool) -> String {
+    describe_match(&flow.matching, flow.priority, flow.new_cookie, bridge, names)
 }
 
 /// A flow that `learn` makes (ovs: `ofproto/ofproto-dpif-xlate.c`, `xlate_learn_action`).
@@ -310,9 +311,16 @@ pub(crate) fn describe_learned(flow: &FlowMod) -> String {
     out
 }
 
-fn describe_match(matching: &Match, priority: u16, cookie: u64, names: Option<&Bridge>) -> String {
-    let in_bridge = |port: OfPort| Some(names?.port(port)?.spec.name.clone());
-    let names = PortNames { device: None, bridge: Some(&in_bridge) };
+fn describe_match(
+    matching: &Match,
+    priority: u16,
+    cookie: u64,
+    bridge: &Bridge,
+    names: bool,
+) -> String {
+    let in_bridge = |port: OfPort| Some(bridge.port(port).filter(|_| names)?.spec.name.clone());
+    let options = bridge.tunnel_options();
+    let names = PortNames { device: None, bridge: Some(&in_bridge), options };
     let mut out = text::format_match(matching, names);
     if !out.is_empty() {
         out.push_str(", ");
@@ -339,11 +347,13 @@ pub(crate) fn describe_action(action: &OfAction, key: &FlowKey, names: Option<&B
 }
 
 /// What some bits of a field are now.
-pub(crate) fn describe_value(target: Subfield, value: u128) -> String {
+pub(crate) fn describe_value(target: Subfield, value: Wide) -> String {
     let push = OfAction::StackPush(target);
     let name = openflow::text::format_actions(&[push], &Match::any());
     let name = name.strip_prefix("push:").unwrap_or(&name);
     let whole = target.bits == target.field.bits();
+    let wide = value;
+    let value = value.low();
     let value = match target.field {
         Field::EthSrc | Field::EthDst | Field::ArpSha | Field::ArpTha if whole => {
             MacAddr::from_u64(value as u64).to_string()
@@ -354,7 +364,7 @@ pub(crate) fn describe_value(target: Subfield, value: u128) -> String {
         Field::Ipv6Src | Field::Ipv6Dst | Field::NdTarget if whole => {
             Ipv6Addr::from(value).to_string()
         }
-        _ => format!("{value:#x}"),
+        _ => format!("{wide:#x}"),
     };
     format!("{name} is now {value}")
 }

@@ -9,8 +9,8 @@ use crate::underlay::Wanted;
 use crate::{Ofproto, Outbox};
 use base::{Instant, OfPort, RecircId};
 use flow::{
-    ControllerAction, CtState, Field, FlowDump, FlowId, FlowKey, FlowStats, Mask, Match, Upcall,
-    UpcallKind,
+    ControllerAction, CtState, Field, FlowDump, FlowId, FlowKey, FlowStats, Mask, Match,
+    OptionMapping, OptionMatch, Upcall, UpcallKind, Wide,
 };
 use openflow::message::{PacketIn, reason};
 
@@ -37,7 +37,9 @@ impl Ofproto {
     /// Tells controllers of a packet that a flow sends them.
     fn packet_in(&mut self, upcall: &Upcall, to: &ControllerAction) {
         let Some(state) = self.recirc.get(to.recirc_id) else { return };
-        let metadata = metadata(&state.pipeline, &upcall.key, state.conntracked);
+        let bridge = self.bridges.get(state.bridge);
+        let options = bridge.map_or(&[][..], |bridge| bridge.tunnel_options());
+        let metadata = metadata(&state.pipeline, &upcall.key, state.conntracked, options);
         let unseen = upcall.key.unseen_bytes();
         let data = upcall.packet.data().get(unseen..).unwrap_or_default().to_vec();
         let is_miss = to.reason == reason::IMPLICIT_MISS;
@@ -204,8 +206,19 @@ pub(crate) fn links(translation: Translation, key: &FlowKey) -> Links {
 /// What a packet-in says of the packet besides its bytes: everything of the pipeline that is not
 /// zero, the in-port, and the connection's original tuple where the packet has a connection or may
 /// begin one (ovs: `lib/flow.c`, `flow_get_metadata`).
-fn metadata(pipeline: &FlowKey, packet: &FlowKey, conntracked: bool) -> Match {
+fn metadata(
+    pipeline: &FlowKey,
+    packet: &FlowKey,
+    conntracked: bool,
+    options: &[OptionMapping],
+) -> Match {
     let mut matching = Match::any().with(Field::InPort, pipeline.in_port_raw().into());
+    for option in options.iter().filter(|it| it.is_in(pipeline)) {
+        let value = option.read(pipeline);
+        let mask = if option.is_empty() { Wide::ZERO } else { Wide::ONES };
+        let told = OptionMatch::new(option.index, value, mask);
+        matching.set_option(OptionMatch { len: option.len(), ..told });
+    }
     let mut add = |field: Field, value: u128| {
         if value != 0 {
             matching.set_masked(field, value, u128::MAX);

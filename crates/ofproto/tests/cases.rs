@@ -7,13 +7,16 @@ mod bridges;
 use base::{Instant, PortNo, RecircId, WorkerId};
 use bridges::BridgeCase;
 use flow::{CtState, FlowCommand, FlowKey, Frame, Upcall, UpcallKind, VlanLimit};
-use ofproto::{BridgeId, Config, Ofproto, Outbox, TraceRequest, text};
+use ofproto::{BridgeId, Config, Features, Ofproto, Outbox, TraceRequest, text};
 use serde::Deserialize;
 use std::path::Path;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
+    /// Whether steps put the outer headers of tunnels on, or a device that is told to.
+    #[serde(default = "yes")]
+    push_pop: bool,
     bridge: Vec<BridgeCase>,
     #[serde(default)]
     trace: Vec<TraceCase>,
@@ -30,6 +33,9 @@ struct TraceCase {
     ct_next: Vec<String>,
     #[serde(default)]
     names: bool,
+    /// Only what becomes of the packet.
+    #[serde(default)]
+    without_flow: bool,
     expect: String,
 }
 
@@ -49,6 +55,10 @@ struct PacketCase {
     megaflow: String,
 }
 
+fn yes() -> bool {
+    true
+}
+
 fn default_vlan_limit() -> u32 {
     base::limits::VLAN_LIMIT
 }
@@ -65,8 +75,9 @@ fn ct_state(text: &str) -> CtState {
 
 impl World {
     fn new(case: &Case) -> World {
-        let mut world =
-            World { ofproto: Ofproto::new(Config::default()), now: Instant::from_millis(1000) };
+        let features = Features { tunnels: case.push_pop, ..Features::default() };
+        let ofproto = Ofproto::new(Config::default()).with_features(features);
+        let mut world = World { ofproto, now: Instant::from_millis(1000) };
         for bridge in &case.bridge {
             bridge.add_to(&mut world.ofproto, world.now);
         }
@@ -79,13 +90,33 @@ impl World {
 
     fn trace(&mut self, case: &TraceCase) -> String {
         let id = self.id(&case.bridge);
+        let mut request = TraceRequest::new(id, self.key(case));
+        request.ct_next = case.ct_next.iter().map(|state| ct_state(state)).collect();
+        request.names = case.names;
+        let trace = self.ofproto.trace(self.now, &request);
+        if !case.without_flow {
+            return trace;
+        }
+        let is_flow = |line: &&str| line.starts_with("Flow: ") || line.starts_with("Final flow: ");
+        let lines: Vec<&str> = trace.lines().filter(|line| !is_flow(line)).collect();
+        lines.join("\n").trim_start().replace("\n\nMegaflow", "\nMegaflow")
+    }
+
+    /// The key of a packet, which a bridge or the datapath tells.
+    fn key(&self, case: &TraceCase) -> FlowKey {
+        let id = self.id(&case.bridge);
+        if case.flow.contains('(') {
+            let options = self.ofproto.bridges().tunnel_options();
+            let (mut key, _) = text::parse_flow(&case.flow, &|_| None, &options)
+                .unwrap_or_else(|error| panic!("{}: {error}", case.flow));
+            let (_, port) = self.ofproto.bridges().of_packet(&key).unwrap();
+            key.set_in_port_raw(port.0.into());
+            return key;
+        }
         let ports = |name: &str| self.ofproto.port_number(id, name);
         let matching = openflow::text::parse_match(&case.flow, &ports)
             .unwrap_or_else(|error| panic!("{}: {error}", case.flow));
-        let mut request = TraceRequest::new(id, matching.key().clone());
-        request.ct_next = case.ct_next.iter().map(|state| ct_state(state)).collect();
-        request.names = case.names;
-        self.ofproto.trace(self.now, &request)
+        matching.key().clone()
     }
 
     /// Sends a packet up; gives the megaflow that answers.

@@ -12,7 +12,7 @@ pub use learn::{Learn, LearnSource, LearnSpec};
 pub(crate) use learn::match_bits;
 
 use base::{MacAddr, OfPort, TableId};
-use flow::{Field, NatRange};
+use flow::{Field, NatRange, OptionMapping, Wide};
 use std::net::Ipv4Addr;
 
 /// A range of bits of a field.
@@ -24,17 +24,54 @@ pub struct Subfield {
     pub offset: u32,
     /// Number of bits.
     pub bits: u32,
+    /// Bytes of the tunnel option that the field stands for in the bridge's TLV table; 0 for other fields, and
+    /// where the table is not known.
+    pub option_len: u8,
 }
 
 impl Subfield {
+    /// Bits of a field.
+    pub const fn new(field: Field, offset: u32, bits: u32) -> Self {
+        Subfield { field, offset, bits, option_len: 0 }
+    }
+
     /// The whole field.
     pub fn whole(field: Field) -> Self {
-        Subfield { field, offset: 0, bits: field.bits() }
+        let is_option = field.tun_metadata_index().is_some();
+        let bits = if is_option { u32::from(OptionMapping::LEN_MAX) * 8 } else { field.bits() };
+        Subfield::new(field, 0, bits)
+    }
+
+    /// Returns the mask of these bits in the field, which is no tunnel option.
+    pub fn mask(&self) -> u128 {
+        self.wide_mask().low()
     }
 
     /// Returns the mask of these bits in the field.
-    pub fn mask(&self) -> u128 {
-        (u128::MAX >> (128 - self.bits.clamp(1, 128))) << self.offset
+    pub fn wide_mask(&self) -> Wide {
+        Wide::low_ones(self.bits).shift_left(self.offset)
+    }
+}
+
+/// The assignment of bits of a tunnel option's value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SetOption {
+    /// `tun_metadata<index>`.
+    pub index: u8,
+    /// Bytes of the value on the wire.
+    pub len: u8,
+    /// New bits, in place.
+    pub value: Wide,
+    /// The bits that are assigned: [`Wide::ONES`] for the whole value, however long it is.
+    pub mask: Wide,
+    /// The syntax.
+    pub form: SetForm,
+}
+
+impl SetOption {
+    /// Returns whether the whole value is assigned, however long it is.
+    pub fn is_whole(&self) -> bool {
+        self.mask == Wide::ONES
     }
 }
 
@@ -136,6 +173,8 @@ pub enum Action {
         /// The syntax.
         form: SetForm,
     },
+    /// Assign bits of a tunnel option.
+    SetOption(Box<SetOption>),
     /// Copy bits from field to field (`move`).
     Move {
         /// Source bits.
@@ -265,4 +304,23 @@ pub enum Action {
 impl Action {
     /// The packet type that stands for the one in the removed header (ovs: `PT_USE_NEXT_PROTO`).
     pub const NEXT_PROTOCOL: u32 = 0xfffe;
+
+    /// Returns the assignment of a value to bits of a field, which it fits.
+    pub fn assign(target: Subfield, value: Wide, form: SetForm) -> Action {
+        let mask = target.wide_mask();
+        let value = value.shift_left(target.offset) & mask;
+        match target.field.tun_metadata_index() {
+            Some(index) => {
+                let longest = OptionMapping::LEN_MAX;
+                let len = if target.option_len == 0 { longest } else { target.option_len };
+                let is_whole = mask == Wide::low_ones(u32::from(len) * 8);
+                let mask = if is_whole { Wide::ONES } else { mask };
+                Action::SetOption(Box::new(SetOption { index, len, value, mask, form }))
+            }
+            None => {
+                let (value, mask) = (value.low(), mask.low());
+                Action::Set { field: target.field, value, mask, form }
+            }
+        }
+    }
 }

@@ -8,6 +8,7 @@ use crate::error::{ErrorCode, OfError};
 use crate::message::{Continuation, ContinuedActions, Version};
 use crate::oxm::Proto;
 use base::{PortNo, TableId};
+use flow::Wide;
 
 /// NXCPT_*
 const BRIDGE: u16 = 0x8000;
@@ -24,8 +25,8 @@ const ODP_PORT: u16 = 0x8008;
 pub(crate) fn put(out: &mut Vec<u8>, version: Version, continuation: &Continuation) {
     property(out, BRIDGE, |out| out.put_uint(continuation.bridge, 16));
     for &value in continuation.stack.iter().rev() {
-        let len = (128 - value.leading_zeros()).div_ceil(8).max(1) as usize;
-        property(out, STACK, |out| out.put_uint(value, len));
+        let bytes = value.to_bytes(value.byte_len().max(1));
+        property(out, STACK, |out| out.put(&bytes));
     }
     if continuation.mirrors != 0 {
         property(out, MIRRORS, |out| out.put_u32(continuation.mirrors));
@@ -89,7 +90,7 @@ pub(crate) fn take(input: &mut Input<'_>, version: Version) -> Result<Continuati
         input.skip((len.next_multiple_of(8) - len).min(input.len()))?;
         match kind {
             BRIDGE => out.bridge = value.uint(16).map_err(short)?,
-            STACK if value_len <= 16 => out.stack.insert(0, value.uint(value_len)?),
+            STACK if value_len <= 128 => out.stack.insert(0, Wide::from_bytes(value.rest())),
             MIRRORS => out.mirrors = value.u32().map_err(short)?,
             CONNTRACKED => out.conntracked = true,
             TABLE_ID => table = TableId(value.u8().map_err(short)?),

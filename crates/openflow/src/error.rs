@@ -188,8 +188,12 @@ pub enum ErrorCode {
     TlvMapped,
     /// NXTTMFC_DUP_ENTRY: the option is already mapped to another field.
     TlvDuplicate,
-    /// NXTTMFC_INVALID_TLV_DEL: a flow matches on the field.
+    /// NXTTMFC_TABLE_FULL: the values of all options have no room.
+    TlvTableFull,
+    /// NXTTMFC_INVALID_TLV_DEL: a flow uses the field.
     TlvInUse,
+    /// NXFMFC_INVALID_TLV_FIELD: no option is mapped to the field.
+    TlvUnmapped,
     /// OFPBFC_UNKNOWN
     BundleUnknown,
     /// OFPBFC_EPERM

@@ -124,6 +124,8 @@ const ROWS: &[Row] = &[
     (E::TlvBadIndex, &[(V10, Nx(1, 529)), (V12, Nx(18, 0))]),
     (E::TlvMapped, &[(V10, Nx(1, 531)), (V12, Nx(20, 0))]),
     (E::TlvDuplicate, &[(V10, Nx(1, 532)), (V12, Nx(21, 0))]),
+    (E::TlvTableFull, &[(V10, Nx(1, 530)), (V12, Nx(19, 0))]),
+    (E::TlvUnmapped, &[(V10, Nx(1, 536)), (V12, Nx(37, 0))]),
     (E::TlvInUse, &[(V10, Nx(1, 537)), (V12, Nx(38, 0))]),
     (E::BundleUnknown, &[(V13, Onf(2300)), (V14, Of(17, 0))]),
     (E::BundleEperm, &[(V13, Onf(2301)), (V14, Of(17, 1))]),

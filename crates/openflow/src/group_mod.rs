@@ -7,7 +7,7 @@ use crate::message::{
     BUCKET_MAX, Bucket, BucketPlace, GroupCommand, GroupMod, GroupType, HashField, Message,
     Selection, SelectionMethod, Version,
 };
-use crate::oxm::{self, Proto, by_name, put_entry};
+use crate::oxm::{self, Proto, by_name};
 use crate::port::{put_port, take_port};
 use crate::vendor::{NETRONOME, NETRONOME_OLD, NICIRA};
 use base::OfPort;
@@ -268,12 +268,11 @@ pub(crate) fn take_selection(
 fn take_fields(input: &mut Input<'_>) -> Result<Vec<HashField>, OfError> {
     let mut fields: Vec<HashField> = Vec::new();
     while !input.is_empty() {
-        let (spec, mask, none) = oxm::take_entry(input)?;
-        let is_whole = mask == spec.field.all_ones();
-        if none.is_some() || !(spec.maskable || is_whole) {
+        let (spec, entry) = oxm::take_entry(input)?;
+        let Some(mask) = oxm::hashed_bits(spec, &entry) else {
             let reason = format!("a hash can't look at these bits of {}", spec.name);
             return Err(bad(ErrorCode::MatchBadMask, reason));
-        }
+        };
         if fields.iter().any(|field| field.name == spec.name) {
             let reason = format!("field {} is hashed twice", spec.name);
             return Err(bad(ErrorCode::MatchDuplicateField, reason));
@@ -390,7 +389,7 @@ pub(crate) fn put_selection(out: &mut Vec<u8>, version: Version, selection: Opti
     for field in &selection.fields {
         if let Some(spec) = by_name(field.name) {
             let number = if version == Version::V10 { 0 } else { version as u8 };
-            put_entry(out, spec, number, field.mask, None);
+            oxm::put_hashed(out, spec, number, field.mask);
         }
     }
     let len = out.len() - start;

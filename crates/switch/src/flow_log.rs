@@ -28,19 +28,21 @@ pub fn commands(datapath: &str, commands: &[(WorkerId, FlowCommand)], ofproto: O
     if !is_told("dpif_netdev") && !is_told("dpif") {
         return;
     }
+    let options = ofproto.map(|ofproto| ofproto.bridges().tunnel_options());
+    let options = options.as_deref().unwrap_or_default();
+    let names = PortNames { options, ..PortNames::default() };
     for (at, (_, command)) in commands.iter().enumerate() {
         let FlowCommand::Put(put) = command else { continue };
         match (commands.get(at + 1), ofproto.and_then(|ofproto| ofproto.megaflow(put.id))) {
-            (Some((_, FlowCommand::Execute(execute))), _) => flow_add(put, &execute.key),
-            (_, Some(flow)) if flow.is_by_hand() => flow_add(put, &flow.key),
-            (_, Some(flow)) => flow_modified(datapath, put, &flow.key),
-            (_, None) => flow_modified(datapath, put, put.matching.key()),
+            (Some((_, FlowCommand::Execute(execute))), _) => flow_add(put, &execute.key, names),
+            (_, Some(flow)) if flow.is_by_hand() => flow_add(put, &flow.key, names),
+            (_, Some(flow)) => flow_modified(datapath, put, &flow.key, names),
+            (_, None) => flow_modified(datapath, put, put.matching.key(), names),
         }
     }
 }
 
-fn flow_add(put: &FlowPut, key: &FlowKey) {
-    let names = PortNames::default();
+fn flow_add(put: &FlowPut, key: &FlowKey, names: PortNames<'_>) {
     let flow = format_flow(key, put.matching.mask(), false, names);
     let (id, actions) = (format_ufid(put.id), format_actions(&put.actions, key, names));
     log::debug!(
@@ -49,8 +51,7 @@ fn flow_add(put: &FlowPut, key: &FlowKey) {
     );
 }
 
-fn flow_modified(datapath: &str, put: &FlowPut, key: &FlowKey) {
-    let names = PortNames::default();
+fn flow_modified(datapath: &str, put: &FlowPut, key: &FlowKey, names: PortNames<'_>) {
     let flow = format_flow(key, put.matching.mask(), true, names);
     let (id, actions) = (format_ufid(put.id), format_actions(&put.actions, key, names));
     log::debug!(
@@ -67,8 +68,9 @@ pub fn is_dump_told(uses_ufid: bool) -> bool {
 
 /// Logs the flows of a worker whose statistics were collected (ovs: `lib/dpif.c`, `dpif_flow_dump_next`).
 pub fn dumped(datapath: &str, worker: WorkerId, ofproto: &Ofproto, now: Instant) {
+    let options = ofproto.bridges().tunnel_options();
+    let names = PortNames { options: &options, ..PortNames::default() };
     for flow in ofproto.megaflows().into_iter().filter(|flow| flow.worker == worker) {
-        let names = PortNames::default();
         let key = format_flow(&flow.key, flow.matching.mask(), true, names);
         let stats = format_stats(&flow.stats, now);
         let actions = format_actions(&flow.actions, &flow.key, names);

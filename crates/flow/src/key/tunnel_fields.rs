@@ -1,7 +1,60 @@
 //! The tunnel that a packet came through, or shall leave by: the last words of its key.
 
-use super::FlowKey;
+use super::{FlowKey, Mask};
 use crate::field::{Field, TUNNEL_WORDS, WORDS};
+
+/// The first word of the slots of tunnel options.
+const SLOTS: usize = Field::TunSlots0.word();
+
+macro_rules! slots {
+    ($name:ident) => {
+        impl $name {
+            /// The values of some slots of tunnel options, from the lowest on: bit `n` chooses slot `n`.
+            pub(crate) fn option_slots(&self, slots: u64) -> impl Iterator<Item = u32> {
+                each(slots).map(|slot| (self.words[SLOTS + slot / 2] >> shift(slot)) as u32)
+            }
+
+            /// Stores the values of some slots.
+            pub(crate) fn set_option_slots(
+                &mut self,
+                slots: u64,
+                values: impl Iterator<Item = u32>,
+            ) {
+                for (slot, value) in each(slots).zip(values) {
+                    let word = &mut self.words[SLOTS + slot / 2];
+                    let kept = *word & !(0xffff_ffff << shift(slot));
+                    *word = kept | u64::from(value) << shift(slot);
+                }
+            }
+        }
+    };
+}
+
+slots!(FlowKey);
+slots!(Mask);
+
+impl Mask {
+    /// Makes nothing of the tunnel matter.
+    pub fn clear_tunnel(&mut self) {
+        self.words[TUNNEL_WORDS].fill(0);
+    }
+}
+
+/// The numbers of the bits that are set.
+fn each(mut slots: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let slot = slots.trailing_zeros() as usize;
+        (slots != 0).then(|| {
+            slots &= slots - 1;
+            slot
+        })
+    })
+}
+
+/// A word holds two slots, the lower one in its upper half.
+fn shift(slot: usize) -> u32 {
+    if slot.is_multiple_of(2) { 32 } else { 0 }
+}
 
 impl FlowKey {
     /// Whether the packet came through a tunnel, or shall leave by one. The outer destination says so

@@ -12,6 +12,7 @@ use crate::bridge::BridgeId;
 use crate::events::FlowChange;
 use crate::rule::{Rule, RuleId, outputs_to};
 use base::limits;
+use flow::OptionMapping;
 use openflow::message::{
     FlowEvent, FlowMonitor, FlowMonitorCommand, FlowMonitorFlags as Flags, FlowUpdate, Message,
     StatsReply, WatchedFlow,
@@ -101,7 +102,8 @@ impl Monitors {
             return;
         }
         if !is_own || flags.contains(Flags::OWN) || self.paused.is_some() {
-            self.updates.push(update(change.event, rule, flags.contains(Flags::ACTIONS)));
+            let with_actions = flags.contains(Flags::ACTIONS);
+            self.updates.push(update(change.event, rule, &change.options, with_actions));
         } else if !self.is_abbreviated {
             self.is_abbreviated = true;
             self.updates.push(FlowUpdate::Abbreviated { xid: change.xid });
@@ -128,7 +130,9 @@ impl Monitors {
                 }
             }
         }
-        found.into_iter().map(|(rule, event, actions)| update(event, rule, actions)).collect()
+        let options = core.bridges().get(bridge).map_or(&[][..], |it| it.tunnel_options());
+        let told = |(rule, event, actions)| update(event, rule, options, actions);
+        found.into_iter().map(told).collect()
     }
 }
 
@@ -153,10 +157,15 @@ fn watches(monitor: &FlowMonitor, change: &FlowChange) -> bool {
         && rule.matching.is_within(&flows.matching)
 }
 
-fn update(event: FlowEvent, rule: &Rule, with_actions: bool) -> FlowUpdate {
+fn update(
+    event: FlowEvent,
+    rule: &Rule,
+    options: &[OptionMapping],
+    with_actions: bool,
+) -> FlowUpdate {
     let flow = WatchedFlow {
         table: rule.table,
-        matching: rule.matching.clone(),
+        matching: rule.matching.clone().with_options_apart(options),
         priority: rule.priority,
         cookie: rule.cookie,
         idle_timeout_s: rule.idle_timeout_s,
@@ -187,6 +196,12 @@ impl Connections {
         requests: &[FlowMonitor],
         switch: &mut Switch<'_>,
     ) -> Result<StatsReply, OfError> {
+        let mut placed = requests.to_vec();
+        for monitor in &mut placed {
+            let flows = switch.core.placed_request(session.bridge, &monitor.flows)?;
+            monitor.flows = flows.into_owned();
+        }
+        let requests = &placed[..];
         let before = session.monitors.by_id.clone();
         if let Err(error) = session.monitors.carry_out(requests) {
             session.monitors.by_id = before;

@@ -32,6 +32,11 @@ impl Connections {
             StatsRequest::Flow { .. }
             | StatsRequest::Aggregate { .. }
             | StatsRequest::GroupStats(_) => {
+                if let StatsRequest::Flow { request, .. }
+                | StatsRequest::Aggregate { request, .. } = &request
+                {
+                    switch.core.placed_request(bridge, request)?;
+                }
                 let ticket = self.collects.ask(switch.core, switch.out);
                 let until = switch.now + PATIENCE;
                 session.waiting = Some(Waiting { xid, request, ticket, until });

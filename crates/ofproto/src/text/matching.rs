@@ -4,11 +4,13 @@ use super::PortNames;
 use base::OfPort;
 use flow::{FRAG_LATER, Field, FlowKey, Mask, Match};
 use openflow::text;
+use std::borrow::Cow;
 use wire::{ethertype, protocol};
 
 /// A match in the syntax of `ovs-ofctl`. One that says which pass through the datapath is meant
 /// also says that the packet is Ethernet (ovs: `lib/match.c`, `match_format`).
 pub fn format_match(matching: &Match, names: PortNames<'_>) -> String {
+    let matching = &*tunnel_told(matching, names);
     let text = text::format_match(matching, None);
     let mut parts: Vec<String> = text.split(',').map(str::to_owned).collect();
     let says_type = matching.key().get(Field::PacketType) != 0;
@@ -41,6 +43,22 @@ pub fn format_match(matching: &Match, names: PortNames<'_>) -> String {
     parts.join(",")
 }
 
+/// A match with tunnel options apart from the key, and with addresses of IPv4 tunnels by which IPv6 ones do not
+/// match: a megaflow may look at the bits alone that an IPv4 address has in the place of an IPv6 one.
+fn tunnel_told<'a>(matching: &'a Match, names: PortNames<'_>) -> Cow<'a, Match> {
+    let mask = matching.mask();
+    let is_ipv4 = |&field: &Field| matches!(u32::try_from(mask.get(field)), Ok(1..));
+    let ends = [Field::TunIpv6Src, Field::TunIpv6Dst];
+    if !mask.has(Field::TunMetadataPresent) && !ends.iter().any(is_ipv4) {
+        return Cow::Borrowed(matching);
+    }
+    let mut told = matching.clone();
+    for field in ends.into_iter().filter(is_ipv4) {
+        told.set_masked(field, matching.key().get(field), mask.get(field) | !0xffff_ffff);
+    }
+    Cow::Owned(told.with_options_apart(names.options))
+}
+
 /// A whole key: everything that the packet has, and of its metadata what is not zero
 /// (ovs: `lib/flow.c`, `flow_format`).
 pub fn format_key(key: &FlowKey, names: PortNames<'_>) -> String {
@@ -64,6 +82,8 @@ pub fn format_key(key: &FlowKey, names: PortNames<'_>) -> String {
             mask.add(field);
         }
     }
+    // Of the options only those that the packet has.
+    mask.set(Field::TunMetadataPresent, key.get(Field::TunMetadataPresent));
     format_match(&Match::new(key, &mask), names)
 }
 
@@ -110,4 +130,31 @@ fn packet_fields(key: &FlowKey) -> Mask {
         add(&[F::NdTarget, F::NdSll, F::NdTll]);
     }
     mask
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_of_tunnels_are_told_as_addresses_of_their_version() {
+        let check = |src: &str, dst: &str, expect: &str| {
+            let bits = |text: &str| match text.parse::<std::net::IpAddr>().unwrap() {
+                std::net::IpAddr::V4(ip) => u128::from(ip.to_bits()),
+                std::net::IpAddr::V6(ip) => ip.to_bits(),
+            };
+            let mut key = FlowKey::new();
+            key.set(Field::TunIpv6Src, bits(src));
+            key.set(Field::TunIpv6Dst, bits(dst));
+            let told = format_key(&key, PortNames::default());
+            assert!(told.starts_with(expect), "{told}");
+        };
+        check("172.31.1.2", "172.31.1.1", "tun_src=172.31.1.2,tun_dst=172.31.1.1,in_port");
+        check("fd00::2", "fd00::1", "tun_ipv6_src=fd00::2,tun_ipv6_dst=fd00::1,in_port");
+        let low = Mask::of(Field::TunDst);
+        let mut key = FlowKey::new();
+        key.set(Field::TunDst, 0x0101_0101);
+        let megaflow = format_match(&Match::new(&key, &low), PortNames::default());
+        assert_eq!(megaflow, "tun_dst=1.1.1.1");
+    }
 }

@@ -9,6 +9,7 @@ mod megaflow;
 mod parentheses;
 mod parse;
 mod parse_actions;
+mod parse_options;
 mod tunnel;
 
 pub use actions::format_actions;
@@ -19,14 +20,17 @@ pub use parse::{ParseError, parse_flow, parse_megaflow};
 pub use parse_actions::parse_actions;
 
 use base::{OfPort, PortNo};
+use flow::OptionMapping;
 
-/// Names of ports, where they are wanted in place of numbers.
+/// Names of ports, where they are wanted in place of numbers, and of tunnel options.
 #[derive(Clone, Copy, Default)]
 pub struct PortNames<'a> {
     /// The datapath's ports.
     pub device: Option<&'a dyn Fn(PortNo) -> Option<String>>,
     /// A bridge's ports.
     pub bridge: Option<&'a dyn Fn(OfPort) -> Option<String>>,
+    /// The tunnel options that keys hold, and their places.
+    pub options: &'a [OptionMapping],
 }
 
 impl PortNames<'_> {

@@ -5,7 +5,7 @@ use super::PortNames;
 use super::field::{Fields, Number, all_flags, hex, masked_flags};
 use flow::{
     Field, FlowKey, Mask, OptionMapping, SetTunnel, TUN_CSUM, TUN_DONT_FRAGMENT, TUN_KEY, TUN_OAM,
-    TunnelKind, TunnelPush,
+    TunnelKind, TunnelPush, Wide,
 };
 use wire::{Erspan, Ethernet, Geneve, Gre, Ipv6, Srv6, gre, udp};
 
@@ -19,8 +19,12 @@ pub(super) const TUNNEL_FLAGS: [(u128, &str); 4] = [
 
 impl Fields<'_> {
     /// The fields of `tunnel(...)`. What is zero in a tunnel's header has no attribute, and is not printed.
-    pub(super) fn tunnel(&mut self) {
+    pub(super) fn tunnel(&mut self, options: &[OptionMapping]) {
         self.tunnel_ends();
+        let options = geneve_options(self.key, Some((self.mask, self.verbose)), options);
+        if !options.is_empty() {
+            self.put(&format!("geneve({options})"));
+        }
         self.tunnel_extensions();
         // The key's flag counts with the key.
         let key = if self.mask.has(Field::TunId) && self.has_tunnel_key() { TUN_KEY } else { 0 };
@@ -126,7 +130,7 @@ pub(super) fn told_tunnel(to: &SetTunnel) -> String {
     if to.udp_port != 0 {
         fields.put(&format!("tp_dst={}", to.udp_port));
     }
-    let options = geneve_options(key, &to.options);
+    let options = geneve_options(key, None, &to.options);
     if !options.is_empty() {
         fields.put(&format!("geneve({options})"));
     }
@@ -135,16 +139,29 @@ pub(super) fn told_tunnel(to: &SetTunnel) -> String {
     fields.out
 }
 
-/// Options as dumps write them: `{class=0xffff,type=0,len=4,0x1}`.
-fn geneve_options(key: &FlowKey, options: &[OptionMapping]) -> String {
-    let present = key.get(Field::TunMetadataPresent);
-    let is_there = |option: &&OptionMapping| present >> option.index & 1 != 0;
+/// The options that a packet has, as dumps write them: `{class=0xffff,type=0,len=4,0x1/0xf}`. With a mask, the
+/// value is left out where nothing of it matters, unless everything is to be told (ovs: `lib/odp-util.c`,
+/// `format_geneve_opts`).
+fn geneve_options(key: &FlowKey, mask: Option<(&Mask, bool)>, options: &[OptionMapping]) -> String {
     let text = |option: &OptionMapping| {
-        let value = Field::tun_metadata(option.index).map_or(0, |field| key.get(field));
-        let (class, kind) = (hex(option.class.into()), hex(option.kind.into()));
-        format!("{{class={class},type={kind},len=4,{}}}", hex(value))
+        let (class, kind, len) = (option.class, option.kind, option.len());
+        let head = format!("class={},type={},len={len}", hex(class.into()), hex(kind.into()));
+        let bits = mask.map_or(Wide::ONES, |(mask, _)| option.read_mask(mask)) & option.ones();
+        let is_told = !bits.is_zero() || mask.is_some_and(|(_, verbose)| verbose);
+        if option.is_empty() || !is_told {
+            return format!("{{{head}}}");
+        }
+        let value = wide_hex(option.read(key));
+        match bits == option.ones() {
+            true => format!("{{{head},{value}}}"),
+            false => format!("{{{head},{value}/{}}}", wide_hex(bits)),
+        }
     };
-    options.iter().filter(is_there).map(text).collect()
+    options.iter().filter(|option| option.is_in(key)).map(text).collect()
+}
+
+fn wide_hex(value: Wide) -> String {
+    if value.is_zero() { "0".to_owned() } else { format!("{value:#x}") }
 }
 
 /// `tnl_push(tnl_port(4),header(size=50,type=4,eth(...),ipv4(...),udp(...),vxlan(...)),out_port(100))`
@@ -223,12 +240,12 @@ fn over_udp(kind: TunnelKind, body: &[u8]) -> Option<String> {
             let critical = flag(wire::geneve::FLAG_CRITICAL, "crit,");
             let options: Vec<String> = wire::geneve::read_options(header.options())
                 .map(|option| {
-                    let value: String = option.value.iter().map(|b| format!("{b:02x}")).collect();
-                    let value = value.trim_start_matches('0');
-                    let value =
-                        if value.is_empty() { "0".to_owned() } else { format!("0x{value}") };
                     let (class, kind, len) = (option.class, option.kind, option.value.len());
-                    format!("{{class=0x{class:x},type=0x{kind:x},len={len},{value}}}")
+                    let value = match len {
+                        0 => String::new(),
+                        _ => format!(",{}", wide_hex(Wide::from_bytes(option.value))),
+                    };
+                    format!("{{class=0x{class:x},type=0x{kind:x},len={len}{value}}}")
                 })
                 .collect();
             let options = match options.is_empty() {

@@ -2,7 +2,7 @@
 
 use super::Effect;
 use super::context::{Context, Scope};
-use super::fields::{fix_tpid, read};
+use super::fields::fix_tpid;
 use super::freeze::Why;
 use super::report::NoteKind;
 use base::OfPort;
@@ -136,10 +136,10 @@ impl Context<'_> {
 
     /// Sends the packet to the port that a field names.
     fn output_field(&mut self, source: Subfield, max_len: u16, last: bool) {
-        let port = read(&self.key, source);
+        let port = self.read(source).low();
         if let Ok(port) = u16::try_from(port) {
             self.notes.add(NoteKind::Detail, || format!("output port is {port}"));
-            self.look_at(source.field, source.mask());
+            self.look_at_part(source);
             self.output(OfPort(port), max_len, false, last);
         } else {
             self.notes.add(NoteKind::Warning, || format!("output port {port} is out of range"));
@@ -150,6 +150,7 @@ impl Context<'_> {
     fn rewrite(&mut self, action: &OfAction) {
         match action {
             OfAction::Set { field, value, mask, .. } => self.set_field(*field, *value, *mask),
+            OfAction::SetOption(set) => self.set_option(set),
             OfAction::Move { source, target } => self.move_field(*source, *target),
             OfAction::StackPush(source) => self.push(*source),
             OfAction::StackPop(target) => self.pop(*target),

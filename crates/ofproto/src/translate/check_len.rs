@@ -13,7 +13,7 @@ impl Context<'_> {
     pub fn check_len(&mut self, bytes: u16, target: Subfield, rest: &[OfAction]) -> bool {
         if !self.world.features.length_check {
             let is_larger = self.world.packet_len.is_some_and(|len| len > usize::from(bytes));
-            self.write_subfield(target, is_larger.into(), false);
+            self.write_part(target, u128::from(is_larger).into(), false);
             self.is_slow = true;
             return false;
         }
@@ -35,7 +35,7 @@ impl Context<'_> {
         let (conntracked, exit) = (self.conntracked, self.exit);
         let (told_tunnel, stack_varies) = (self.told_tunnel.clone(), self.stack_varies);
         let outer = std::mem::take(&mut self.actions);
-        self.write_subfield(target, is_larger.into(), false);
+        self.write_part(target, u128::from(is_larger).into(), false);
         self.execute(rest, true);
         self.finish_pipeline();
         (self.key, self.base, self.varying) = (key, base, varying);

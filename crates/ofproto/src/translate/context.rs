@@ -12,7 +12,7 @@ use crate::recirc::Frozen;
 use crate::revalidate::Dependency;
 use crate::rule::RuleId;
 use base::{OfPort, RecircId, TableId, limits};
-use flow::{Action, DropReason, Field, FlowKey, Mask};
+use flow::{Action, DropReason, Field, FlowKey, Mask, Wide};
 use openflow::Action as OfAction;
 use openflow::action::ToController;
 use openflow::message::{PortConfig, reason};
@@ -50,7 +50,7 @@ pub(crate) struct Context<'a> {
     pub varying: Mask,
     /// Whether something on the stack does.
     pub stack_varies: bool,
-    pub stack: Vec<u128>,
+    pub stack: Vec<Wide>,
     pub action_set: Vec<OfAction>,
     pub in_action_set: bool,
     /// The actions of a bucket are being carried out.

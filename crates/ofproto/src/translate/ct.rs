@@ -2,7 +2,6 @@
 
 use super::Fork;
 use super::context::Context;
-use super::fields::read;
 use super::report::NoteKind;
 use crate::recirc::Frozen;
 use crate::revalidate::Dependency;
@@ -22,9 +21,9 @@ impl Context<'_> {
                 let is_frozen = source.field.is_pipeline()
                     || matches!(source.field, Field::InPort | Field::InPortOxm);
                 if !(self.thawed && is_frozen) {
-                    self.look_at(source.field, source.mask());
+                    self.look_at_part(source);
                 }
-                Zone(read(&self.key, source) as u16)
+                Zone(self.read(source).low() as u16)
             }
         };
         self.commit();

@@ -4,7 +4,7 @@ use super::context::Context;
 use super::report::NoteKind;
 use crate::lookup::is_of_pipeline;
 use base::OfPort;
-use flow::{FRAG_LATER, Field, FlowKey, Mask, VLAN_PRESENT};
+use flow::{FRAG_LATER, Field, FlowKey, Mask, VLAN_PRESENT, Wide};
 use openflow::action::Subfield;
 use wire::protocol;
 
@@ -56,11 +56,11 @@ impl Context<'_> {
         if !has_target || !has_field(source.field, &self.key, &mut self.mask) {
             return;
         }
-        self.look_at(target.field, u128::MAX);
-        self.look_at(source.field, u128::MAX);
-        let value = read(&self.key, source);
+        self.look_at_part(Subfield::whole(target.field));
+        self.look_at_part(Subfield::whole(source.field));
+        let value = self.read(source);
         let varies = self.varies(source);
-        self.write_subfield(target, value, varies);
+        self.write_part(target, value, varies);
         self.report_subfield(target);
     }
 
@@ -70,26 +70,16 @@ impl Context<'_> {
     }
 
     pub fn push(&mut self, source: Subfield) {
-        self.look_at(source.field, source.mask());
+        self.look_at_part(source);
         self.stack_varies |= self.varies(source);
-        self.stack.push(read(&self.key, source));
+        self.stack.push(self.read(source));
     }
 
     pub fn pop(&mut self, target: Subfield) {
         match self.stack.pop() {
-            Some(value) => self.load(target, value, self.stack_varies),
+            Some(value) => self.load_wide(target, value, self.stack_varies),
             None => self.notes.add(NoteKind::Error, || "stack underflow".to_owned()),
         }
-    }
-
-    /// Takes a tunnel's option away.
-    pub fn delete_option(&mut self, option: Field) {
-        let Some(index) = option.tun_metadata_index() else { return };
-        self.key.set(option, 0);
-        let present = self.key.get(Field::TunMetadataPresent) & !(1 << index);
-        self.key.set(Field::TunMetadataPresent, present);
-        self.is_rewritten = true;
-        self.notes.add(NoteKind::Detail, || format!("delete {}", option.name()));
     }
 
     /// Makes bits of a field matter.
@@ -101,18 +91,23 @@ impl Context<'_> {
     }
 
     fn report_subfield(&mut self, target: Subfield) {
-        let value = read(&self.key, target);
+        let value = self.read(target);
         self.notes.add(NoteKind::Detail, || crate::trace::describe_value(target, value));
     }
 
     /// Assigns bits that an action works out, and tells what they are; `varies` says whether they depend
     /// on the packet.
     pub fn load(&mut self, target: Subfield, value: u128, varies: bool) {
-        self.look_at(target.field, target.mask());
-        self.write_subfield(target, value, varies);
+        self.load_wide(target, value.into(), varies);
+    }
+
+    fn load_wide(&mut self, target: Subfield, value: Wide, varies: bool) {
+        self.look_at_part(target);
+        self.write_part(target, value, varies);
         self.report_subfield(target);
     }
 
+    /// Assigns bits of a field that stands for no option.
     pub fn write_subfield(&mut self, target: Subfield, value: u128, varies: bool) {
         let old = whole(&self.key, target.field);
         let varied = self.varying.get(target.field) & !target.mask();
@@ -140,11 +135,6 @@ impl Context<'_> {
             Field::TunSrc => self.key.set(Field::TunIpv6Src, value),
             Field::TunDst => self.key.set(Field::TunIpv6Dst, value),
             _ => self.key.set(field, value),
-        }
-        // A packet that leaves by a tunnel carries the options that were set.
-        if let Some(n) = field.tun_metadata_index() {
-            let present = self.key.get(Field::TunMetadataPresent);
-            self.key.set(Field::TunMetadataPresent, present | 1 << n);
         }
         if is_vlan(field) {
             fix_tpid(&mut self.key);

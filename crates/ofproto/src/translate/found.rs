@@ -23,18 +23,19 @@ pub(crate) enum Found {
 impl Context<'_> {
     /// Tells what was found, as the heading of what is done then.
     pub fn report_found(&mut self, found: &Found) {
-        let (table, names) = (self.table, self.names.then_some(self.bridge));
+        let (table, bridge, names) = (self.table, self.bridge, self.names);
         let (rules, pending) = (self.world.rules, &self.pending);
         self.notes.enter(NoteKind::Table, || match found {
             Found::Pending(at) => {
                 let flow = pending.get(*at).map(Pending::flow);
-                let flow =
-                    flow.map_or_else(String::new, |it| crate::trace::describe_flow(it, names));
+                let describe = |it| crate::trace::describe_flow(it, bridge, names);
+                let flow = flow.map_or_else(String::new, describe);
                 format!("{:2}. {flow}", table.0)
             }
             Found::Rule(id) => match rules.get(*id) {
                 Some(rule) => {
-                    format!("{:2}. {}", table.0, crate::trace::describe_rule(rule, names))
+                    let rule = crate::trace::describe_rule(rule, bridge, names);
+                    format!("{:2}. {rule}", table.0)
                 }
                 None => format!("{:2}. No match.", table.0),
             },

@@ -10,6 +10,7 @@ use crate::group::{Choice, Group};
 use crate::revalidate::Dependency;
 use base::OfPort;
 use flow::{DropReason, Field, HashAlgorithm, VLAN_PRESENT, Words};
+use openflow::action::Subfield;
 use openflow::message::{Bucket, GroupType};
 use wire::{ethertype, protocol};
 
@@ -155,6 +156,15 @@ impl<'a> Context<'a> {
         for hashed in selection.into_iter().flat_map(|selection| &selection.fields) {
             let field = hashed.field;
             if has_field(field, &self.key, &mut self.mask) && hashed.is_in(&self.key) {
+                if field.tun_metadata_index().is_some() {
+                    let option = Subfield::whole(field);
+                    let value = self.read(option);
+                    for at in (0..option.bits).step_by(128) {
+                        words.add(value.shift_right(at).low());
+                    }
+                    self.look_at_part(option);
+                    continue;
+                }
                 words.add(whole(&self.key, field) & hashed.mask);
                 self.look_at(field, hashed.mask);
             }

@@ -5,7 +5,6 @@
 
 use super::Effect;
 use super::context::Context;
-use super::fields::read;
 use super::found::Found;
 use super::report::NoteKind;
 use crate::bridge::BridgeId;
@@ -39,10 +38,15 @@ impl Context<'_> {
     /// Learns a flow, unless there are too many.
     pub fn learn_flow(&mut self, learn: &Learn) {
         for part in learn.specs.iter().filter_map(LearnSpec::read) {
-            self.look_at(part.field, part.mask());
+            self.look_at_part(part);
         }
-        let flow = Arc::new(learn.flow_mod(|part| read(&self.key, part)));
+        let mut flow = learn.flow_mod(|part| self.read(part).low());
         self.notes.add(NoteKind::Detail, || crate::trace::describe_learned(&flow));
+        if let Err(error) = self.bridge.place_match(&mut flow.matching) {
+            self.notes.add(NoteKind::Error, || error.reason);
+            return;
+        }
+        let flow = Arc::new(flow);
         let (bridge, table) = (self.bridge.id, learn.table);
         let outcome = self.outcome(&flow, learn.limit);
         if learn.limit != 0 {

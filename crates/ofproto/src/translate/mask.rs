@@ -30,6 +30,10 @@ pub(super) fn tidy_mask(mask: &mut Mask, key: &FlowKey, final_key: &FlowKey) {
     for (word, out) in mask.words_mut().iter_mut().zip(NOT_OF_PACKETS.words()) {
         *word &= !out;
     }
+    // What actions set of a tunnel is not what the packet came with.
+    if !key.has_tunnel() {
+        mask.clear_tunnel();
+    }
     // ICMP's type and code have 8 bits.
     if matches!((final_key.eth_type(), final_key.nw_proto()), (0x0800, 1) | (0x86dd, 58)) {
         mask.set(Field::TpSrc, mask.get(Field::TpSrc) & 0xff);

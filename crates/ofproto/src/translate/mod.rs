@@ -23,6 +23,7 @@ mod lookup;
 mod mask;
 mod mirror;
 mod normal;
+mod options;
 mod outer;
 mod output;
 mod packet_type;

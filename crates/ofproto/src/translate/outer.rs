@@ -67,12 +67,10 @@ pub fn answer_key(outer: &Outer<'_>, config: &TunnelConfig) -> FlowKey {
 
 /// The options that were set and that the bridge knows, as they stand in a header.
 pub fn options(key: &FlowKey, known: &[OptionMapping]) -> Vec<u8> {
-    let present = key.get(Field::TunMetadataPresent);
     let mut out = Vec::new();
-    for option in known.iter().filter(|it| present >> it.index & 1 != 0) {
-        let value = Field::tun_metadata(option.index).map_or(0, |field| key.get(field) as u32);
-        out.extend(wire::geneve::option_header(option.class, option.kind, size_of_val(&value)));
-        out.extend(value.to_be_bytes());
+    for option in known.iter().filter(|it| it.is_in(key)) {
+        out.extend(wire::geneve::option_header(option.class, option.kind, option.len().into()));
+        out.extend(option.bytes(key));
     }
     out
 }

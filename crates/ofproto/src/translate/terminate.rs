@@ -5,9 +5,8 @@ use super::Effect;
 use super::context::Context;
 use crate::port::Port;
 use base::MacAddr;
-use flow::{Action, Field, OptionMapping};
+use flow::{Action, Field};
 use std::net::IpAddr;
-use std::sync::Arc;
 use wire::{ethertype, icmpv6, protocol};
 
 impl Context<'_> {
@@ -28,7 +27,7 @@ impl Context<'_> {
                     _ => IpAddr::V6(self.key.ipv6_src()),
                 };
                 self.effects.push(Effect::NeighbourSeen { bridge, ip, mac });
-                Some(Action::TunnelPop { port, kind, options: self.tunnel_options() })
+                Some(Action::TunnelPop { port, kind, options: self.world.bridges.tunnel_options() })
             }
             None => {
                 self.look_at_ports();
@@ -36,27 +35,6 @@ impl Context<'_> {
                 None
             }
         }
-    }
-
-    /// The options that fields stand for, of all bridges: which of them the packet goes to is not said
-    /// yet. Where two say different things, the bridge that was added first is right.
-    fn tunnel_options(&self) -> Arc<[OptionMapping]> {
-        let tables = self.world.bridges.iter().map(|bridge| &bridge.tunnel_options);
-        let mut filled = tables.filter(|table| !table.is_empty());
-        let Some(first) = filled.next() else { return Arc::new([]) };
-        let mut all = Arc::clone(first);
-        for table in filled {
-            let is_new = |it: &&OptionMapping| {
-                all.iter().all(|had| {
-                    had.index != it.index && (had.class, had.kind) != (it.class, it.kind)
-                })
-            };
-            let more: Vec<OptionMapping> = table.iter().filter(is_new).copied().collect();
-            if !more.is_empty() {
-                all = all.iter().copied().chain(more).collect();
-            }
-        }
-        all
     }
 
     /// Learns from replies to requests and from gratuitous announcements

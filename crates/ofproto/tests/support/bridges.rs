@@ -1,9 +1,12 @@
 //! Bridges as the tables of `testdata/ofproto/*.toml` describe them: ports, flows and learned addresses.
 
 use base::{Instant, MacAddr, OfPort, PortNo};
+use flow::TunnelKind;
 use ofproto::{BridgeConfig, FailMode, Ofproto, PortDevice, PortSpec, PriorityTags, VlanMode};
-use openflow::message::FlowModCommand;
+use openflow::message::{FlowModCommand, TlvCommand, TlvMap};
 use serde::Deserialize;
+use std::sync::Arc;
+use tunnel::TunnelConfig;
 use wire::ethertype;
 
 /// A bridge of a case.
@@ -15,6 +18,9 @@ pub struct BridgeCase {
     flows: Option<String>,
     /// Its ports.
     pub port: Vec<PortCase>,
+    /// `{class=0xffff,type=0,len=4}->tun_metadata0`
+    #[serde(default)]
+    tlv_map: Vec<String>,
     /// `VLAN MAC PORT`
     #[serde(default)]
     macs: Vec<String>,
@@ -28,6 +34,8 @@ pub struct PortCase {
     /// The datapath's number; left out for a patch port.
     pub device: Option<u32>,
     peer: Option<String>,
+    /// Kind and options of a tunnel, of which `device` is the datapath's port: `geneve remote_ip=1.1.1.1`.
+    tunnel: Option<String>,
     #[serde(default)]
     local: bool,
     /// `access 10`, `trunk 10,20`, `native-tagged 10 20`, `native-untagged 10 20`,
@@ -50,6 +58,26 @@ fn vlan_mode(text: &str) -> VlanMode {
         .unwrap_or_else(|| panic!("no VLAN mode {text}"))
 }
 
+fn tunnel_config(name: &str, text: &str) -> TunnelConfig {
+    let (kind, options) = text.split_once(' ').unwrap();
+    let options = options.split(' ').map(|option| option.split_once('=').unwrap());
+    let options = options.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    TunnelConfig::parse(TunnelKind::from_name(kind).unwrap(), name, &options).config.unwrap()
+}
+
+fn tlv_map(text: &str) -> TlvMap {
+    let (option, index) = text.split_once("}->tun_metadata").unwrap();
+    let number = |name: &str| {
+        let value = option.split_once(name).unwrap().1.split(',').next().unwrap();
+        match value.strip_prefix("0x") {
+            Some(digits) => u16::from_str_radix(digits, 16).unwrap(),
+            None => value.parse().unwrap(),
+        }
+    };
+    let (kind, len) = (number("type=") as u8, number("len=") as u8);
+    TlvMap { class: number("class="), kind, len, index: index.parse().unwrap() }
+}
+
 impl BridgeCase {
     /// Adds the bridge with all that it has.
     pub fn add_to(&self, ofproto: &mut Ofproto, now: Instant) {
@@ -59,9 +87,13 @@ impl BridgeCase {
         }
         let id = ofproto.add_bridge(config, now);
         for port in &self.port {
-            let device = match port.device {
-                Some(number) => PortDevice::Datapath(PortNo(number)),
-                None => PortDevice::Patch { peer: port.peer.clone().unwrap() },
+            let device = match (port.device, &port.tunnel) {
+                (Some(number), None) => PortDevice::Datapath(PortNo(number)),
+                (Some(number), Some(tunnel)) => {
+                    let config = Arc::new(tunnel_config(&port.name, tunnel));
+                    PortDevice::Tunnel { device: PortNo(number), config }
+                }
+                (None, _) => PortDevice::Patch { peer: port.peer.clone().unwrap() },
             };
             let mut spec = PortSpec::new(&port.name, MacAddr([2, 0, 0, 0, 9, 8]), device);
             spec.is_local = port.local;
@@ -71,6 +103,8 @@ impl BridgeCase {
             }
             ofproto.add_port(id, spec, now).unwrap();
         }
+        let maps: Vec<TlvMap> = self.tlv_map.iter().map(|map| tlv_map(map)).collect();
+        ofproto.tlv_table_mod(id, TlvCommand::Add, &maps).unwrap();
         let flows = self.flows.iter().flat_map(|flows| flows.lines());
         for line in flows.filter(|line| !line.trim().is_empty()) {
             let ports = |name: &str| ofproto.port_number(id, name);

@@ -3,7 +3,7 @@
 use super::{Action, SetForm, Subfield};
 use crate::message::{FlowFlags, FlowMod, FlowModCommand};
 use base::{OfPort, TableId};
-use flow::{Field, Match};
+use flow::{Field, Match, OptionMatch, Wide};
 
 /// The source of a learned flow's bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -115,9 +115,7 @@ impl Learn {
                     match_bits(&mut matching, target, bits(source));
                 }
                 LearnSpec::Load { source, target } => {
-                    let (value, mask) = (bits(source) << target.offset, target.mask());
-                    let (field, form) = (target.field, SetForm::Load);
-                    actions.push(Action::Set { field, value: value & mask, mask, form });
+                    actions.push(Action::assign(target, bits(source).into(), SetForm::Load));
                 }
                 LearnSpec::Output(part) => actions.extend(output(read(part))),
             }
@@ -147,7 +145,14 @@ pub(crate) fn match_bits(matching: &mut Match, target: Subfield, bits: u128) {
             let port = OfPort::from_wire32(bits as u32).unwrap_or(OfPort::NONE);
             matching.set_masked(Field::InPort, port.0.into(), Field::InPort.all_ones());
         }
-        field => matching.set_masked(field, bits << target.offset, target.mask()),
+        field => match field.tun_metadata_index() {
+            Some(index) => {
+                let mask = target.wide_mask();
+                let value = Wide::from(bits).shift_left(target.offset);
+                matching.set_option(OptionMatch::new(index, value, mask));
+            }
+            None => matching.set_masked(field, bits << target.offset, target.mask()),
+        },
     }
 }
 

@@ -415,7 +415,7 @@ mod tests {
         });
         let with_orig = Action::Resubmit { in_port: None, table: None, with_ct_orig: true };
         let state = |value, mask| ip.clone().with_masked(Field::CtState, value, mask);
-        let part = |field| Subfield { offset: 0, bits: 16, field };
+        let part = |field| Subfield::new(field, 0, 16);
         let (port, reg) = (part(Field::TpDst), part(Field::Reg0));
         let learn = |source, target| {
             let spec = LearnSpec::Match { source: LearnSource::Field(source), target };

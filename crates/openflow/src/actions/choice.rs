@@ -66,7 +66,7 @@ pub(super) fn put_bundle(out: &mut Vec<u8>, bundle: &Bundle, form: &ActionForm) 
         match &bundle.target {
             Some(target) => {
                 out.put_u16(set::pack_offset_bits(target));
-                oxm::put_header(out, target.field, form.proto, 0);
+                oxm::put_header(out, target, form.proto, 0);
             }
             None => out.put_zeros(6),
         }
@@ -104,6 +104,6 @@ pub(super) fn put_multipath(out: &mut Vec<u8>, multipath: &Multipath, form: &Act
         out.put_u32(multipath.arg);
         out.put_zeros(2);
         out.put_u16(set::pack_offset_bits(&multipath.target));
-        oxm::put_header(out, multipath.target.field, form.proto, 0);
+        oxm::put_header(out, &multipath.target, form.proto, 0);
     });
 }

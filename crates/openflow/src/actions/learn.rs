@@ -128,7 +128,7 @@ pub(super) fn put(out: &mut Vec<u8>, learn: &Learn, form: &ActionForm) {
             out.put_zeros(2);
         }
         if let Some(result) = learn.result {
-            oxm::put_header(out, result.field, form.proto, 0);
+            oxm::put_header(out, &result, form.proto, 0);
         }
         put_specs(out, learn, form.proto);
     });
@@ -136,7 +136,7 @@ pub(super) fn put(out: &mut Vec<u8>, learn: &Learn, form: &ActionForm) {
 
 fn put_specs(out: &mut Vec<u8>, learn: &Learn, proto: Proto) {
     let put_part = |out: &mut Vec<u8>, part: Subfield, proto| {
-        oxm::put_header(out, part.field, proto, 0);
+        oxm::put_header(out, &part, proto, 0);
         out.put_u16(part.offset as u16);
     };
     let put_source = |out: &mut Vec<u8>, source: LearnSource, bits: u32, to: u16| match source {

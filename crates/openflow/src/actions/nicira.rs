@@ -49,10 +49,7 @@ pub(super) fn take(
         }
         6 if version < Version::V15 => take_move(body)?,
         7 if version < Version::V15 => set::take_load(body)?,
-        33 if version < Version::V15 => {
-            body.skip(6)?;
-            set::take_load2(body)?
-        }
+        33 if version < Version::V15 => set::take_load2(body)?,
         1 | 14 | 44 => take_resubmit(subtype, body)?,
         8 => Action::Note(body.take(body.len())?.to_vec()),
         4 | 5 => take_queue(subtype, body)?,

@@ -35,8 +35,8 @@ pub(super) fn put(out: &mut Vec<u8>, what: &Action, form: &mut ActionForm) {
             out.put_u16(target.bits as u16);
             out.put_u16(source.offset as u16);
             out.put_u16(target.offset as u16);
-            oxm::put_header(out, source.field, form.proto, 0);
-            oxm::put_header(out, target.field, form.proto, 0);
+            oxm::put_header(out, source, form.proto, 0);
+            oxm::put_header(out, target, form.proto, 0);
         }),
         Action::StackPush(part) => put_stack(out, 27, part, form),
         Action::StackPop(part) => put_stack(out, 28, part, form),
@@ -108,12 +108,13 @@ fn put_lengths(out: &mut Vec<u8>, what: &Action, form: &mut ActionForm) {
             let start = out.len();
             out.put_u16(*bytes);
             out.put_u16(target.offset as u16);
-            oxm::put_header(out, target.field, form.proto, 0);
+            oxm::put_header(out, target, form.proto, 0);
             out.put_zeros(14 - (out.len() - start));
         }),
+        Action::SetOption(set) => set::put_option_load(out, form, set),
         Action::DeleteField(field) => action(out, 50, |out| {
             let start = out.len();
-            oxm::put_header(out, *field, form.proto, 0);
+            oxm::put_header(out, &Subfield::whole(*field), form.proto, 0);
             out.put_zeros(14 - (out.len() - start));
         }),
         Action::EncapEthernet { header_bytes } => action(out, 46, |out| {
@@ -132,7 +133,7 @@ fn put_lengths(out: &mut Vec<u8>, what: &Action, form: &mut ActionForm) {
 
 fn put_output_reg(out: &mut Vec<u8>, source: &Subfield, max_len: u16, form: &ActionForm) {
     let mut header = Vec::new();
-    oxm::put_header(&mut header, source.field, form.proto, 0);
+    oxm::put_header(&mut header, source, form.proto, 0);
     let short = header.len() == 4;
     action(out, if short { 15 } else { 32 }, |out| {
         out.put_u16(set::pack_offset_bits(source));
@@ -187,7 +188,7 @@ fn put_stack(out: &mut Vec<u8>, subtype: u16, part: &Subfield, form: &ActionForm
     action(out, subtype, |out| {
         let start = out.len();
         out.put_u16(part.offset as u16);
-        oxm::put_header(out, part.field, form.proto, 0);
+        oxm::put_header(out, part, form.proto, 0);
         out.put_u16(part.bits as u16);
         out.put_zeros(14 - (out.len() - start));
     });
@@ -216,7 +217,7 @@ fn put_ct(out: &mut Vec<u8>, ct: &Ct, form: &ActionForm) {
                 out.put_u16(zone);
             }
             ZoneSource::Field(part) => {
-                oxm::put_header(out, part.field, form.proto, 0);
+                oxm::put_header(out, &part, form.proto, 0);
                 out.put_u16(set::pack_offset_bits(&part));
             }
         }

@@ -1,13 +1,13 @@
 //! Assignments (`set_field`, `load`), and the fields that other actions read and write.
 
 use super::list::ActionForm;
-use crate::action::{Action, SetForm, Subfield};
+use crate::action::{Action, SetForm, SetOption, Subfield};
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
 use crate::message::Version;
 use crate::oxm::{self, Spec, for_field};
 use crate::vendor::NICIRA;
-use flow::Field;
+use flow::{Field, OptionMatch};
 
 fn bad(code: ErrorCode, reason: impl Into<String>) -> OfError {
     OfError::new(code, reason)
@@ -64,7 +64,7 @@ fn subfield(spec: &Spec, offset: u32, bits: u32) -> Result<Subfield, OfError> {
         );
         return Err(bad(ErrorCode::ActionBadSetLen, reason));
     }
-    Ok(Subfield { field: spec.bits_field(), offset, bits })
+    Ok(Subfield::new(spec.bits_field(), offset, bits))
 }
 
 /// Unpacks offset (10 bits) and number of bits minus one (6 bits).
@@ -90,13 +90,17 @@ fn as_action_error(error: OfError) -> OfError {
 
 /// Reads field, value, mask and padding.
 fn take_assignment(body: &mut Input<'_>, form: SetForm, may_mask: bool) -> Result<Action, OfError> {
-    let (spec, value, mask) = oxm::take_entry(body).map_err(as_action_error)?;
+    let (spec, entry) = oxm::take_entry(body).map_err(as_action_error)?;
+    let (value, mask, has_mask) = (entry.value, entry.mask, entry.header.has_mask);
     if body.take(body.len())?.iter().any(|&byte| byte != 0) {
         return Err(bad(ErrorCode::ActionBadSetArgument, "padding that is not zero"));
     }
-    if mask.is_some() && !may_mask {
+    if has_mask && !may_mask {
         let reason = format!("set_field of {} with a mask, before OpenFlow 1.5", spec.name);
         return Err(bad(ErrorCode::ActionBadSetMask, reason));
+    }
+    if let Some(OptionMatch { index, len, value, mask, .. }) = entry.option {
+        return Ok(Action::SetOption(Box::new(SetOption { index, len, value, mask, form })));
     }
     if spec.field == Field::InPort && spec.bytes == 4 {
         return Err(bad(ErrorCode::ActionBadSetArgument, "OpenFlow forbids to set OXM_OF_IN_PORT"));
@@ -117,7 +121,7 @@ pub(super) fn take_set_field(body: &mut Input<'_>, version: Version) -> Result<A
     take_assignment(body, SetForm::SetField, version == Version::V15)
 }
 
-/// `NXAST_REG_LOAD2`, after its header and padding.
+/// `NXAST_REG_LOAD2`, after its header: the entry stands in the place of the padding.
 pub(super) fn take_load2(body: &mut Input<'_>) -> Result<Action, OfError> {
     take_assignment(body, SetForm::SetField, true)
 }
@@ -130,6 +134,9 @@ pub(super) fn take_load(body: &mut Input<'_>) -> Result<Action, OfError> {
     if bits < 64 && value >> bits != 0 {
         let reason = format!("load: {value:#x} does not fit {bits} bits");
         return Err(bad(ErrorCode::ActionBadArgument, reason));
+    }
+    if target.field.tun_metadata_index().is_some() {
+        return Ok(Action::assign(target, u128::from(value).into(), SetForm::Load));
     }
     let placed = u128::from(value) << offset;
     if placed & !target.field.all_ones() != 0 {
@@ -174,6 +181,32 @@ pub(super) fn put_set_field(
     true
 }
 
+/// Writes the assignment of a tunnel option as `OFPAT_SET_FIELD` if the version supports it.
+pub(super) fn put_set_option(out: &mut Vec<u8>, form: &ActionForm, set: &SetOption) -> bool {
+    let v15 = form.version == Version::V15;
+    let is_old = form.version < Version::V12;
+    if is_old || !v15 && (set.form == SetForm::Load || !set.is_whole()) {
+        return false;
+    }
+    let start = out.len();
+    out.put_u16(25);
+    out.put_u16(0);
+    oxm::put_option(out, form.version as u8, &option_entry(set));
+    finish(out, start);
+    true
+}
+
+/// Writes it as `NXAST_REG_LOAD2`: the values are too long for `NXAST_REG_LOAD` (ovs:
+/// `lib/ofp-actions.c`, `set_field_to_nxast`).
+pub(super) fn put_option_load(out: &mut Vec<u8>, form: &ActionForm, set: &SetOption) {
+    nicira_load2(out, |out| oxm::put_option(out, oxm_version(form), &option_entry(set)));
+}
+
+fn option_entry(set: &SetOption) -> OptionMatch {
+    let SetOption { index, len, value, mask, .. } = *set;
+    OptionMatch { index, len, is_absent: false, value, mask }
+}
+
 fn finish(out: &mut Vec<u8>, start: usize) {
     out.pad8(start);
     let len = out.len() - start;
@@ -198,7 +231,7 @@ pub(crate) fn segments(field: Field, value: u128, mask: u128) -> Vec<(Subfield, 
             continue;
         }
         let run = (!(mask >> offset)).trailing_zeros().min(bits - offset).min(64);
-        let part = Subfield { field, offset, bits: run };
+        let part = Subfield::new(field, offset, run);
         out.push((part, ((value & part.mask()) >> offset) as u64));
         offset += run;
     }
@@ -225,22 +258,29 @@ pub(super) fn put_loads(
         out.put_u32(NICIRA);
         out.put_u16(7);
         out.put_u16(pack_offset_bits(&target));
-        oxm::put_header(out, target.field, form.proto, 0);
+        oxm::put_header(out, &target, form.proto, 0);
         out.put_u64(value);
         finish(out, start);
     }
 }
 
 fn put_load2(out: &mut Vec<u8>, form: &ActionForm, spec: &Spec, value: u128, mask: u128) {
+    let exact = mask == spec.field.all_ones();
+    let mask = (!exact).then_some(mask);
+    nicira_load2(out, |out| oxm::put_entry(out, spec, oxm_version(form), value, mask));
+}
+
+fn oxm_version(form: &ActionForm) -> u8 {
+    if form.version < Version::V12 { 0 } else { form.version as u8 }
+}
+
+fn nicira_load2(out: &mut Vec<u8>, entry: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.put_u16(0xffff);
     out.put_u16(0);
     out.put_u32(NICIRA);
     out.put_u16(33);
-    out.put_zeros(6);
-    let version = if form.version < Version::V12 { 0 } else { form.version as u8 };
-    let exact = mask == spec.field.all_ones();
-    oxm::put_entry(out, spec, version, value, (!exact).then_some(mask));
+    entry(out);
     finish(out, start);
 }
 

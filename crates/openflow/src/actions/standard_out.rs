@@ -184,6 +184,7 @@ fn put12(out: &mut Vec<u8>, action: &Action, form: &mut ActionForm) -> bool {
         Action::Set { field, value, mask, form: set_form } => {
             return set::put_set_field(out, form, *field, *value, *mask, *set_form);
         }
+        Action::SetOption(set) => return set::put_set_option(out, form, set),
         Action::Meter(meter) if form.version == Version::V15 => short(out, 29, (*meter).into(), 4),
         Action::Move { source, target } if form.version == Version::V15 => {
             put_copy_field(out, source, target, form);
@@ -209,8 +210,8 @@ fn put_copy_field(out: &mut Vec<u8>, source: &Subfield, target: &Subfield, form:
     out.put_u16(source.offset as u16);
     out.put_u16(target.offset as u16);
     out.put_zeros(2);
-    crate::oxm::put_header(out, source.field, form.proto, form.version as u8);
-    crate::oxm::put_header(out, target.field, form.proto, form.version as u8);
+    crate::oxm::put_header(out, source, form.proto, form.version as u8);
+    crate::oxm::put_header(out, target, form.proto, form.version as u8);
     out.pad8(start);
     let len = out.len() - start;
     out.set_u16(start + 2, len);

@@ -3,6 +3,7 @@
 use super::PacketMetadata;
 use crate::action::Action;
 use base::{PortNo, TableId};
+use flow::Wide;
 
 /// A packet-in message.
 #[derive(Clone, PartialEq, Debug)]
@@ -43,7 +44,7 @@ pub struct Continuation {
     /// Identifies the bridge in this run of the switch.
     pub bridge: u128,
     /// The stack, with the top last.
-    pub stack: Vec<u128>,
+    pub stack: Vec<Wide>,
     /// Bit mask of mirrors that received it.
     pub mirrors: u32,
     /// Whether the connection tracking state is visible.

@@ -2,10 +2,11 @@
 
 use super::prerequisite::Proto;
 use super::table::{Code, Spec, by_code, for_field};
+use crate::action::Subfield;
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
 use crate::message::Version;
-use flow::Field;
+use flow::{Field, OptionMapping, OptionMatch, Wide};
 
 /// The header of an entry: 4 bytes, or 8 with an experimenter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct Entry {
     pub value: u128,
     /// `None` for an exact match.
     pub mask: Option<u128>,
+    /// The value and mask of a tunnel option, in place of the others.
+    pub option: Option<OptionMatch>,
 }
 
 fn header(input: &mut Input<'_>) -> Result<Header, OfError> {
@@ -52,22 +55,38 @@ pub(crate) fn take_raw_entry(input: &mut Input<'_>) -> Result<Entry, OfError> {
         return Err(OfError::new(ErrorCode::MatchBadLen, reason));
     }
     let width = if header.has_mask { header.len / 2 } else { header.len };
-    // A tunnel option may be longer than its field, with leading zeros.
-    let spec = by_code(header.code).filter(|spec| spec.header_bytes > spec.bytes);
-    let beyond = spec.map_or(0, |spec| width.saturating_sub(spec.bytes));
-    if raw[..beyond].iter().any(|&byte| byte != 0) {
-        let reason = format!("match field {} has more than four bytes", describe(header.code));
-        return Err(OfError::new(ErrorCode::MatchBadLen, reason));
+    if let Some(index) = by_code(header.code).and_then(Spec::option) {
+        return option(header, index, raw, width);
     }
     let number = |bytes: &[u8]| bytes.iter().fold(0u128, |n, &b| (n << 8) | u128::from(b));
     let (value, mask) = raw.split_at(width);
     let (value, mask) = (number(value), header.has_mask.then(|| number(mask)));
     if mask.is_some_and(|mask| value & !mask != 0) {
-        let field = describe(header.code);
-        let reason = format!("match field {field} has bits in its value that its mask leaves out");
-        return Err(OfError::new(ErrorCode::MatchBadWildcards, reason));
+        return Err(beyond_mask(header));
     }
-    Ok(Entry { header, value, mask })
+    Ok(Entry { header, value, mask, option: None })
+}
+
+fn beyond_mask(header: Header) -> OfError {
+    let field = describe(header.code);
+    let reason = format!("match field {field} has bits in its value that its mask leaves out");
+    OfError::new(ErrorCode::MatchBadWildcards, reason)
+}
+
+/// Reads a tunnel option's value and mask of this width.
+fn option(header: Header, index: u8, raw: &[u8], width: usize) -> Result<Entry, OfError> {
+    if width > OptionMapping::LEN_MAX.into() {
+        let reason = format!("match field {} has {width} bytes", describe(header.code));
+        return Err(OfError::new(ErrorCode::MatchBadLen, reason));
+    }
+    let (value, mask) = raw.split_at(width);
+    let mask = if header.has_mask { Wide::from_bytes(mask) } else { Wide::ONES };
+    let value = Wide::from_bytes(value);
+    if value & mask != value {
+        return Err(beyond_mask(header));
+    }
+    let option = OptionMatch { index, len: width as u8, is_absent: false, value, mask };
+    Ok(Entry { header, value: 0, mask: None, option: Some(option) })
 }
 
 /// Returns a field's number as text.
@@ -89,8 +108,7 @@ pub(crate) fn known(header: Header) -> Result<&'static Spec, OfError> {
     };
     let want = if header.has_mask { spec.bytes * 2 } else { spec.bytes };
     // A tunnel option has the length in the sender's table, or the maximum.
-    let longest = spec.header_bytes * if header.has_mask { 2 } else { 1 };
-    let is_option = spec.header_bytes > spec.bytes && header.len > 0 && header.len <= longest;
+    let is_option = spec.option().is_some() && header.len <= want;
     if header.len != want && !is_option {
         let reason = format!("field {} has {} bytes, not {want}", spec.name, header.len);
         return Err(OfError::new(ErrorCode::MatchBadLen, reason));
@@ -119,18 +137,30 @@ pub(crate) fn take_header(input: &mut Input<'_>) -> Result<&'static Spec, OfErro
 
 /// Reads an entry in an action: field, value and mask. A mask is permitted here also for fields that a match
 /// takes only as a whole (ovs: `lib/nx-match.c`, `nx_pull_entry__`).
-pub(crate) fn take_entry(
-    input: &mut Input<'_>,
-) -> Result<(&'static Spec, u128, Option<u128>), OfError> {
+pub(crate) fn take_entry(input: &mut Input<'_>) -> Result<(&'static Spec, Entry), OfError> {
     let entry = take_raw_entry(input)?;
     let spec = known(entry.header)?;
-    Ok((spec, entry.value, entry.mask))
+    Ok((spec, entry))
 }
 
 /// Writes the header of a field for an action.
-pub(crate) fn put_header(out: &mut Vec<u8>, field: Field, proto: Proto, version: u8) {
-    if let Some(spec) = for_field(field, proto) {
-        put_code(out, spec.code(version), false, spec.header_bytes);
+pub(crate) fn put_header(out: &mut Vec<u8>, part: &Subfield, proto: Proto, version: u8) {
+    if let Some(spec) = for_field(part.field, proto) {
+        let bytes = if part.option_len == 0 { spec.bytes } else { part.option_len.into() };
+        put_code(out, spec.code(version), false, bytes);
+    }
+}
+
+/// Writes a tunnel option with its value, and the mask unless it is of the whole value.
+pub(crate) fn put_option(out: &mut Vec<u8>, version: u8, option: &OptionMatch) {
+    let field = Field::tun_metadata(option.index);
+    let Some(spec) = field.and_then(|field| for_field(field, Proto::default())) else { return };
+    let len = option.len.into();
+    let has_mask = option.mask != Wide::ONES;
+    put_code(out, spec.code(version), has_mask, len);
+    out.put(&option.value.to_bytes(len));
+    if has_mask {
+        out.put(&option.mask.to_bytes(len));
     }
 }
 
@@ -157,6 +187,36 @@ pub(crate) fn put_entry(
     out.put_uint(value, spec.bytes);
     if let Some(mask) = mask {
         out.put_uint(mask, spec.bytes);
+    }
+}
+
+/// Returns the bits of a field that a group hashes, which are the value of an entry. Of a tunnel option, whose field
+/// in the key is its presence, they are the whole value.
+pub(crate) fn hashed_bits(spec: &Spec, entry: &Entry) -> Option<u128> {
+    let ones = spec.field.all_ones();
+    let is_whole = match &entry.option {
+        Some(option) => {
+            let whole = Wide::low_ones(u32::from(option.len) * 8);
+            return (option.mask == Wide::ONES && option.value == whole).then_some(ones);
+        }
+        None => entry.value == ones,
+    };
+    (entry.mask.is_none() && (spec.maskable || is_whole)).then_some(entry.value)
+}
+
+/// Writes the bits of a field that a group hashes.
+pub(crate) fn put_hashed(out: &mut Vec<u8>, spec: &Spec, version: u8, mask: u128) {
+    match spec.option() {
+        Some(index) => {
+            let (len, ones) = (OptionMapping::LEN_MAX, Wide::low_ones(spec.bits));
+            let mask = Wide::ONES;
+            put_option(
+                out,
+                version,
+                &OptionMatch { index, len, is_absent: false, value: ones, mask },
+            );
+        }
+        None => put_entry(out, spec, version, mask, None),
     }
 }
 

@@ -4,7 +4,7 @@ use super::entry::{describe, known, put_code, put_entry, take_raw_entry};
 use super::packet_type;
 use super::prerequisite::Proto;
 use super::table::{Code, Spec, by_name};
-use super::tunnel::tunnel_address;
+use super::tunnel::{add_option, tunnel_address};
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
 use base::OfPort;
@@ -41,7 +41,10 @@ pub(crate) fn take_raw(
         // A field is identified by its number and length (ovs: `lib/nx-match.c`, `mf_from_oxm_header`).
         let spec = known(entry.header)
             .map_err(|error| OfError { code: ErrorCode::MatchBadField, ..error })?;
-        add(&mut matching, spec, entry.value, entry.mask)?;
+        match entry.option {
+            Some(option) => add_option(&mut matching, spec, option)?,
+            None => add(&mut matching, spec, entry.value, entry.mask)?,
+        }
     }
     packet_type::leave_out_default(&mut matching);
     Ok(matching)
@@ -214,9 +217,9 @@ pub(crate) fn put_oxm_match(out: &mut Vec<u8>, matching: &Match, version: u8) ->
 }
 
 pub(super) struct Writer<'a> {
-    out: &'a mut Vec<u8>,
+    pub(super) out: &'a mut Vec<u8>,
     pub(super) matching: &'a Match,
-    version: u8,
+    pub(super) version: u8,
     proto: Proto,
 }
 

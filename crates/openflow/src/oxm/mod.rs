@@ -9,7 +9,10 @@ mod prerequisite;
 mod table;
 mod tunnel;
 
-pub(crate) use entry::{put_entry, put_field_id, put_header, take_entry, take_header};
+pub(crate) use entry::{
+    hashed_bits, put_entry, put_field_id, put_hashed, put_header, put_option, take_entry,
+    take_header,
+};
 pub(crate) use matching::{
     Cookie, MatchForm, put_nxm_match, put_oxm_match, put_raw, take_nxm_match, take_oxm_match,
     take_raw,

@@ -1,7 +1,7 @@
 //! All fields with an OpenFlow number: names, numbers, width and prerequisites (ovs:
 //! `include/openvswitch/meta-flow.h`).
 
-use flow::Field;
+use flow::{Field, OptionMapping};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -44,8 +44,6 @@ pub(crate) struct Spec {
     pub oxm15: Code,
     /// Bytes of a value.
     pub bytes: usize,
-    /// The length in a header without a value: the maximum for a field whose length a controller chooses.
-    pub header_bytes: usize,
     /// Significant bits.
     pub bits: u32,
     pub maskable: bool,
@@ -63,6 +61,11 @@ impl Spec {
             3..=5 => self.oxm,
             _ => self.first,
         }
+    }
+
+    /// Returns the index of the tunnel option that the field stands for, if it does.
+    pub fn option(&self) -> Option<u8> {
+        self.field.tun_metadata_index()
     }
 
     /// Returns the field that represents bits of this one: `OXM_OF_VLAN_VID[]` is 12 bits wide, though the
@@ -258,7 +261,6 @@ fn spec(row: &Row) -> Spec {
         oxm: onf.or(oxm).unwrap_or(first),
         oxm15: oxm.unwrap_or(first),
         bytes: row.bytes,
-        header_bytes: row.bytes,
         bits,
         maskable: row.flags.contains('m'),
         writable: row.flags.contains('w'),
@@ -288,7 +290,6 @@ fn registers() -> Vec<Spec> {
                 oxm: code,
                 oxm15: code,
                 bytes,
-                header_bytes: bytes,
                 bits: field.bits(),
                 maskable: true,
                 writable: true,
@@ -299,11 +300,7 @@ fn registers() -> Vec<Spec> {
     out
 }
 
-/// Maximum length of a tunnel option, in bytes.
-const OPTION_LEN_MAX: usize = 124;
-
-/// The fields of tunnel options. Values have four bytes here; Open vSwitch's headers in actions contain the
-/// maximum length.
+/// The fields of tunnel options, whose length a TLV table says: these are the longest.
 fn tunnel_options() -> Vec<Spec> {
     let fields = Field::ALL.iter().filter_map(|&it| Some((it, it.tun_metadata_index()?)));
     let spec = |(field, n): (Field, u8)| {
@@ -316,9 +313,8 @@ fn tunnel_options() -> Vec<Spec> {
             first: code,
             oxm: code,
             oxm15: code,
-            bytes: 4,
-            header_bytes: OPTION_LEN_MAX,
-            bits: field.bits(),
+            bytes: OptionMapping::LEN_MAX.into(),
+            bits: u32::from(OptionMapping::LEN_MAX) * 8,
             maskable: true,
             writable: true,
             prerequisite: P::None,

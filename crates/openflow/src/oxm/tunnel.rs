@@ -1,7 +1,10 @@
 //! Matches on tunnel metadata. IPv4 addresses are stored in the bits of IPv6 ones.
 
+use super::entry::put_option;
 use super::matching::Writer;
-use flow::Field;
+use super::table::Spec;
+use crate::error::{ErrorCode, OfError};
+use flow::{Field, Match, OptionMatch};
 
 /// The bits of an IPv6 address that are zero if it stores an IPv4 address.
 pub(crate) const BEYOND_IPV4: u128 = !0xffff_ffff;
@@ -19,6 +22,22 @@ pub(crate) fn tunnel_address(field: Field, value: u128, mask: u128) -> (Field, u
 /// Returns whether a match on a tunnel's address is one on an IPv4 address.
 pub(crate) fn is_tunnel_ipv4(value: u128, mask: u128) -> bool {
     mask & BEYOND_IPV4 == BEYOND_IPV4 && value & BEYOND_IPV4 == 0
+}
+
+/// Adds a match on a tunnel option, which may be there once.
+pub(super) fn add_option(
+    matching: &mut Match,
+    spec: &Spec,
+    option: OptionMatch,
+) -> Result<(), OfError> {
+    if matching.options().iter().any(|it| it.index == option.index) {
+        return Err(OfError::new(
+            ErrorCode::MatchDuplicateField,
+            format!("{} is given twice", spec.name),
+        ));
+    }
+    matching.set_option(option);
+    Ok(())
 }
 
 impl Writer<'_> {
@@ -39,10 +58,8 @@ impl Writer<'_> {
         for name in ["tun_erspan_dir", "tun_erspan_hwid", "tun_gtpu_flags", "tun_gtpu_msgtype"] {
             self.field(name);
         }
-        for field in Field::BASIC.iter().filter(|it| it.tun_metadata_index().is_some()) {
-            if self.bits(*field) != 0 {
-                self.field(field.name());
-            }
+        for option in self.matching.options().iter().filter(|it| !it.is_absent) {
+            put_option(self.out, self.version, option);
         }
     }
 

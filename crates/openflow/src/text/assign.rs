@@ -2,11 +2,11 @@
 
 use super::span::Span;
 use super::{PortNames, TextError, value};
-use crate::action::{Action, SetForm, Subfield};
+use crate::action::{Action, SetForm, SetOption, Subfield};
 use crate::actions::assignable;
 use crate::oxm::{Spec, by_name};
 use base::OfPort;
-use flow::Field;
+use flow::{Field, OptionMatch, Wide};
 
 /// Parses a field by any of its names.
 fn field(span: Span<'_>) -> Result<&'static Spec, TextError> {
@@ -20,7 +20,7 @@ pub(super) fn subfield(span: Span<'_>) -> Result<(Subfield, &'static Spec), Text
     let span = span.trim();
     let Some((name, bits)) = span.split("[") else {
         let spec = field(span)?;
-        return Ok((Subfield { field: spec.bits_field(), offset: 0, bits: spec.bits }, spec));
+        return Ok((Subfield::new(spec.bits_field(), 0, spec.bits), spec));
     };
     let spec = field(name)?;
     let Some(bits) = bits.text.strip_suffix(']').map(|text| Span { text, ..bits }) else {
@@ -29,16 +29,16 @@ pub(super) fn subfield(span: Span<'_>) -> Result<(Subfield, &'static Spec), Text
     let (first, last) = if bits.is_empty() {
         (0, spec.bits - 1)
     } else if let Some((first, last)) = bits.split("..") {
-        (value::number_to(first, 127)? as u32, value::number_to(last, 127)? as u32)
+        (value::number_to(first, 0xffff)? as u32, value::number_to(last, 0xffff)? as u32)
     } else {
-        let bit = value::number_to(bits, 127)? as u32;
+        let bit = value::number_to(bits, 0xffff)? as u32;
         (bit, bit)
     };
     if last < first || last >= spec.bits {
         let what = format!("{} has bits 0 to {}, not {first} to {last}", spec.name, spec.bits - 1);
         return Err(bits.error(what));
     }
-    Ok((Subfield { field: spec.bits_field(), offset: first, bits: last - first + 1 }, spec))
+    Ok((Subfield::new(spec.bits_field(), first, last - first + 1), spec))
 }
 
 /// Parses the same for bits that an action writes.
@@ -69,6 +69,11 @@ pub(super) fn set_field(span: Span<'_>, ports: PortNames<'_>) -> Result<Action, 
     }
     let spec = field(to)?;
     writable(spec, to)?;
+    if let Some(index) = spec.option() {
+        let OptionMatch { len, value, mask, .. } = value::option(index, from)?;
+        let form = SetForm::SetField;
+        return Ok(Action::SetOption(Box::new(SetOption { index, len, value, mask, form })));
+    }
     let (mut value, mut mask) = value::masked(spec, from, ports)?;
     if spec.field == Field::NwTos {
         if value & 3 != 0 {
@@ -91,6 +96,13 @@ pub(super) fn set_field(span: Span<'_>, ports: PortNames<'_>) -> Result<Action, 
 pub(super) fn load(span: Span<'_>, ports: PortNames<'_>) -> Result<Action, TextError> {
     let (from, to) = arrow(span)?;
     let part = target(to)?;
+    if part.field.tun_metadata_index().is_some() {
+        let value = value::wide(from)?;
+        if value.shift_right(part.bits) != Wide::ZERO {
+            return Err(from.error(format!("{} does not fit {} bits", from.text, part.bits)));
+        }
+        return Ok(Action::assign(part, value, SetForm::Load));
+    }
     // Numbers, or the field's own syntax (addresses, port names).
     let value = match value::number(from) {
         Ok(value) => value,

@@ -4,7 +4,9 @@ use super::actions::REASONS;
 use super::format_match::{ipv4, ipv6, mac};
 use super::value::{is_ipv4, is_ipv6, is_mac};
 use super::{choice, encap, learn};
-use crate::action::{Action, Conjunction, Ct, SetForm, Subfield, ToController, ZoneSource};
+use crate::action::{
+    Action, Conjunction, Ct, SetForm, SetOption, Subfield, ToController, ZoneSource,
+};
 use crate::actions::{assignable, segments};
 use crate::oxm::{Proto, for_field};
 use base::OfPort;
@@ -35,6 +37,7 @@ fn one(action: &Action, proto: Proto) -> String {
         Action::EncapEthernet { .. } | Action::Decap(_) => encap::format(action),
         Action::Controller(to) => controller(to),
         Action::Set { field, value, mask, form } => set(*field, *value, *mask, *form, proto),
+        Action::SetOption(set) => set_option(set, proto),
         Action::Move { source, target } => {
             format!("move:{}->{}", bits(source, proto), bits(target, proto))
         }
@@ -169,6 +172,34 @@ pub(super) fn bits(part: &Subfield, proto: Proto) -> String {
         (offset, 1) => format!("{name}[{offset}]"),
         (offset, bits) => format!("{name}[{offset}..{}]", offset + bits - 1),
     }
+}
+
+fn set_option(set: &SetOption, proto: Proto) -> String {
+    let Some(field) = Field::tun_metadata(set.index) else { return String::new() };
+    let is_whole = set.is_whole();
+    let has_bits = !set.mask.is_zero() && (set.len > 0 || !is_whole);
+    if set.form == SetForm::SetField && !has_bits {
+        return format!("set_field:ANY->{}", field.name());
+    }
+    if set.form == SetForm::SetField {
+        let mask = if is_whole { String::new() } else { format!("/{:#x}", set.mask) };
+        return format!("set_field:{:#x}{mask}->{}", set.value, field.name());
+    }
+    let reach = Subfield::whole(field).bits;
+    let end = if is_whole { u32::from(set.len) * 8 } else { reach };
+    let (mut loads, mut offset) = (Vec::new(), 0);
+    while offset < end {
+        let rest = set.mask.shift_right(offset).low();
+        let run = rest.trailing_ones().min(64).min(end - offset);
+        if run > 0 {
+            let part = Subfield::new(field, offset, run);
+            let value = (set.value & part.wide_mask()).shift_right(offset).low();
+            let value = if value == 0 { "0".to_owned() } else { format!("{value:#x}") };
+            loads.push(format!("load:{value}->{}", bits(&part, proto)));
+        }
+        offset += run.max(1);
+    }
+    loads.join(",")
 }
 
 fn set(field: Field, value: u128, mask: u128, form: SetForm, proto: Proto) -> String {

@@ -4,7 +4,7 @@ use super::value::{TCP_FLAGS, TUNNEL_FLAGS, ct_state_names};
 use crate::message::FlowMod;
 use crate::oxm::{Proto, is_tunnel_ipv4};
 use base::{MacAddr, OfPort};
-use flow::{Field, Match};
+use flow::{Field, Match, OptionMatch, Wide};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::protocol;
 
@@ -78,6 +78,19 @@ pub(super) fn flags(value: u128, mask: u128, ones: u128, names: &[&str]) -> Stri
     each.filter(|(bit, _)| mask & bit != 0)
         .map(|(bit, name)| format!("{}{name}", if value & bit != 0 { '+' } else { '-' }))
         .collect()
+}
+
+/// Formats a match on a tunnel option: its value, `=NP` if it is not present, or only the field's name (ovs:
+/// `lib/tun-metadata.c`, `tun_metadata_match_format`).
+fn option(option: &OptionMatch) -> String {
+    let OptionMatch { index, is_absent, value, mask, .. } = option;
+    let wide = |value: &Wide| if value.is_zero() { "0".to_owned() } else { format!("{value:#x}") };
+    match *mask {
+        _ if *is_absent => format!("tun_metadata{index}=NP"),
+        Wide::ZERO => format!("tun_metadata{index}"),
+        Wide::ONES => format!("tun_metadata{index}={}", wide(value)),
+        _ => format!("tun_metadata{index}={}/{}", wide(value), wide(mask)),
+    }
 }
 
 impl Writer<'_> {
@@ -219,11 +232,10 @@ impl Writer<'_> {
                 false => hex(value, mask, ones),
             });
         }
-        let options = Field::BASIC.iter().filter(|it| it.tun_metadata_index().is_some());
-        options.for_each(|&field| self.hex(field));
         self.put(Field::TunFlags, "tun_flags", |value, mask| {
             flags(value, mask & 0xf, 0xf, &TUNNEL_FLAGS)
         });
+        self.parts.extend(self.matching.options().iter().map(option));
     }
 
     fn link(&mut self, named_type: bool) {

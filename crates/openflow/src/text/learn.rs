@@ -48,6 +48,7 @@ fn spec(pair: Pair<'_>, ports: PortNames<'_>) -> Result<LearnSpec, TextError> {
         _ => {}
     }
     let (target, spec) = assign::subfield(pair.key)?;
+    fits_learn(pair.key, target)?;
     let Some(from) = pair.value.filter(|from| !from.is_empty()) else {
         return Ok(LearnSpec::Match { source: LearnSource::Field(target), target });
     };
@@ -73,6 +74,7 @@ fn load(span: Span<'_>) -> Result<LearnSpec, TextError> {
         return Err(span.error_with("where it goes to is missing", "load:VALUE->FIELD"));
     };
     let target = assign::target(to)?;
+    fits_learn(to, target)?;
     let source = match value::number(from) {
         Ok(value) => {
             fits(from, value, target)?;
@@ -85,6 +87,14 @@ fn load(span: Span<'_>) -> Result<LearnSpec, TextError> {
         }
     };
     Ok(LearnSpec::Load { source, target })
+}
+
+/// A part of a learned flow has at most 128 bits; a tunnel option may have more.
+fn fits_learn(span: Span<'_>, target: Subfield) -> Result<(), TextError> {
+    match target.bits {
+        ..=128 => Ok(()),
+        bits => Err(span.error_with(format!("{bits} bits are too many to learn"), "[0..127]")),
+    }
 }
 
 fn fits(span: Span<'_>, value: u128, target: Subfield) -> Result<(), TextError> {

@@ -4,7 +4,7 @@ use super::span::{Pair, Span};
 use super::{PortNames, TextError, value};
 use crate::of10_match::normalize;
 use crate::oxm::{Prerequisite, Proto, Spec, by_name, leave_out_default, tunnel_address};
-use flow::{Field, Match};
+use flow::{Field, Match, OptionMapping, OptionMatch, Wide};
 
 /// Protocol keywords: Ethernet type and IP protocol.
 const PROTOCOLS: &[(&str, u16, u8)] = &[
@@ -72,8 +72,30 @@ pub(super) fn add(
         let what = format!("'{name}' is no field that can be matched");
         return Err(pair.key.error_with(what, "see ovs-fields(7)"));
     };
+    if let Some(index) = spec.option() {
+        return option(matching, index, pair);
+    }
     let (value, mask) = value::masked(spec, pair.needed()?, ports)?;
     store(matching, spec, value, mask, pair)
+}
+
+/// `tun_metadata1=0xa/0xf`, or without a value to match on the option's presence.
+fn option(matching: &mut Match, index: u8, pair: Pair<'_>) -> Result<(), TextError> {
+    if matching.options().iter().any(|it| it.index == index) {
+        return Err(pair.key.error(format!("field {} set multiple times", pair.key.text)));
+    }
+    matching.set_option(match pair.value {
+        Some(span) => value::option(index, span)?,
+        None => OptionMatch::new(index, Wide::ZERO, Wide::ZERO),
+    });
+    let used: u32 = matching.options().iter().map(|it| u32::from(it.len)).sum();
+    let max = OptionMapping::SLOTS * 4;
+    if used > max {
+        let name = pair.key.text;
+        let what = format!("field {name} exceeds maximum size for tunnel metadata");
+        return Err(pair.key.error(format!("{what} (used {used}, max {max})")));
+    }
+    Ok(())
 }
 
 fn store(

@@ -4,7 +4,7 @@ use super::span::Span;
 use super::{PortNames, TextError};
 use crate::oxm::{Spec, packet_type_to_key};
 use base::{MacAddr, OfPort};
-use flow::{CtState, Field};
+use flow::{CtState, Field, OptionMapping, OptionMatch, Wide};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// TCP flags from the lowest bit (ovs: `lib/packets.c`, `packet_tcp_flag_to_string`).
@@ -31,6 +31,28 @@ pub(super) fn number(span: Span<'_>) -> Result<u128, TextError> {
         Ok(value) if !text.contains(['+', '-']) => Ok(value),
         _ => Err(span.error(format!("'{text}' is not a number"))),
     }
+}
+
+/// Parses a number of up to 124 bytes: any form of [`number`], or hexadecimal with `0x`.
+pub(super) fn wide(span: Span<'_>) -> Result<Wide, TextError> {
+    let span = span.trim();
+    let hex = span.text.strip_prefix("0x").and_then(Wide::from_hex);
+    match hex.filter(|value| value.byte_len() <= OptionMapping::LEN_MAX.into()) {
+        Some(value) => Ok(value),
+        None => number(span).map(Wide::from),
+    }
+}
+
+/// Parses value and mask of a tunnel option.
+pub(super) fn option(index: u8, span: Span<'_>) -> Result<OptionMatch, TextError> {
+    if matches!(span.text, "*" | "ANY") {
+        return Ok(OptionMatch::new(index, Wide::ZERO, Wide::ZERO));
+    }
+    let (value, mask) = match span.split("/") {
+        Some((value, mask)) => (wide(value)?, wide(mask)?),
+        None => (wide(span)?, Wide::ONES),
+    };
+    Ok(OptionMatch::new(index, value, mask))
 }
 
 /// Parses a number of at most `max`.

@@ -1,10 +1,10 @@
 //! Random messages that the version can express completely.
 
 use base::{DatapathId, MacAddr, OfPort, PortNo, TableId};
-use flow::{Field, Match, NatKind, NatRange, PortSelection};
+use flow::{Field, Match, NatKind, NatRange, OptionMatch, PortSelection, Wide};
 use openflow::action::{
     Action, Bundle, BundleAlgorithm, Conjunction, Ct, HashFields, Learn, LearnSource, LearnSpec,
-    Multipath, MultipathAlgorithm, SetForm, Subfield, ToController, ZoneSource,
+    Multipath, MultipathAlgorithm, SetForm, SetOption, Subfield, ToController, ZoneSource,
 };
 use openflow::message::*;
 use openflow::{DecodeOptions, EncodeOptions, ErrorCode, Message, Place, Version, decode, encode};
@@ -101,8 +101,6 @@ impl Generate {
             F::Reg15,
             F::TunId,
             F::TunGbpId,
-            F::TunMetadata0,
-            F::TunMetadata63,
             F::TunErspanIdx,
             F::TunGtpuMsgtype,
             F::PktMark,
@@ -112,6 +110,12 @@ impl Generate {
             F::EthDst,
         ] {
             self.masked(&mut m, field);
+        }
+        let mut fork = self.fork();
+        for index in [0, 63] {
+            if fork.often() {
+                m.set_option(fork.option(index));
+            }
         }
         self.exact(&mut m, F::CtZone);
         if self.often() {
@@ -201,12 +205,45 @@ impl Generate {
         }
     }
 
+    /// A generator of its own, which leaves the sequence of this one as it is.
+    fn fork(&self) -> Generate {
+        Generate { state: !self.state, version: self.version }
+    }
+
+    fn on_option(&mut self) -> Action {
+        let part = |generate: &mut Self, field, bits| {
+            Subfield::new(field, generate.below(900) as u32, bits)
+        };
+        match self.below(3) {
+            0 => Action::DeleteField(Field::TunMetadata3),
+            1 => {
+                let OptionMatch { index, len, value, mask, .. } = self.option(5);
+                let form = SetForm::SetField;
+                Action::SetOption(Box::new(SetOption { index, len, value, mask, form }))
+            }
+            _ => {
+                let bits = 1 + self.below(64) as u32;
+                let source = part(self, Field::TunMetadata1, bits);
+                Action::Move { source, target: part(self, Field::TunMetadata62, bits) }
+            }
+        }
+    }
+
+    /// A match on a tunnel option, whose mask would not say the same as none.
+    fn option(&mut self, index: u8) -> OptionMatch {
+        let value = Wide::from(self.wide() & !1).shift_left(self.below(860) as u32);
+        match self.below(3) {
+            0 => OptionMatch::new(index, value, value | Wide::from(self.wide() & !1)),
+            _ => OptionMatch::new(index, value, Wide::ONES),
+        }
+    }
+
     fn subfield(&mut self) -> Subfield {
         let field =
             [Field::Reg1, Field::Xreg3, Field::Metadata, Field::EthSrc][self.below(4) as usize];
         let bits = 1 + self.below(field.bits().min(64).into()) as u32;
         let offset = self.below(u64::from(field.bits() - bits) + 1) as u32;
-        Subfield { field, offset, bits }
+        Subfield::new(field, offset, bits)
     }
 
     fn set(&mut self) -> Action {
@@ -217,7 +254,7 @@ impl Generate {
             let mask = if masked { self.wide() & field.all_ones() | 1 } else { field.all_ones() };
             return Action::Set { field, value: self.wide() & mask, mask, form: SetForm::SetField };
         }
-        let part = Subfield { field, ..Subfield::whole(field) };
+        let part = Subfield::whole(field);
         let mask = part.mask() & 0xffff_ff00;
         Action::Set { field, value: self.wide() & mask, mask, form: SetForm::Load }
     }
@@ -259,7 +296,7 @@ impl Generate {
             commit,
             force: commit && self.often(),
             zone: if self.often() {
-                ZoneSource::Field(Subfield { field: Field::Reg3, offset: 16, bits: 16 })
+                ZoneSource::Field(Subfield::new(Field::Reg3, 16, 16))
             } else {
                 ZoneSource::Immediate(self.next() as u16)
             },
@@ -302,7 +339,7 @@ impl Generate {
     }
 
     fn bundle(&mut self) -> Action {
-        let target = Subfield { field: Field::Reg1, offset: 4, bits: 16 };
+        let target = Subfield::new(Field::Reg1, 4, 16);
         Action::Bundle(Box::new(Bundle {
             algorithm: [BundleAlgorithm::ActiveBackup, BundleAlgorithm::HighestRandomWeight]
                 [self.below(2) as usize],
@@ -320,7 +357,7 @@ impl Generate {
             algorithm: MultipathAlgorithm::from_number(self.below(4) as u16).unwrap(),
             max_link: self.below(16) as u16,
             arg: self.next() as u32,
-            target: Subfield { field: Field::Reg1, offset: 0, bits: 4 },
+            target: Subfield::new(Field::Reg1, 0, 4),
         })
     }
 
@@ -380,7 +417,7 @@ impl Generate {
                 let bytes = self.next() as u16;
                 Action::CheckPktLarger { bytes, target: Subfield { bits: 1, ..self.subfield() } }
             }
-            25 => Action::DeleteField(Field::tun_metadata(3).expect("there are so many")),
+            25 => self.fork().on_option(),
             26 => Action::EncapEthernet { header_bytes: 0 },
             27 => {
                 let packet_type = [Action::NEXT_PROTOCOL, 1 << 16 | 0x0800, 0];
@@ -607,7 +644,7 @@ impl Generate {
         };
         Continuation {
             bridge: self.wide(),
-            stack: (0..self.below(3)).map(|_| self.wide()).collect(),
+            stack: (0..self.below(3)).map(|_| self.wide().into()).collect(),
             mirrors: self.below(4) as u32,
             conntracked: self.often(),
             rest: (0..self.below(3)).map(|_| part(self)).collect(),

@@ -8,7 +8,7 @@ use crate::devices::Devices;
 use crate::worker_thread::{WorkerMode, WorkerThread};
 use base::{OfPort, PortNo};
 use daemon::unixctl::{Commands, Reply};
-use flow::{FlowId, FlowStats, Match};
+use flow::{FlowId, FlowStats, Match, OptionMapping};
 use ofproto::text::{
     DumpOptions, PortNames, format_megaflow, format_stats, format_ufid, parse_flow,
 };
@@ -69,7 +69,7 @@ fn dump(switch: &mut Switch, words: &[String]) -> Answer {
     let mut types = FlowTypes::ALL;
     while let Some(word) = arguments.next() {
         match word.split_once('=') {
-            Some(("filter", text)) => filter = flow_filter(view.devices(), text)?,
+            Some(("filter", text)) => filter = flow_filter(view.devices(), text, &view.options())?,
             Some(("type", list)) => types = FlowTypes::read(list)?,
             Some(("pmd", number)) => {
                 let wrong = || format!("invalid argument {word} (Invalid argument)");
@@ -141,13 +141,20 @@ fn core_number(worker: &WorkerThread) -> i32 {
 }
 
 /// Parses a filter such as `in_port=p0,tcp`, with datapath port numbers.
-pub(super) fn flow_filter(devices: &Devices, text: &str) -> Result<Match, String> {
+pub(super) fn flow_filter(
+    devices: &Devices,
+    text: &str,
+    options: &[OptionMapping],
+) -> Result<Match, String> {
     let ports = |name: &str| {
         let number = devices.number_of(name)?;
         u16::try_from(number.0).ok().map(OfPort)
     };
-    openflow::text::parse_match(text, &ports)
-        .map_err(|error| format!("Failed to parse filter ({error})"))
+    let mut filter = openflow::text::parse_match(text, &ports)
+        .map_err(|error| format!("Failed to parse filter ({error})"))?;
+    let unknown = |index| format!("Failed to parse filter (tun_metadata{index} is not mapped)");
+    filter.place_options(options).map_err(unknown)?;
+    Ok(filter)
 }
 
 /// Finds flows by identifier, `ufid:...`, or by the complete key of their packets; each worker may have one.
@@ -162,8 +169,8 @@ pub(super) fn find(view: &View<'_>, text: &str) -> Result<Vec<DatapathFlow>, Str
         return Ok(flows);
     }
     let device = |name: &str| view.port_number(name);
-    let (key, _) =
-        parse_flow(text, &device).map_err(|error| format!("{error} (Invalid argument)"))?;
+    let (key, _) = parse_flow(text, &device, &view.options())
+        .map_err(|error| format!("{error} (Invalid argument)"))?;
     flows.retain(|flow| flow.key == key);
     Ok(flows)
 }
@@ -243,7 +250,9 @@ fn dump_of(
 ) -> String {
     let name = |port: PortNo| view.devices().get(port).map(|device| device.name.clone());
     let device: Option<&dyn Fn(PortNo) -> Option<String>> = if names { Some(&name) } else { None };
-    let options = DumpOptions { names: PortNames { device, bridge: None }, ..options };
+    let known = view.options();
+    let names = PortNames { device, options: &known, ..PortNames::default() };
+    let options = DumpOptions { names, ..options };
     let now = clock::now();
     let flows = view.flows().into_iter().filter(|flow| wanted(flow));
     let format = |flow: DatapathFlow| {

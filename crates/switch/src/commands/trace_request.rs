@@ -5,6 +5,7 @@ use base::{OfPort, PortNo, RecircId};
 use flow::{CtState, Field, FlowKey, Frame};
 use ofproto::TraceRequest;
 use ofproto::text::parse_flow;
+use openflow::OfError;
 use packet::Packet;
 
 /// Bytes of an Ethernet header.
@@ -65,7 +66,8 @@ pub(super) fn read(switch: &Switch, words: &[String]) -> Result<TraceRequest, St
 fn flow_of(switch: &Switch, of: Option<&str>, text: &str) -> Result<TraceRequest, String> {
     let (text, skb_priority) = without_skb_priority(text)?;
     let device = |name: &str| switch.devices().number_of(name);
-    let mut request = match (parse_flow(&text, &device), of) {
+    let options = switch.ofproto().bridges().tunnel_options();
+    let mut request = match (parse_flow(&text, &device, &options), of) {
         (Ok((key, _)), of) => {
             if of.is_some_and(|name| !is_datapath(switch, name)) {
                 return Err("Cannot find the datapath".to_owned());
@@ -79,8 +81,10 @@ fn flow_of(switch: &Switch, of: Option<&str>, text: &str) -> Result<TraceRequest
             let bridge = switch.ofproto().bridges().named(name);
             let bridge = bridge.ok_or_else(|| format!("{name}: unknown bridge"))?;
             let ports = |name: &str| bridge.port_named(name).map(|port| port.number);
-            let matching = openflow::text::parse_match(&text, &ports)
+            let mut matching = openflow::text::parse_match(&text, &ports)
                 .map_err(|error| format!("Bad openflow flow syntax: {error}"))?;
+            let wrong = |error: OfError| format!("Bad openflow flow syntax: {}", error.reason);
+            bridge.place_match(&mut matching).map_err(wrong)?;
             let mut key = matching.key().clone();
             if !matching.mask().has(Field::InPort) {
                 key.set_in_port_raw(OfPort::NONE.0.into());

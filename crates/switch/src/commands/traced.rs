@@ -135,12 +135,12 @@ fn total_ns(traced: &Traced) -> u64 {
 }
 
 fn ports(names: Names<'_>) -> PortNames<'_> {
-    PortNames { device: Some(names.device), bridge: None }
+    PortNames { device: Some(names.device), ..PortNames::default() }
 }
 
 fn packet(key: &FlowKey, names: Names<'_>) -> String {
     let device = |port: base::OfPort| (names.device)(PortNo(port.0.into()));
-    format_key(key, PortNames { device: Some(names.device), bridge: Some(&device) })
+    format_key(key, PortNames { bridge: Some(&device), ..ports(names) })
 }
 
 fn tell(step: &Step, key: &FlowKey, ports: PortNames<'_>) -> Told {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::in_memory::{Cable, Discard};
 use conntrack::Config;
+use openflow::message::{TlvCommand, TlvMap};
 use packet::{Batch, Pool};
 use port::pcap::{Capture, PcapRx, PcapTx, Play};
 use port::{TxCounters, TxQueue};
@@ -82,14 +83,18 @@ fn inner(network: u32, twin: u32, is_answer: bool) -> Vec<u8> {
 }
 
 fn outer(kind: TunnelKind, vni: u32, inner: &[u8]) -> Vec<u8> {
+    outer_with(kind, vni, &[], inner)
+}
+
+fn outer_with(kind: TunnelKind, vni: u32, options: &[u8], inner: &[u8]) -> Vec<u8> {
     let (header, port) = match kind {
         TunnelKind::Vxlan => (wire::vxlan::header(wire::vxlan::FLAG_VNI, vni), wire::vxlan::PORT),
-        _ => (wire::geneve::header(0, 0x6558, vni, 0), wire::geneve::PORT),
+        _ => (wire::geneve::header(0, 0x6558, vni, options.len()), wire::geneve::PORT),
     };
     wire::PacketBuilder::eth(FAR.0, NEAR.0)
         .ipv4(FAR.1, NEAR.1)
         .udp(40_000, port)
-        .payload([&header[..], inner].concat())
+        .payload([&header[..], options, inner].concat())
         .build()
 }
 
@@ -170,4 +175,94 @@ fn no_traffic_of_a_network_appears_in_another() {
             check(kind, one_port, true);
         }
     }
+}
+
+/// Values of the options of 0, 8 and 124 bytes that only packets of this network have.
+fn values(network: u32) -> [Vec<u8>; 3] {
+    let byte = |at: usize| (at as u8).wrapping_mul(3) ^ network as u8;
+    [Vec::new(), (0..8).map(byte).collect(), (0..124).map(byte).collect()]
+}
+
+fn options(values: &[Vec<u8>]) -> Vec<u8> {
+    let option = |(kind, value): (u8, &Vec<u8>)| {
+        [&wire::geneve::option_header(0x102, kind, value.len())[..], value].concat()
+    };
+    (0x80..).zip(values).flat_map(option).collect()
+}
+
+/// A switch whose flows tell networks by options alone.
+fn switch_by_options() -> Switch {
+    let now = clock::now();
+    let mut core = underlay(now).unwrap();
+    let guests: Vec<_> = (0..NETWORKS).map(guest).collect();
+    let names: Vec<_> = guests.iter().map(|(name, port)| (name.as_str(), *port)).collect();
+    let bridge = inner_bridge(&mut core, &names, now).unwrap();
+    let map = |(kind, len, index)| TlvMap { class: 0x102, kind, len, index };
+    // One that goes leaves a gap, so that the long value lies in two places.
+    let first = [map((0x7f, 4, 1)), map((0x80, 0, 0)), map((0x81, 8, 8))];
+    core.tlv_table_mod(bridge, TlvCommand::Add, &first).unwrap();
+    core.tlv_table_mod(bridge, TlvCommand::Delete, &first[..1]).unwrap();
+    core.tlv_table_mod(bridge, TlvCommand::Add, &[map((0x82, 124, 63))]).unwrap();
+    add_tunnel(&mut core, bridge, ("t", TunnelKind::Geneve, "7"), now).unwrap();
+    let mut flows = String::new();
+    for network in 0..NETWORKS {
+        let [_, short, long] = values(network);
+        let hex = |bytes: &[u8]| bytes.iter().map(|it| format!("{it:02x}")).collect::<String>();
+        let (short, long, (guest, _)) = (hex(&short), hex(&long), guest(network));
+        let mask = "f".repeat(244) + "0000";
+        let cut = &long[..244];
+        flows += &format!(
+            "in_port=t,tun_metadata0,tun_metadata8=0x{short},\
+             tun_metadata63=0x{cut}0000/0x{mask} actions=output:{guest}\n\
+             in_port={guest} actions=set_field:0->tun_metadata0,\
+             set_field:0x{short}->tun_metadata8,set_field:0x{long}->tun_metadata63,output:t\n"
+        );
+    }
+    add_flows(&mut core, bridge, &flows, now, &|name| name).unwrap();
+    let conntrack = Arc::new(Conntrack::new(7, Config::default()));
+    Switch::of(Answers::Owner, Parts { core, bridge, worker: WorkerId(0), conntrack }).unwrap()
+}
+
+#[test]
+fn options_of_every_length_go_with_their_packets() {
+    let mut switch = switch_by_options();
+    let kind = TunnelKind::Geneve;
+    // From the second round on, packets hit the cache.
+    for round in 0..4 {
+        for network in 0..NETWORKS {
+            let frame = inner(network, 0, false);
+            let sent = play(&mut switch, guest(network).1, std::slice::from_ref(&frame));
+            let [only] = &sent[&PORTS[1].1.0][..] else { panic!("{network}, round {round}") };
+            let found = tunnel::decapsulate(kind, only, false).unwrap();
+            assert_eq!(found.metadata.options, options(&values(network)), "round {round}");
+            assert_eq!(only[found.header_len..], frame, "round {round}");
+        }
+        // The last two bytes do not matter to the flows.
+        let arriving = |network: u32| {
+            let mut values = values(network);
+            values[2][122] = round;
+            outer_with(kind, 7, &options(&values), &inner(network, 0, true))
+        };
+        let frames: Vec<_> = (0..NETWORKS).chain((0..NETWORKS).rev()).map(arriving).collect();
+        let sent = play(&mut switch, PORTS[1].1, &frames);
+        for network in 0..NETWORKS {
+            let expect = vec![inner(network, 0, true); 2];
+            assert_eq!(sent[&guest(network).1.0], expect, "{network}, round {round}");
+        }
+        // Another value, an option that is missing, and lengths that are not those of the table.
+        let [none, short, long] = values(3);
+        let mut other = long.clone();
+        other[0] ^= 0x80;
+        for wrong in [
+            vec![none.clone(), short.clone(), other],
+            vec![none.clone(), short.clone()],
+            vec![none.clone(), vec![0; 4], long.clone()],
+            vec![vec![0; 4], short, long],
+        ] {
+            let frame = outer_with(kind, 7, &options(&wrong), &inner(3, 0, true));
+            let sent = play(&mut switch, PORTS[1].1, &[frame]);
+            assert_eq!(sent.values().map(Vec::len).sum::<usize>(), 0, "{wrong:?}");
+        }
+    }
+    assert!(switch.stats().unified_hits > 0);
 }

@@ -1,0 +1,125 @@
+//! Where the tunnel options that controllers name lie in keys: matches and actions get their places from
+//! the bridge's TLV table on the way in, and lose them on the way out.
+
+use crate::Ofproto;
+use crate::bridge::{Bridge, BridgeId};
+use crate::bridges::Bridges;
+use crate::flow_mod::no_bridge;
+use flow::{Match, OptionMapping};
+use openflow::message::{FlowMod, FlowStatsRequest, PacketOut};
+use openflow::{Action, OfError, option_fields, place_options, unmapped};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+impl Bridge {
+    /// The TLV table: which options of tunnels fields stand for, by field.
+    pub fn tunnel_options(&self) -> &[OptionMapping] {
+        &self.tunnel_options
+    }
+
+    /// Gives the options of a match their places.
+    ///
+    /// # Errors
+    /// The bridge does not know an option.
+    pub fn place_match(&self, matching: &mut Match) -> Result<(), OfError> {
+        matching.place_options(&self.tunnel_options).map_err(unmapped)
+    }
+
+    /// Actions with the lengths of their options.
+    pub(crate) fn place_actions<'a>(
+        &self,
+        actions: &'a [Action],
+    ) -> Result<Cow<'a, [Action]>, OfError> {
+        if option_fields(actions) == 0 {
+            return Ok(Cow::Borrowed(actions));
+        }
+        let mut actions = actions.to_vec();
+        place_options(&mut actions, &self.tunnel_options)?;
+        Ok(Cow::Owned(actions))
+    }
+}
+
+impl Bridges {
+    /// The options that fields stand for in some bridge: which of them a packet goes to is not said where it
+    /// comes out of a tunnel. Where two say different things, the bridge that was added first is right.
+    pub fn tunnel_options(&self) -> Arc<[OptionMapping]> {
+        let tables = self.iter().map(|bridge| &bridge.tunnel_options);
+        let mut filled = tables.filter(|table| !table.is_empty());
+        let Some(first) = filled.next() else { return Arc::new([]) };
+        let mut all = Arc::clone(first);
+        for table in filled {
+            let is_new = |it: &&OptionMapping| {
+                all.iter().all(|had| {
+                    had.index != it.index
+                        && (had.class, had.kind) != (it.class, it.kind)
+                        && had.slots & it.slots == 0
+                })
+            };
+            let more: Vec<OptionMapping> = table.iter().filter(is_new).copied().collect();
+            if !more.is_empty() {
+                all = all.iter().copied().chain(more).collect();
+            }
+        }
+        all
+    }
+}
+
+impl Ofproto {
+    /// A flow-mod with its options in their places.
+    pub(crate) fn placed_flow_mod<'a>(
+        &self,
+        id: BridgeId,
+        flow_mod: &'a FlowMod,
+    ) -> Result<Cow<'a, FlowMod>, OfError> {
+        let bridge = self.bridges.get(id).ok_or_else(|| no_bridge(id))?;
+        let actions = bridge.place_actions(&flow_mod.actions)?;
+        if flow_mod.matching.options().is_empty() && matches!(actions, Cow::Borrowed(_)) {
+            return Ok(Cow::Borrowed(flow_mod));
+        }
+        let mut placed = FlowMod { actions: actions.into_owned(), ..flow_mod.clone() };
+        bridge.place_match(&mut placed.matching)?;
+        Ok(Cow::Owned(placed))
+    }
+
+    /// A packet-out with its options in their places.
+    pub(crate) fn placed_packet_out<'a>(
+        &self,
+        id: BridgeId,
+        packet_out: &'a PacketOut,
+    ) -> Result<Cow<'a, PacketOut>, OfError> {
+        let bridge = self.bridges.get(id).ok_or_else(|| no_bridge(id))?;
+        let actions = bridge.place_actions(&packet_out.actions)?;
+        if packet_out.metadata.options().is_empty() && matches!(actions, Cow::Borrowed(_)) {
+            return Ok(Cow::Borrowed(packet_out));
+        }
+        let mut placed = PacketOut { actions: actions.into_owned(), ..packet_out.clone() };
+        bridge.place_match(&mut placed.metadata)?;
+        Ok(Cow::Owned(placed))
+    }
+
+    /// A request for flows with its options in their places.
+    ///
+    /// # Errors
+    /// The bridge does not know an option.
+    pub fn placed_request<'a>(
+        &self,
+        id: BridgeId,
+        request: &'a FlowStatsRequest,
+    ) -> Result<Cow<'a, FlowStatsRequest>, OfError> {
+        if request.matching.options().is_empty() {
+            return Ok(Cow::Borrowed(request));
+        }
+        let mut placed = request.clone();
+        let bridge = self.bridges.get(id).ok_or_else(|| no_bridge(id))?;
+        bridge.place_match(&mut placed.matching)?;
+        Ok(Cow::Owned(placed))
+    }
+
+    /// A match as controllers know it.
+    pub(crate) fn told_match(&self, id: BridgeId, matching: Match) -> Match {
+        match self.bridges.get(id) {
+            Some(bridge) => matching.with_options_apart(&bridge.tunnel_options),
+            None => matching,
+        }
+    }
+}
