@@ -52,6 +52,8 @@ mod statistics;
 mod table;
 mod table_features;
 mod table_mod;
+#[cfg(test)]
+mod test_bridge;
 pub mod text;
 mod timeouts;
 mod tlv_table;

@@ -1,52 +1,9 @@
 use super::*;
-use crate::{BridgeConfig, Config, ControllerState, FailMode};
+use crate::test_bridge::TestBridge;
+use crate::{BridgeConfig, ControllerState};
 use base::MacAddr;
 use flow::{Field, FlowStats, Match};
-use openflow::message::FlowStatsRequest;
 use openflow::text;
-
-struct Switch {
-    ofproto: Ofproto,
-    id: BridgeId,
-    now: Instant,
-}
-
-impl Switch {
-    fn new() -> Self {
-        let mut ofproto = Ofproto::new(Config::default());
-        let fail_mode = FailMode::Secure;
-        let config = BridgeConfig { fail_mode, ..BridgeConfig::new("br0", MacAddr::ZERO) };
-        let now = Instant::from_millis(1_000_000);
-        let id = ofproto.add_bridge(config, now);
-        Switch { ofproto, id, now }
-    }
-
-    fn send(&mut self, command: FlowModCommand, flow: &str) -> Result<(), ErrorCode> {
-        let mut flow_mod = text::parse_flow(flow, command, &|_| None)
-            .unwrap_or_else(|error| panic!("{flow}: {error}"));
-        // As a controller of OpenFlow 1.0 sends it.
-        flow_mod.modify_cookie = flow_mod.cookie_mask == 0;
-        self.ofproto.flow_mod(self.id, &flow_mod, self.now).map_err(|error| error.code)
-    }
-
-    fn add(&mut self, flow: &str) {
-        self.send(FlowModCommand::Add, flow).unwrap();
-    }
-
-    fn sleep(&mut self, s: u64) {
-        self.now = self.now + std::time::Duration::from_secs(s);
-        // The worker tells of no packets.
-        self.ofproto.megaflows_mut().installed.ask_dump(base::WorkerId(0));
-        self.ofproto.megaflows_mut().installed.end_dump(base::WorkerId(0), self.now);
-        self.ofproto.expire_flows(self.now);
-    }
-
-    fn dump(&self) -> Vec<String> {
-        let request = FlowStatsRequest::default();
-        let flows = self.ofproto.flows(self.id, &request, self.now);
-        flows.iter().map(|flow| text::format_flow(flow, false)).collect()
-    }
-}
 
 #[test]
 fn commands_choose_the_flows_they_should() {
@@ -128,21 +85,21 @@ fn commands_choose_the_flows_they_should() {
         ),
     ];
     for (command, flow, expect) in cases {
-        let mut switch = Switch::new();
+        let mut switch = TestBridge::new();
         start.iter().for_each(|flow| switch.add(flow));
         // What modifies without a table means the first one here, as OpenFlow 1.0 sends it.
         let table = matches!(command, C::Modify | C::ModifyStrict);
         let flow = if table { format!("table=0,{flow}") } else { flow.to_owned() };
         switch.send(command, &flow).unwrap();
         let dump: Vec<String> =
-            switch.dump().iter().map(|flow| flow.trim().replace("cookie=0x0, ", "")).collect();
+            switch.flows().iter().map(|flow| flow.trim().replace("cookie=0x0, ", "")).collect();
         assert_eq!(dump, expect, "{command:?} {flow}");
     }
 }
 
 #[test]
 fn requests_that_cannot_be_done_are_refused() {
-    let mut switch = Switch::new();
+    let mut switch = TestBridge::new();
     switch.add("priority=5,tcp,actions=output:2");
     let mut refuse = |flow, expect| {
         assert_eq!(switch.send(FlowModCommand::Add, flow), Err(expect), "{flow}");
@@ -151,17 +108,17 @@ fn requests_that_cannot_be_done_are_refused() {
     refuse("table=3,ip,actions=goto_table:3", ErrorCode::InstructionBadTableId);
     switch.add("check_overlap,priority=6,ip,actions=drop");
     switch.add("check_overlap,priority=5,tcp,actions=drop");
-    assert_eq!(switch.dump().len(), 2);
+    assert_eq!(switch.flows().len(), 2);
 }
 
 #[test]
 fn counters_and_times_are_kept_as_they_should() {
-    let mut switch = Switch::new();
+    let mut switch = TestBridge::new();
     switch.add("cookie=7,idle_timeout=10,hard_timeout=30,ip,actions=output:1");
     let rule = switch.ofproto.bridge(switch.id).unwrap().tables.all()[0];
     let three = FlowStats { packets: 3, ..FlowStats::default() };
     switch.ofproto.rules.get(rule).unwrap().carried.add(&three, switch.now);
-    let packets = |switch: &Switch| {
+    let packets = |switch: &TestBridge| {
         let rule = switch.ofproto.rules.get(rule).unwrap();
         (rule.carried.packets(), rule.cookie, rule.idle_timeout_s)
     };
@@ -175,19 +132,19 @@ fn counters_and_times_are_kept_as_they_should() {
 
 #[test]
 fn flows_time_out_and_tell_why() {
-    let mut switch = Switch::new();
+    let mut switch = TestBridge::new();
     switch.add("send_flow_rem,idle_timeout=10,tcp,actions=drop");
     switch.add("send_flow_rem,hard_timeout=20,udp,actions=drop");
     switch.add("idle_timeout=5,arp,actions=drop");
     switch.sleep(9);
-    assert_eq!(switch.dump().len(), 2);
+    assert_eq!(switch.flows().len(), 2);
     // A packet keeps the first one for another ten seconds.
     let tcp = switch.ofproto.bridge(switch.id).unwrap().tables.all();
     for id in tcp {
         switch.ofproto.rules.get(id).unwrap().carried.saw(switch.now);
     }
     switch.sleep(9);
-    assert_eq!(switch.dump().len(), 2);
+    assert_eq!(switch.flows().len(), 2);
     switch.sleep(2);
     let reasons: Vec<RemovedReason> = switch
         .ofproto
@@ -199,17 +156,17 @@ fn flows_time_out_and_tell_why() {
         })
         .collect();
     assert_eq!(reasons, [RemovedReason::IdleTimeout, RemovedReason::HardTimeout]);
-    assert!(switch.dump().is_empty());
+    assert!(switch.flows().is_empty());
 }
 
 #[test]
 fn a_transaction_can_be_taken_back() {
-    let mut switch = Switch::new();
+    let mut switch = TestBridge::new();
     switch.add("send_flow_rem,priority=5,ip,actions=output:1");
     switch.add("priority=5,tcp,actions=output:2");
     // Masks of equal rank may have changed places.
-    let sorted = |switch: &Switch| {
-        let mut flows = switch.dump();
+    let sorted = |switch: &TestBridge| {
+        let mut flows = switch.flows();
         flows.sort_unstable();
         flows
     };
@@ -225,33 +182,33 @@ fn a_transaction_can_be_taken_back() {
     let transaction = switch.ofproto.begin();
     switch.send(FlowModCommand::Delete, "").unwrap();
     switch.ofproto.commit(transaction);
-    assert!(switch.dump().is_empty());
+    assert!(switch.flows().is_empty());
     assert_eq!(switch.ofproto.take_events().len(), 1);
 }
 
 #[test]
 fn controllers_and_fail_mode_decide_what_a_bridge_begins_with() {
-    let mut switch = Switch::new();
+    let mut switch = TestBridge::new();
     let now = switch.now;
     let config = BridgeConfig::new("br0", MacAddr::ZERO);
-    assert!(switch.dump().is_empty());
+    assert!(switch.flows().is_empty());
     switch.ofproto.set_bridge(switch.id, config.clone(), now);
-    assert_eq!(switch.dump(), ["cookie=0x0, priority=0 actions=NORMAL"]);
+    assert_eq!(switch.flows(), ["cookie=0x0, priority=0 actions=NORMAL"]);
     let configured = ControllerState { configured: true, ..ControllerState::default() };
     switch.ofproto.set_controllers(switch.id, configured, now);
-    assert!(switch.dump().is_empty());
+    assert!(switch.flows().is_empty());
     switch.add("ip,actions=drop");
     let fail_open = ControllerState { fail_open: true, ..configured };
     switch.ofproto.set_controllers(switch.id, fail_open, now);
-    assert_eq!(switch.dump().len(), 1);
+    assert_eq!(switch.flows().len(), 1);
     switch.ofproto.set_controllers(switch.id, ControllerState::default(), now);
-    assert_eq!(switch.dump(), ["cookie=0x0, priority=0 actions=NORMAL"]);
+    assert_eq!(switch.flows(), ["cookie=0x0, priority=0 actions=NORMAL"]);
 }
 
 /// Recorded of Debian's Open vSwitch 3.1, but for the actions.
 #[test]
 fn dumps_go_by_masks_and_these_by_their_highest_priority() {
-    let mut switch = Switch::new();
+    let mut switch = TestBridge::new();
     for flow in [
         "priority=0,actions=NORMAL",
         "vlan_tci=0,actions=drop",
@@ -279,11 +236,11 @@ fn dumps_go_by_masks_and_these_by_their_highest_priority() {
         "cookie=0x0, priority=5,ip actions=drop",
         "cookie=0x0, table=3, priority=100 actions=goto_table:254",
     ];
-    assert_eq!(switch.dump(), expect);
+    assert_eq!(switch.flows(), expect);
     // A flow that is replaced or modified goes to the end of its mask.
     switch.add("priority=0,actions=drop");
     switch.send(FlowModCommand::ModifyStrict, "priority=9,in_port=1,actions=output:4").unwrap();
-    let now = switch.dump();
+    let now = switch.flows();
     let of_any: Vec<&str> = now[1..5].iter().map(String::as_str).collect();
     assert_eq!(of_any, [expect[2], expect[3], expect[4], "cookie=0x0, priority=0 actions=drop"]);
     assert_eq!(now[5..7], expect[6..8]);
@@ -293,7 +250,7 @@ fn dumps_go_by_masks_and_these_by_their_highest_priority() {
 #[test]
 fn the_last_table_takes_no_flows() {
     use FlowModCommand as C;
-    let mut switch = Switch::new();
+    let mut switch = TestBridge::new();
     let flow = "table=254,actions=drop";
     for command in [C::Add, C::Modify, C::ModifyStrict] {
         assert_eq!(switch.send(command, flow), Err(ErrorCode::RequestEperm), "{command:?}");
@@ -306,7 +263,7 @@ fn the_last_table_takes_no_flows() {
 
 #[test]
 fn durations_are_whole_milliseconds() {
-    let mut switch = Switch::new();
+    let mut switch = TestBridge::new();
     switch.add("actions=drop");
     switch.now = switch.now + std::time::Duration::from_nanos(255_999_999);
     let id = switch.ofproto.bridge(switch.id).unwrap().tables.all()[0];
@@ -328,7 +285,7 @@ fn what_packets_get_inside_the_datapath_is_not_matched() {
     ];
     for (matching, expect) in cases {
         for command in [C::Add, C::Modify, C::ModifyStrict, C::Delete, C::DeleteStrict] {
-            let mut switch = Switch::new();
+            let mut switch = TestBridge::new();
             let text = if is_delete(command) { "" } else { "actions=drop" };
             let mut flow_mod = text::parse_flow(text, command, &|_| None).unwrap();
             flow_mod.matching = matching.clone();
@@ -362,10 +319,10 @@ fn flows_of_frames_and_of_other_packets_are_told_apart() {
     ];
     let (ip, mac) = ("priority=5,ip actions=output:1", "priority=5,dl_src=02:00:00:00:00:01");
     let check = |command, asked: &str, left: usize, is_left: [bool; 2]| {
-        let mut switch = Switch::new();
+        let mut switch = TestBridge::new();
         flows.iter().for_each(|flow| switch.add(flow));
         switch.send(command, asked).unwrap();
-        let dump = switch.dump();
+        let dump = switch.flows();
         let has = |text: &str| dump.iter().any(|it| it.contains(text));
         assert_eq!((dump.len(), [has(ip), has(mac)]), (left, is_left), "{asked}: {dump:?}");
     };
@@ -381,7 +338,7 @@ fn flows_of_frames_and_of_other_packets_are_told_apart() {
     check(C::Delete, "packet_type=(1,0x800)", 3, [true, true]);
     check(C::Delete, "packet_type=(1,0x806)", 4, [true, true]);
     check(C::Delete, "", 0, [false, false]);
-    let mut switch = Switch::new();
+    let mut switch = TestBridge::new();
     flows.iter().for_each(|flow| switch.add(flow));
     for (flow, overlaps) in [
         ("priority=5,packet_type=(1,0x800),nw_dst=10.0.0.1", true),

@@ -1,95 +1,51 @@
 use super::*;
-use crate::{BridgeConfig, Config, Outbox, PortDevice, PortSpec};
-use base::{MacAddr, PortNo, WorkerId};
-use flow::{FlowCommand, FlowDump, FlowId, Frame, Upcall, UpcallKind};
+use crate::test_bridge::TestBridge;
+use base::WorkerId;
+use flow::{FlowCommand, FlowDump, FlowId, UpcallKind};
 use openflow::message::{FlowModCommand, FlowStatsRequest};
 use openflow::text;
-use packet::Packet;
-use std::time::Duration;
 
-/// A bridge with ports 1, 2 and 3, and nothing but its flows.
-struct Switch {
-    ofproto: Ofproto,
-    id: BridgeId,
-    now: Instant,
+/// A bridge with ports 1, 2 and 3, and these flows.
+fn bridge(flows: &[&str]) -> TestBridge {
+    let mut switch = TestBridge::new().with_ports(3);
+    flows.iter().for_each(|flow| switch.add(flow));
+    switch
 }
 
-impl Switch {
-    fn new(flows: &[&str]) -> Self {
-        let now = Instant::from_millis(1_000_000);
-        let mut ofproto = Ofproto::new(Config::default());
-        let fail_mode = crate::FailMode::Secure;
-        let config = BridgeConfig { fail_mode, ..BridgeConfig::new("br0", MacAddr::ZERO) };
-        let id = ofproto.add_bridge(config, now);
-        for (name, device) in [("p1", 1), ("p2", 2), ("p3", 3)] {
-            let device = PortDevice::Datapath(PortNo(device));
-            ofproto.add_port(id, PortSpec::new(name, MacAddr::ZERO, device), now).unwrap();
+/// Returns where a packet from the port goes.
+fn packet(switch: &mut TestBridge, port: u32, packet: &str) -> String {
+    switch.upcall(port, packet, UpcallKind::Miss);
+    let Some((_, FlowCommand::Execute(execute))) = switch.out.commands.pop() else {
+        panic!("no packet was sent");
+    };
+    switch.out.commands.clear();
+    crate::text::format_actions(&execute.actions, &execute.key, Default::default())
+}
+
+/// Megaflows that are changed or deleted because the tables changed.
+fn revalidate(switch: &mut TestBridge) -> Vec<String> {
+    switch.revalidate();
+    let short = |(_, command)| match command {
+        FlowCommand::Put(put) => {
+            let key = put.matching.key();
+            crate::text::format_actions(&put.actions, key, Default::default())
         }
-        let mut switch = Switch { ofproto, id, now };
-        flows.iter().for_each(|flow| switch.send(FlowModCommand::Add, flow));
-        switch
-    }
+        FlowCommand::Delete(id) => format!("delete {}", id.0),
+        other => format!("{other:?}"),
+    };
+    switch.out.commands.drain(..).map(short).collect()
+}
 
-    fn send(&mut self, command: FlowModCommand, flow: &str) {
-        let flow_mod = text::parse_flow(flow, command, &|_| None).unwrap();
-        self.ofproto.flow_mod(self.id, &flow_mod, self.now).unwrap();
-    }
-
-    fn sleep(&mut self, s: u64) {
-        self.now = self.now + Duration::from_secs(s);
-        // The worker tells of no more packets.
-        self.ofproto.collect(&mut crate::Outbox::default());
-        let (worker, at, flows) = (WorkerId(0), self.now, Vec::new());
-        self.ofproto
-            .dump(self.now, FlowDump { worker, at, is_last: true, flows, gone: Vec::new() });
-        self.ofproto.expire_flows(self.now);
-    }
-
-    /// A packet from the port comes up: where it goes.
-    fn packet(&mut self, port: u32, packet: &str) -> String {
-        let bytes = wire::text::parse(packet).unwrap();
-        let frame = Frame::parse(Packet::from_bytes(&bytes), PortNo(port)).unwrap();
-        let (packet, key) = (frame.packet, frame.key);
-        let (worker, now, kind) = (WorkerId(0), self.now, UpcallKind::Miss);
-        let (received, queued) = (now, now);
-        let upcall = Upcall { worker, kind, packet, key, received, queued, trace: None };
-        let mut out = Outbox::default();
-        self.ofproto.upcall(self.now, upcall, &mut out);
-        let Some((_, FlowCommand::Execute(execute))) = out.commands.pop() else {
-            panic!("no packet was sent");
-        };
-        crate::text::format_actions(&execute.actions, &execute.key, Default::default())
-    }
-
-    /// Megaflows that are changed or deleted because the tables changed.
-    fn revalidate(&mut self) -> Vec<String> {
-        let mut out = Outbox::default();
-        while self.ofproto.needs_revalidation() {
-            self.ofproto.revalidate(self.now, &mut out);
-        }
-        let short = |(_, command)| match command {
-            FlowCommand::Put(put) => {
-                let key = put.matching.key();
-                crate::text::format_actions(&put.actions, key, Default::default())
-            }
-            FlowCommand::Delete(id) => format!("delete {}", id.0),
-            other => format!("{other:?}"),
-        };
-        out.commands.into_iter().map(short).collect()
-    }
-
-    /// Flows of the table, and how many packets each has carried.
-    fn table(&self, table: u8) -> Vec<String> {
-        let request =
-            FlowStatsRequest { table: Some(TableId(table)), ..FlowStatsRequest::default() };
-        let flows = self.ofproto.flows(self.id, &request, self.now);
-        let describe = |it: &openflow::message::FlowStatsEntry| {
-            let matching = text::format_match(&it.matching, None);
-            let actions = text::format_actions(&it.actions, &it.matching);
-            format!("{} {matching} {actions}", it.packets)
-        };
-        flows.iter().map(describe).collect()
-    }
+/// Flows of the table, and how many packets each has carried.
+fn table(switch: &TestBridge, table: u8) -> Vec<String> {
+    let request = FlowStatsRequest { table: Some(TableId(table)), ..FlowStatsRequest::default() };
+    let flows = switch.ofproto.flows(switch.id, &request, switch.now);
+    let describe = |it: &openflow::message::FlowStatsEntry| {
+        let matching = text::format_match(&it.matching, None);
+        let actions = text::format_actions(&it.actions, &it.matching);
+        format!("{} {matching} {actions}", it.packets)
+    };
+    flows.iter().map(describe).collect()
 }
 
 /// A packet from address A to B, or back; ports 1000 and 80.
@@ -105,11 +61,11 @@ const MAC_LEARNING: [&str; 2] = [
 
 #[test]
 fn a_learned_flow_carries_packets_until_it_is_no_longer_refreshed() {
-    let mut switch = Switch::new(&MAC_LEARNING);
-    assert_eq!(switch.packet(1, A_TO_B), "2,3");
-    assert_eq!(switch.packet(2, B_TO_A), "1");
+    let mut switch = bridge(&MAC_LEARNING);
+    assert_eq!(packet(&mut switch, 1, A_TO_B), "2,3");
+    assert_eq!(packet(&mut switch, 2, B_TO_A), "1");
     // The first megaflow learns on, and sends to where B is now.
-    assert_eq!(switch.revalidate(), ["2"]);
+    assert_eq!(revalidate(&mut switch), ["2"]);
     let learned = |a: u64, b: u64, all: u64| {
         [
             format!("{a} dl_dst=02:00:00:00:00:0a output:1"),
@@ -117,7 +73,7 @@ fn a_learned_flow_carries_packets_until_it_is_no_longer_refreshed() {
             format!("{all}  FLOOD"),
         ]
     };
-    assert_eq!(switch.table(1), learned(1, 0, 1));
+    assert_eq!(table(&switch, 1), learned(1, 0, 1));
     switch.sleep(6);
     let stats = FlowStats { packets: 2, bytes: 120, used: Some(switch.now), tcp_flags: 0 };
     let (worker, at, flows) = (WorkerId(0), switch.now, vec![(FlowId(1), stats)]);
@@ -126,9 +82,9 @@ fn a_learned_flow_carries_packets_until_it_is_no_longer_refreshed() {
     switch.sleep(6);
     // Nothing came from B for 12 seconds, and from A 6 seconds ago.
     let [of_a, _, all] = learned(1, 0, 1);
-    assert_eq!(switch.table(1), [of_a, all]);
+    assert_eq!(table(&switch, 1), [of_a, all]);
     switch.sleep(6);
-    assert_eq!(switch.table(1), ["1  FLOOD"]);
+    assert_eq!(table(&switch, 1), ["1  FLOOD"]);
 }
 
 #[test]
@@ -139,16 +95,16 @@ fn the_packet_that_teaches_a_flow_sees_it_in_later_lookups() {
          learn(table=1,priority=8,reg0=2,output:NXM_NX_REG0[0..15]),resubmit(3,1)",
         "table=1,priority=7,actions=drop",
     ];
-    let mut switch = Switch::new(&flows);
+    let mut switch = bridge(&flows);
     // The better one of the two sends it to where it came from, as seen from port 3.
-    assert_eq!(switch.packet(1, A_TO_B), "drop");
+    assert_eq!(packet(&mut switch, 1, A_TO_B), "drop");
     let flow = "1 tcp,nw_src=10.0.0.10 load:0x7->NXM_NX_REG1[],output:1";
-    assert_eq!(switch.table(1), [flow, "0 reg0=0x2 output:2", "0  drop"]);
+    assert_eq!(table(&switch, 1), [flow, "0 reg0=0x2 output:2", "0  drop"]);
     // A lookup before the flow was learned does not see it.
     let flow = "actions=learn(priority=40000,table=0,NXM_OF_ETH_SRC[],output:NXM_NX_REG5[0..15]),2";
-    let mut switch = Switch::new(&[flow]);
-    assert_eq!(switch.packet(1, A_TO_B), "2");
-    assert_eq!(switch.revalidate(), ["drop"]);
+    let mut switch = bridge(&[flow]);
+    assert_eq!(packet(&mut switch, 1, A_TO_B), "2");
+    assert_eq!(revalidate(&mut switch), ["drop"]);
 }
 
 #[test]
@@ -158,15 +114,15 @@ fn a_limit_is_kept_and_told() {
         "table=2,reg0=1,actions=2",
         "table=2,reg0=0,actions=3",
     ];
-    let mut switch = Switch::new(&flows);
-    assert_eq!(switch.packet(1, A_TO_B), "2");
-    assert_eq!(switch.revalidate(), [""; 0]);
-    assert_eq!(switch.packet(1, B_TO_A), "3");
-    assert_eq!(switch.table(1), ["0 dl_src=02:00:00:00:00:0a drop"]);
+    let mut switch = bridge(&flows);
+    assert_eq!(packet(&mut switch, 1, A_TO_B), "2");
+    assert_eq!(revalidate(&mut switch), [""; 0]);
+    assert_eq!(packet(&mut switch, 1, B_TO_A), "3");
+    assert_eq!(table(&switch, 1), ["0 dl_src=02:00:00:00:00:0a drop"]);
     // Once there is room again, the next packet of each address must ask.
-    switch.send(FlowModCommand::Delete, "table=1,cookie=5/-1");
-    assert_eq!(switch.revalidate(), ["delete 1", "delete 2"]);
-    assert_eq!(switch.packet(1, B_TO_A), "2");
+    switch.send(FlowModCommand::Delete, "table=1,cookie=5/-1").unwrap();
+    assert_eq!(revalidate(&mut switch), ["delete 1", "delete 2"]);
+    assert_eq!(packet(&mut switch, 1, B_TO_A), "2");
 }
 
 #[test]
@@ -178,33 +134,35 @@ fn learned_flows_go_with_the_last_flow_that_teaches_them() {
         "cookie=0x234,table=2,reg0=4,actions=drop",
         "cookie=0x123,table=2,reg0=5,actions=drop",
     ];
-    let mut switch = Switch::new(&flows);
-    let count = |switch: &Switch| [0, 1, 2].map(|table| switch.table(table).len());
-    switch.send(FlowModCommand::DeleteStrict, "reg0=1");
+    let mut switch = bridge(&flows);
+    let count = |switch: &TestBridge| [0, 1, 2].map(|number| table(switch, number).len());
+    switch.send(FlowModCommand::DeleteStrict, "reg0=1").unwrap();
     assert_eq!(count(&switch), [1, 1, 2]);
-    switch.send(FlowModCommand::Modify, "reg0=2,actions=1,learn(delete_learned,cookie=0x123)");
+    switch
+        .send(FlowModCommand::Modify, "reg0=2,actions=1,learn(delete_learned,cookie=0x123)")
+        .unwrap();
     assert_eq!(count(&switch), [1, 1, 2]);
     // Taken back, nothing is gone.
     let transaction = switch.ofproto.begin();
-    switch.send(FlowModCommand::Delete, "table=0");
+    switch.send(FlowModCommand::Delete, "table=0").unwrap();
     assert_eq!(count(&switch), [0, 0, 1]);
     switch.ofproto.rollback(transaction);
     assert_eq!(count(&switch), [1, 1, 2]);
     // With the last teacher its flows go, and what these taught.
-    switch.send(FlowModCommand::Delete, "table=0");
+    switch.send(FlowModCommand::Delete, "table=0").unwrap();
     assert_eq!(count(&switch), [0, 0, 1]);
 }
 
 #[test]
 fn a_fin_shortens_the_timeouts_of_its_flow() {
     let flow = "tcp,idle_timeout=60,actions=fin_timeout(idle_timeout=5,hard_timeout=70),2";
-    let mut switch = Switch::new(&[flow]);
-    switch.packet(1, A_TO_B);
+    let mut switch = bridge(&[flow]);
+    packet(&mut switch, 1, A_TO_B);
     switch.sleep(50);
-    assert_eq!(switch.table(0).len(), 1);
-    switch.packet(1, FIN);
+    assert_eq!(table(&switch, 0).len(), 1);
+    packet(&mut switch, 1, FIN);
     switch.sleep(4);
-    assert_eq!(switch.table(0).len(), 1);
+    assert_eq!(table(&switch, 0).len(), 1);
     switch.sleep(1);
-    assert_eq!(switch.table(0).len(), 0);
+    assert_eq!(table(&switch, 0).len(), 0);
 }

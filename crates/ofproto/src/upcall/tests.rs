@@ -1,6 +1,7 @@
 use super::*;
+use crate::test_bridge::TestBridge;
 use crate::text::{DumpOptions, PortNames, format_megaflow, parse_flow, parse_megaflow};
-use crate::{BridgeConfig, BridgeId, Config, PortDevice, PortSpec};
+use crate::{BridgeConfig, Config, PortSpec};
 use base::{MacAddr, OfPort, PortNo, WorkerId};
 use flow::{Action, FlowCommand, Frame};
 use openflow::message::{FlowModCommand, PacketOut};
@@ -8,99 +9,58 @@ use packet::Packet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A learning switch with ports 1 and 2.
-struct Switch {
-    ofproto: Ofproto,
-    id: BridgeId,
-    now: Instant,
-    out: Outbox,
+/// A bridge with ports 1, 2 and 3.
+fn bridge(config: Config) -> TestBridge {
+    TestBridge::configured(config, BridgeConfig::new("br0", MacAddr::ZERO)).with_ports(3)
 }
 
-fn spec(name: &str, device: u32) -> PortSpec {
-    PortSpec::new(name, MacAddr::ZERO, PortDevice::Datapath(PortNo(device)))
+fn miss(switch: &mut TestBridge, port: u32, packet: &str) -> Vec<String> {
+    switch.upcall(port, packet, UpcallKind::Miss);
+    commands(switch)
 }
 
-impl Switch {
-    fn new(config: Config) -> Self {
-        let now = Instant::from_millis(100_000);
-        let mut ofproto = Ofproto::new(config);
-        let id = ofproto.add_bridge(BridgeConfig::new("br0", MacAddr::ZERO), now);
-        for (name, device) in [("p1", 1), ("p2", 2), ("p3", 3)] {
-            ofproto.add_port(id, spec(name, device), now).unwrap();
-        }
-        ofproto.take_events();
-        Switch { ofproto, id, now, out: Outbox::default() }
-    }
-
-    fn flow(&mut self, command: FlowModCommand, text: &str) {
-        let flow_mod = openflow::text::parse_flow(text, command, &|_| None).unwrap();
-        self.ofproto.flow_mod(self.id, &flow_mod, self.now).unwrap();
-    }
-
-    fn upcall(&mut self, device: u32, packet: &str, kind: UpcallKind) {
-        let bytes = wire::text::parse(packet).unwrap();
-        let frame = Frame::parse(Packet::from_bytes(&bytes), PortNo(device)).unwrap();
-        let (packet, key) = (frame.packet, frame.key);
-        let (worker, received) = (WorkerId(0), self.now);
-        let upcall = Upcall { worker, kind, packet, key, received, queued: received, trace: None };
-        self.ofproto.upcall(self.now, upcall, &mut self.out);
-    }
-
-    fn miss(&mut self, device: u32, packet: &str) -> Vec<String> {
-        self.upcall(device, packet, UpcallKind::Miss);
-        self.commands()
-    }
-
-    /// What workers were told, in short.
-    fn commands(&mut self) -> Vec<String> {
-        let short = |(worker, command): (WorkerId, FlowCommand)| {
-            let key = FlowKey::new();
-            let text = |actions: &[Action]| {
-                crate::text::format_actions(actions, &key, PortNames::default())
-            };
-            let command = match &command {
-                FlowCommand::Put(put) => format!("put {} {}", name(put.id), text(&put.actions)),
-                FlowCommand::Delete(id) => format!("delete {}", name(*id)),
-                FlowCommand::Execute(execute) => format!("execute {}", text(&execute.actions)),
-                FlowCommand::Collect => "collect".to_owned(),
-            };
-            if worker.0 == 0 { command } else { format!("{worker}: {command}") }
+/// Commands to the workers, in short.
+fn commands(switch: &mut TestBridge) -> Vec<String> {
+    let short = |(worker, command): (WorkerId, FlowCommand)| {
+        let key = FlowKey::new();
+        let text =
+            |actions: &[Action]| crate::text::format_actions(actions, &key, PortNames::default());
+        let command = match &command {
+            FlowCommand::Put(put) => format!("put {} {}", name(put.id), text(&put.actions)),
+            FlowCommand::Delete(id) => format!("delete {}", name(*id)),
+            FlowCommand::Execute(execute) => format!("execute {}", text(&execute.actions)),
+            FlowCommand::Collect => "collect".to_owned(),
         };
-        self.out.commands.drain(..).map(short).collect()
-    }
+        if worker.0 == 0 { command } else { format!("{worker}: {command}") }
+    };
+    switch.out.commands.drain(..).map(short).collect()
+}
 
-    fn revalidate(&mut self) -> Vec<String> {
-        while self.ofproto.needs_revalidation() {
-            self.ofproto.revalidate(self.now, &mut self.out);
-        }
-        self.commands()
-    }
+fn revalidate(switch: &mut TestBridge) -> Vec<String> {
+    switch.revalidate();
+    commands(switch)
+}
 
-    fn dump(&mut self, flows: &[(u64, u64)]) {
-        let flows = flows.iter().map(|&(id, packets)| {
-            let (bytes, used) = (packets * 100, Some(self.now));
-            (FlowId(id), FlowStats { packets, bytes, used, tcp_flags: 0x12 })
-        });
-        let (worker, at, flows) = (WorkerId(0), self.now, flows.collect());
-        self.ofproto
-            .dump(self.now, FlowDump { worker, at, is_last: true, flows, gone: Vec::new() });
-    }
+fn dump(switch: &mut TestBridge, flows: &[(u64, u64)]) {
+    let now = switch.now;
+    let flows = flows.iter().map(|&(id, packets)| {
+        let (bytes, used) = (packets * 100, Some(now));
+        (FlowId(id), FlowStats { packets, bytes, used, tcp_flags: 0x12 })
+    });
+    let (worker, at, flows) = (WorkerId(0), now, flows.collect());
+    switch.ofproto.dump(now, FlowDump { worker, at, is_last: true, flows, gone: Vec::new() });
+}
 
-    fn tick_after(&mut self, ms: u64) -> Vec<String> {
-        self.now = self.now + Duration::from_millis(ms);
-        self.ofproto.tick(self.now, &mut self.out);
-        self.commands()
-    }
+fn tick_after(switch: &mut TestBridge, ms: u64) -> Vec<String> {
+    switch.now = switch.now + Duration::from_millis(ms);
+    switch.ofproto.tick(switch.now, &mut switch.out);
+    commands(switch)
+}
 
-    fn packets(&self) -> Vec<u64> {
-        let bridge = self.ofproto.bridge(self.id).unwrap();
-        bridge
-            .tables
-            .all()
-            .iter()
-            .map(|&id| self.ofproto.rules.get(id).unwrap().carried.packets())
-            .collect()
-    }
+fn packets(switch: &TestBridge) -> Vec<u64> {
+    let rules = switch.ofproto.bridge(switch.id).unwrap().tables.all();
+    let packets = |&id| switch.ofproto.rules.get(id).unwrap().carried.packets();
+    rules.iter().map(packets).collect()
 }
 
 /// A flow's place, with a prime for each flow that was there before.
@@ -113,33 +73,33 @@ const BACK: &str = "10.0.0.2:80>10.0.0.1:1000 SA";
 
 #[test]
 fn learning_changes_what_is_installed() {
-    let mut switch = Switch::new(Config::default());
-    assert_eq!(switch.miss(1, THERE), ["put 1 2,3", "execute 2,3"]);
+    let mut switch = bridge(Config::default());
+    assert_eq!(miss(&mut switch, 1, THERE), ["put 1 2,3", "execute 2,3"]);
     // The flood has nothing to learn from; the source was learned.
-    assert_eq!(switch.revalidate(), [""; 0]);
-    assert_eq!(switch.miss(2, BACK), ["put 2 1", "execute 1"]);
-    assert_eq!(switch.revalidate(), ["put 1 2"]);
+    assert_eq!(revalidate(&mut switch), [""; 0]);
+    assert_eq!(miss(&mut switch, 2, BACK), ["put 2 1", "execute 1"]);
+    assert_eq!(revalidate(&mut switch), ["put 1 2"]);
     // The packet that came before the flow was there.
-    assert_eq!(switch.miss(1, THERE), ["execute 2"]);
+    assert_eq!(miss(&mut switch, 1, THERE), ["execute 2"]);
     // The address moves.
-    assert_eq!(switch.miss(3, BACK), ["put 3 1", "execute 1"]);
-    assert_eq!(switch.revalidate(), ["put 1 3"]);
+    assert_eq!(miss(&mut switch, 3, BACK), ["put 3 1", "execute 1"]);
+    assert_eq!(revalidate(&mut switch), ["put 1 3"]);
     switch.ofproto.remove_port(switch.id, OfPort(3), switch.now);
-    assert_eq!(switch.revalidate(), ["put 1 2", "delete 3"]);
+    assert_eq!(revalidate(&mut switch), ["put 1 2", "delete 3"]);
 }
 
 #[test]
 fn flows_that_look_at_more_replace_those_that_look_at_less() {
-    let mut switch = Switch::new(Config::default());
-    switch.flow(FlowModCommand::Delete, "");
-    switch.flow(FlowModCommand::Add, "actions=output:2");
-    assert_eq!(switch.revalidate(), [""; 0]);
-    assert_eq!(switch.miss(1, THERE), ["put 1 2", "execute 2"]);
-    switch.flow(FlowModCommand::Add, "priority=9,arp,actions=drop");
-    assert_eq!(switch.revalidate(), [""; 0]);
-    switch.flow(FlowModCommand::Add, "priority=40000,tcp,tp_dst=22,actions=drop");
-    assert_eq!(switch.revalidate(), ["delete 1"]);
-    assert_eq!(switch.miss(1, THERE), ["put 1' 2", "execute 2"]);
+    let mut switch = bridge(Config::default());
+    switch.send(FlowModCommand::Delete, "").unwrap();
+    switch.send(FlowModCommand::Add, "actions=output:2").unwrap();
+    assert_eq!(revalidate(&mut switch), [""; 0]);
+    assert_eq!(miss(&mut switch, 1, THERE), ["put 1 2", "execute 2"]);
+    switch.send(FlowModCommand::Add, "priority=9,arp,actions=drop").unwrap();
+    assert_eq!(revalidate(&mut switch), [""; 0]);
+    switch.send(FlowModCommand::Add, "priority=40000,tcp,tp_dst=22,actions=drop").unwrap();
+    assert_eq!(revalidate(&mut switch), ["delete 1"]);
+    assert_eq!(miss(&mut switch, 1, THERE), ["put 1' 2", "execute 2"]);
     let counters = switch.ofproto.megaflow_counters();
     assert_eq!((counters.current, counters.max, counters.outdated), (1, 1, 1));
 }
@@ -147,11 +107,11 @@ fn flows_that_look_at_more_replace_those_that_look_at_less() {
 /// As Open vSwitch's test 1172 wants it, which dumps flows before and after `revalidator/purge`.
 #[test]
 fn flows_that_come_after_all_were_deleted_are_dumped_in_the_order_in_which_they_came() {
-    let mut switch = Switch::new(Config::default());
-    switch.flow(FlowModCommand::Add, "in_port=1,actions=output:2");
+    let mut switch = bridge(Config::default());
+    switch.send(FlowModCommand::Add, "in_port=1,actions=output:2").unwrap();
     for _ in 0..2 {
         for device in [3, 1, 2] {
-            switch.miss(device, THERE);
+            miss(&mut switch, device, THERE);
         }
         let flows = switch.ofproto.megaflows();
         assert_eq!(flows.iter().map(|flow| flow.key.in_port().0).collect::<Vec<_>>(), [3, 1, 2]);
@@ -162,25 +122,25 @@ fn flows_that_come_after_all_were_deleted_are_dumped_in_the_order_in_which_they_
 
 #[test]
 fn statistics_reach_the_flows_and_nothing_is_counted_twice() {
-    let mut switch = Switch::new(Config::default());
-    switch.miss(1, THERE);
-    assert_eq!(switch.packets(), [1]);
-    assert_eq!(switch.tick_after(500), ["collect"]);
-    switch.dump(&[(1, 10)]);
-    assert_eq!(switch.packets(), [11]);
-    assert_eq!(switch.tick_after(500), [""; 0]);
-    assert_eq!(switch.tick_after(500), ["collect"]);
+    let mut switch = bridge(Config::default());
+    miss(&mut switch, 1, THERE);
+    assert_eq!(packets(&switch), [1]);
+    assert_eq!(tick_after(&mut switch, 500), ["collect"]);
+    dump(&mut switch, &[(1, 10)]);
+    assert_eq!(packets(&switch), [11]);
+    assert_eq!(tick_after(&mut switch, 500), [""; 0]);
+    assert_eq!(tick_after(&mut switch, 500), ["collect"]);
     switch.ofproto.delete_megaflows(switch.now, &mut switch.out);
-    assert_eq!(switch.commands(), ["delete 1"]);
+    assert_eq!(commands(&mut switch), ["delete 1"]);
     // This answer was on its way when the flow was deleted; the last one comes later.
-    switch.dump(&[(1, 12)]);
-    assert_eq!(switch.packets(), [13]);
-    assert_eq!(switch.tick_after(1000), ["collect"]);
-    switch.dump(&[(1, 15)]);
-    assert_eq!(switch.packets(), [16]);
-    assert_eq!(switch.tick_after(1000), ["collect"]);
-    switch.dump(&[(1, 99)]);
-    assert_eq!(switch.packets(), [16]);
+    dump(&mut switch, &[(1, 12)]);
+    assert_eq!(packets(&switch), [13]);
+    assert_eq!(tick_after(&mut switch, 1000), ["collect"]);
+    dump(&mut switch, &[(1, 15)]);
+    assert_eq!(packets(&switch), [16]);
+    assert_eq!(tick_after(&mut switch, 1000), ["collect"]);
+    dump(&mut switch, &[(1, 99)]);
+    assert_eq!(packets(&switch), [16]);
     let stats = switch.ofproto.table_stats(switch.id);
     assert_eq!((stats[0].lookups, stats[0].matched, stats[0].active), (16, 16, 1));
 }
@@ -188,54 +148,51 @@ fn statistics_reach_the_flows_and_nothing_is_counted_twice() {
 #[test]
 fn idle_megaflows_go_and_too_many_are_not_put() {
     let config = Config { flow_limit: 1, max_idle_ms: 5000, ..Config::default() };
-    let mut switch = Switch::new(config);
-    assert_eq!(switch.miss(1, THERE), ["put 1 2,3", "execute 2,3"]);
-    assert_eq!(switch.miss(1, "10.0.0.1>10.0.0.9 icmp-echo"), ["execute 2,3"]);
+    let mut switch = bridge(config);
+    assert_eq!(miss(&mut switch, 1, THERE), ["put 1 2,3", "execute 2,3"]);
+    assert_eq!(miss(&mut switch, 1, "10.0.0.1>10.0.0.9 icmp-echo"), ["execute 2,3"]);
     assert_eq!(switch.ofproto.megaflow_counters().over_limit, 1);
-    assert_eq!(switch.tick_after(4000), ["collect"]);
-    switch.dump(&[(1, 1)]);
+    assert_eq!(tick_after(&mut switch, 4000), ["collect"]);
+    dump(&mut switch, &[(1, 1)]);
     // The packets of these five seconds are not known yet.
-    assert_eq!(switch.tick_after(5500), ["collect"]);
-    switch.dump(&[]);
-    assert_eq!(switch.tick_after(1), ["delete 1"]);
+    assert_eq!(tick_after(&mut switch, 5500), ["collect"]);
+    dump(&mut switch, &[]);
+    assert_eq!(tick_after(&mut switch, 1), ["delete 1"]);
     assert_eq!(switch.ofproto.megaflow_counters().idle, 1);
 }
 
 #[test]
 fn megaflows_in_use_stay_above_the_limit_and_idle_ones_go_down_to_it() {
-    let mut switch = Switch::new(Config::default());
+    let mut switch = bridge(Config::default());
     for n in 1..=6 {
-        switch.flow(
-            FlowModCommand::Add,
-            &format!("priority=9,in_port={},tcp,tp_src={n},actions=2", n % 2 + 1),
-        );
+        switch.add(&format!("priority=9,in_port={},tcp,tp_src={n},actions=2", n % 2 + 1));
     }
     for n in 1..=6 {
-        switch.miss(n % 2 + 1, &format!("10.0.0.1:{n}>10.0.0.2:80 S"));
+        miss(&mut switch, n % 2 + 1, &format!("10.0.0.1:{n}>10.0.0.2:80 S"));
     }
     assert_eq!(switch.ofproto.megaflow_counters().current, 6);
     switch.ofproto.set_flow_limit(4);
-    assert_eq!(switch.tick_after(1000), ["collect"]);
+    assert_eq!(tick_after(&mut switch, 1000), ["collect"]);
     // Five were in use until a moment ago, which the control side learns a while later.
     let busy: Vec<(u64, u64)> = (2..=6).map(|id| (id, 9)).collect();
-    switch.dump(&busy);
+    dump(&mut switch, &busy);
     switch.now = switch.now + Duration::from_millis(700);
-    assert_eq!(switch.tick_after(0), ["delete 1"]);
+    assert_eq!(tick_after(&mut switch, 0), ["delete 1"]);
     assert_eq!(switch.ofproto.megaflow_counters().current, 5);
     // When they have nothing to do, as many go as are too many.
-    assert_eq!(switch.tick_after(1000), ["collect"]);
-    switch.dump(&[]);
-    assert_eq!(switch.tick_after(1).len(), 1);
+    assert_eq!(tick_after(&mut switch, 1000), ["collect"]);
+    dump(&mut switch, &[]);
+    assert_eq!(tick_after(&mut switch, 1).len(), 1);
     assert_eq!(switch.ofproto.megaflow_counters().current, 4);
 }
 
 #[test]
 fn the_flow_limit_is_the_configured_one_from_the_start_however_long_dumps_take() {
-    let mut switch = Switch::new(Config { flow_limit: 150_000, ..Config::default() });
+    let mut switch = bridge(Config { flow_limit: 150_000, ..Config::default() });
     assert_eq!(switch.ofproto.flow_limit(), 150_000);
-    switch.miss(1, THERE);
+    miss(&mut switch, 1, THERE);
     for _ in 0..5 {
-        switch.tick_after(1000);
+        tick_after(&mut switch, 1000);
         // The answer comes a minute later.
         let at = switch.now;
         switch.now = switch.now + Duration::from_secs(60);
@@ -253,36 +210,33 @@ fn the_flow_limit_is_the_configured_one_from_the_start_however_long_dumps_take()
 
 #[test]
 fn a_flow_in_use_is_not_removed_before_its_packets_are_counted() {
-    let mut switch = Switch::new(Config::default());
-    switch.flow(FlowModCommand::Delete, "");
-    switch.flow(FlowModCommand::Add, "idle_timeout=1,actions=2");
-    switch.miss(1, THERE);
+    let mut switch = bridge(Config::default());
+    switch.send(FlowModCommand::Delete, "").unwrap();
+    switch.send(FlowModCommand::Add, "idle_timeout=1,actions=2").unwrap();
+    miss(&mut switch, 1, THERE);
     // Packets come all the time; that they did is told a moment after the idle timeout passed.
     for second in 1..=5 {
-        assert_eq!(switch.tick_after(1000), ["collect"]);
-        switch.dump(&[(1, second)]);
-        assert_eq!(switch.packets().len(), 1, "after {second} seconds");
+        assert_eq!(tick_after(&mut switch, 1000), ["collect"]);
+        dump(&mut switch, &[(1, second)]);
+        assert_eq!(packets(&switch).len(), 1, "after {second} seconds");
     }
-    assert_eq!(switch.tick_after(1000), ["collect"]);
-    switch.dump(&[]);
-    assert_eq!(switch.packets().len(), 0);
+    assert_eq!(tick_after(&mut switch, 1000), ["collect"]);
+    dump(&mut switch, &[]);
+    assert_eq!(packets(&switch).len(), 0);
 }
 
 #[test]
 fn many_megaflows_are_deleted_a_part_at_a_time() {
-    let mut switch = Switch::new(Config::default());
-    switch.flow(
-        FlowModCommand::Add,
-        "priority=9,udp,actions=move:NXM_OF_UDP_SRC[]->NXM_NX_REG0[0..15],2",
-    );
+    let mut switch = bridge(Config::default());
+    switch.add("priority=9,udp,actions=move:NXM_OF_UDP_SRC[]->NXM_NX_REG0[0..15],2");
     for n in 1..=3000 {
         switch.upcall(1, &format!("10.0.0.1:{n}>10.0.0.2:80 udp"), UpcallKind::Miss);
     }
-    switch.commands();
+    commands(&mut switch);
     let mut most = 0;
     switch.ofproto.delete_megaflows(switch.now, &mut switch.out);
     loop {
-        most = most.max(switch.commands().len());
+        most = most.max(commands(&mut switch).len());
         if !switch.ofproto.go_on(switch.now, &mut switch.out) {
             break;
         }
@@ -293,51 +247,51 @@ fn many_megaflows_are_deleted_a_part_at_a_time() {
 
 #[test]
 fn what_only_describes_a_port_concerns_no_megaflow() {
-    let mut switch = Switch::new(Config::default());
-    switch.miss(1, THERE);
-    switch.revalidate();
+    let mut switch = bridge(Config::default());
+    miss(&mut switch, 1, THERE);
+    revalidate(&mut switch);
     let (carrier, speed_kbps) = (false, 10_000);
     let before = switch.ofproto.megaflow_counters().revalidated;
     // A link goes down and comes up somewhere, again and again.
     for up in [false, true, false, true] {
-        let spec = PortSpec { up, carrier, speed_kbps, ..spec("p3", 3) };
+        let spec = PortSpec { up, carrier, speed_kbps, ..TestBridge::port(3) };
         switch.ofproto.set_port(switch.id, OfPort(3), spec).unwrap();
-        assert_eq!(switch.revalidate(), [""; 0]);
+        assert_eq!(revalidate(&mut switch), [""; 0]);
     }
     assert_eq!(switch.ofproto.megaflow_counters().revalidated, before);
-    let spec = PortSpec { protected: true, ..spec("p3", 3) };
+    let spec = PortSpec { protected: true, ..TestBridge::port(3) };
     switch.ofproto.set_port(switch.id, OfPort(3), spec).unwrap();
-    switch.revalidate();
+    revalidate(&mut switch);
     assert_eq!(switch.ofproto.megaflow_counters().revalidated, before + 1);
 }
 
 #[test]
 fn new_workers_begin_without_flows() {
-    let mut switch = Switch::new(Config::default());
-    assert_eq!(switch.miss(1, THERE), ["put 1 2,3", "execute 2,3"]);
-    assert_eq!(switch.tick_after(1000), ["collect"]);
+    let mut switch = bridge(Config::default());
+    assert_eq!(miss(&mut switch, 1, THERE), ["put 1 2,3", "execute 2,3"]);
+    assert_eq!(tick_after(&mut switch, 1000), ["collect"]);
     for workers in [0, 2] {
         let config = Config { workers, ..switch.ofproto.config().clone() };
         switch.ofproto.set_config(config);
     }
     // The old worker is told nothing, and the question that it leaves open keeps no other.
-    assert_eq!(switch.commands(), [""; 0]);
+    assert_eq!(commands(&mut switch), [""; 0]);
     assert_eq!(switch.ofproto.megaflow_counters().current, 0);
-    assert_eq!(switch.miss(1, THERE), ["put 1' 2,3", "execute 2,3"]);
-    assert_eq!(switch.tick_after(1000), ["collect", "1: collect"]);
+    assert_eq!(miss(&mut switch, 1, THERE), ["put 1' 2,3", "execute 2,3"]);
+    assert_eq!(tick_after(&mut switch, 1000), ["collect", "1: collect"]);
     // What the old flow carried is not known any more.
-    switch.dump(&[(1, 50), (1 << 32 | 1, 3)]);
-    assert_eq!(switch.packets(), [1 + 1 + 3]);
-    assert_eq!(switch.tick_after(1000), ["collect"]);
+    dump(&mut switch, &[(1, 50), (1 << 32 | 1, 3)]);
+    assert_eq!(packets(&switch), [1 + 1 + 3]);
+    assert_eq!(tick_after(&mut switch, 1000), ["collect"]);
 }
 
 #[test]
 fn packets_reach_controllers_with_what_the_tables_know() {
-    let mut switch = Switch::new(Config::default());
+    let mut switch = bridge(Config::default());
     let flow =
         "priority=9,cookie=0xabc,actions=load:5->NXM_NX_REG1[],controller(max_len=60,id=3),2";
-    switch.flow(FlowModCommand::Add, flow);
-    switch.revalidate();
+    switch.send(FlowModCommand::Add, flow).unwrap();
+    revalidate(&mut switch);
     switch.upcall(1, THERE, UpcallKind::Miss);
     let to = switch.out.commands.iter().find_map(|(_, command)| match command {
         FlowCommand::Put(put) => match &put.actions[..] {
@@ -361,7 +315,7 @@ fn packets_reach_controllers_with_what_the_tables_know() {
 
 #[test]
 fn packet_outs_do_what_they_say() {
-    let mut switch = Switch::new(Config::default());
+    let mut switch = bridge(Config::default());
     let packet = |actions: &str, in_port: OfPort, data: Vec<u8>| PacketOut {
         buffer_id: None,
         metadata: Match::any().with(Field::InPort, in_port.0.into()),
@@ -379,7 +333,7 @@ fn packet_outs_do_what_they_say() {
     for (actions, in_port, expect) in cases {
         let out = packet(actions, in_port, bytes.clone());
         switch.ofproto.packet_out(switch.id, &out, switch.now, &mut switch.out).unwrap();
-        assert_eq!(switch.commands().join(" "), expect, "{actions}");
+        assert_eq!(commands(&mut switch).join(" "), expect, "{actions}");
     }
     let mut refuse = |out: PacketOut| {
         let refused = switch.ofproto.packet_out(switch.id, &out, switch.now, &mut switch.out);
@@ -397,21 +351,21 @@ fn workers_are_asked_as_often_as_is_configured() {
         [(1000, 10_000, 1000), (3000, 10_000, 3000), (3000, 500, 500)]
     {
         let config = Config { max_revalidator_ms, max_idle_ms, ..Config::default() };
-        let mut switch = Switch::new(config);
-        assert_eq!(switch.tick_after(1), ["collect"]);
+        let mut switch = bridge(config);
+        assert_eq!(tick_after(&mut switch, 1), ["collect"]);
         for _ in 0..3 {
-            switch.dump(&[]);
-            assert_eq!(switch.tick_after(every_ms - 1), [""; 0], "{every_ms}");
-            assert_eq!(switch.tick_after(1), ["collect"], "{every_ms}");
+            dump(&mut switch, &[]);
+            assert_eq!(tick_after(&mut switch, every_ms - 1), [""; 0], "{every_ms}");
+            assert_eq!(tick_after(&mut switch, 1), ["collect"], "{every_ms}");
         }
     }
 }
 
 #[test]
 fn dumps_read_as_the_tools_expect() {
-    let mut switch = Switch::new(Config::default());
-    switch.miss(1, THERE);
-    let short = |switch: &Switch, verbose| {
+    let mut switch = bridge(Config::default());
+    miss(&mut switch, 1, THERE);
+    let short = |switch: &TestBridge, verbose| {
         let flow = switch.ofproto.megaflows().remove(0);
         let options = DumpOptions { verbose, ..DumpOptions::default() };
         format_megaflow(&flow, switch.now + Duration::from_millis(60), options)
@@ -422,7 +376,7 @@ fn dumps_read_as_the_tools_expect() {
          eth(src=02:00:00:00:00:01,dst=02:00:00:00:00:02),eth_type(0x0800),ipv4(frag=no), \
          packets:0, bytes:0, used:never, actions:2,3"
     );
-    switch.dump(&[(1, 2)]);
+    dump(&mut switch, &[(1, 2)]);
     assert_eq!(
         short(&switch, true),
         "ufid:9e3779b9-7f4a-7c15-0000-000000000001, skb_priority(0/0),skb_mark(0/0),\
@@ -445,34 +399,34 @@ fn dumps_read_as_the_tools_expect() {
 
 #[test]
 fn without_masks_each_key_has_a_megaflow_of_its_own() {
-    let mut switch = Switch::new(Config::default());
-    assert_eq!(switch.miss(1, THERE), ["put 1 2,3", "execute 2,3"]);
+    let mut switch = bridge(Config::default());
+    assert_eq!(miss(&mut switch, 1, THERE), ["put 1 2,3", "execute 2,3"]);
     let exact = crate::Features { wildcards: false, ..crate::Features::default() };
     switch.ofproto.set_features(exact, switch.now, &mut switch.out);
-    assert_eq!(switch.commands(), ["delete 1"]);
+    assert_eq!(commands(&mut switch), ["delete 1"]);
     for (port, expect) in [(1000, "put 1' 2,3"), (1001, "put 2' 2,3")] {
         let packet = format!("10.0.0.1:{port}>10.0.0.2:80 S");
-        assert_eq!(switch.miss(1, &packet), [expect, "execute 2,3"]);
-        assert_eq!(switch.miss(1, &packet), ["execute 2,3"]);
+        assert_eq!(miss(&mut switch, 1, &packet), [expect, "execute 2,3"]);
+        assert_eq!(miss(&mut switch, 1, &packet), ["execute 2,3"]);
     }
     switch.ofproto.set_features(crate::Features::default(), switch.now, &mut switch.out);
-    assert_eq!(switch.commands().len(), 2);
-    assert_eq!(switch.miss(1, THERE).len(), 2);
-    assert_eq!(switch.miss(1, "10.0.0.1:1001>10.0.0.2:80 S"), ["execute 2,3"]);
+    assert_eq!(commands(&mut switch).len(), 2);
+    assert_eq!(miss(&mut switch, 1, THERE).len(), 2);
+    assert_eq!(miss(&mut switch, 1, "10.0.0.1:1001>10.0.0.2:80 S"), ["execute 2,3"]);
 }
 
 #[test]
 fn collecting_and_expiring_can_be_slowed_down_and_turned_off() {
     let check = |stats_interval_ms, expires, expect: [usize; 2]| {
         let config = Config { stats_interval_ms, expires, max_idle_ms: 5000, ..Config::default() };
-        let mut switch = Switch::new(config);
-        switch.miss(1, THERE);
+        let mut switch = bridge(config);
+        miss(&mut switch, 1, THERE);
         let mut collected = 0;
         for _ in 0..40 {
-            let asked = switch.tick_after(500).contains(&"collect".to_owned());
+            let asked = tick_after(&mut switch, 500).contains(&"collect".to_owned());
             collected += usize::from(asked);
             if asked {
-                switch.dump(&[]);
+                dump(&mut switch, &[]);
             }
         }
         assert_eq!([collected, switch.ofproto.megaflow_counters().current], expect);
@@ -485,33 +439,33 @@ fn collecting_and_expiring_can_be_slowed_down_and_turned_off() {
 
 #[test]
 fn while_paused_nothing_is_revalidated() {
-    let mut switch = Switch::new(Config::default());
-    switch.miss(1, THERE);
-    switch.revalidate();
+    let mut switch = bridge(Config::default());
+    miss(&mut switch, 1, THERE);
+    revalidate(&mut switch);
     switch.ofproto.pause_upkeep(true);
-    switch.flow(FlowModCommand::Add, "priority=9,ip,actions=2");
+    switch.send(FlowModCommand::Add, "priority=9,ip,actions=2").unwrap();
     assert!(!switch.ofproto.go_on(switch.now, &mut switch.out));
-    assert_eq!(switch.tick_after(5000), [""; 0]);
+    assert_eq!(tick_after(&mut switch, 5000), [""; 0]);
     switch.ofproto.pause_upkeep(false);
     while switch.ofproto.go_on(switch.now, &mut switch.out) {}
-    assert_eq!(switch.commands(), ["put 1 2"]);
+    assert_eq!(commands(&mut switch), ["put 1 2"]);
 }
 
 #[test]
 fn packets_for_a_controller_say_what_sent_them() {
     use openflow::message::reason;
-    let mut switch = Switch::new(Config::default());
+    let mut switch = bridge(Config::default());
     let bytes = wire::text::parse(THERE).unwrap();
     let mut sent = |flow: &str, actions: &str| {
-        switch.flow(FlowModCommand::Delete, "actions=drop");
-        switch.flow(FlowModCommand::Add, flow);
+        switch.send(FlowModCommand::Delete, "actions=drop").unwrap();
+        switch.send(FlowModCommand::Add, flow).unwrap();
         let packet_out = PacketOut {
             buffer_id: None,
             metadata: Match::any().with(Field::InPort, 1),
             actions: openflow::text::parse_actions(actions, &|_| None).unwrap(),
             data: bytes.clone(),
         };
-        let Switch { ofproto, id, now, out } = &mut switch;
+        let TestBridge { ofproto, id, now, out } = &mut switch;
         ofproto.packet_out(*id, &packet_out, *now, out).unwrap();
         ofproto.upcall(*now, upcall_of(&bytes), out);
         let actions = out.commands.drain(..).filter_map(|(_, command)| match command {
@@ -546,10 +500,10 @@ fn upcall_of(bytes: &[u8]) -> Upcall {
 
 #[test]
 fn flows_put_by_hand_stay_only_where_the_tables_say_the_same() {
-    let mut switch = Switch::new(Config { max_revalidator_ms: 500, ..Config::default() });
-    switch.flow(FlowModCommand::Delete, "");
-    switch.flow(FlowModCommand::Add, "in_port=1,udp,actions=output:2");
-    assert_eq!(switch.revalidate(), [""; 0]);
+    let mut switch = bridge(Config { max_revalidator_ms: 500, ..Config::default() });
+    switch.send(FlowModCommand::Delete, "").unwrap();
+    switch.send(FlowModCommand::Add, "in_port=1,udp,actions=output:2").unwrap();
+    assert_eq!(revalidate(&mut switch), [""; 0]);
     let mut put = |text: &str, to: u32| {
         let (key, mask) = parse_megaflow(text, &|_| None, &[]).unwrap();
         let actions = Arc::from([Action::Output(PortNo(to))]);
@@ -560,11 +514,11 @@ fn flows_put_by_hand_stay_only_where_the_tables_say_the_same() {
     // It looks at less than its translation does.
     put("recirc_id(0),in_port(1)", 3);
     put("recirc_id(0),in_port(2)", 3);
-    assert_eq!(switch.commands(), ["put 1 3", "put 2 3", "put 3 3"]);
+    assert_eq!(commands(&mut switch), ["put 1 3", "put 2 3", "put 3 3"]);
     let collects = |it: &String| it == "collect";
     let mut after = |ms| {
-        let mut commands = switch.tick_after(ms);
-        commands.extend(switch.revalidate());
+        let mut commands = tick_after(&mut switch, ms);
+        commands.extend(revalidate(&mut switch));
         commands.retain(|it| !collects(it));
         commands
     };
@@ -573,9 +527,9 @@ fn flows_put_by_hand_stay_only_where_the_tables_say_the_same() {
     let id = switch.ofproto.megaflows()[0].id;
     let (actions, now) = (Arc::from([Action::Output(PortNo(4))]), switch.now);
     switch.ofproto.set_megaflow_actions(id, &actions, now, &mut switch.out);
-    let mut commands = switch.commands();
-    commands.extend(switch.tick_after(500));
-    commands.extend(switch.revalidate());
+    let mut commands = commands(&mut switch);
+    commands.extend(tick_after(&mut switch, 500));
+    commands.extend(revalidate(&mut switch));
     commands.retain(|it| !collects(it));
     assert_eq!(commands, ["put 1 4", "put 1 2"]);
 }

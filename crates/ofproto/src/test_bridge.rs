@@ -1,0 +1,98 @@
+//! A bridge for tests of this crate: flow-mods by their text, packets that come up, time that passes.
+
+use crate::{BridgeConfig, BridgeId, Config, FailMode, Ofproto, Outbox, PortDevice, PortSpec};
+use base::{Instant, MacAddr, PortNo, WorkerId};
+use flow::{FlowDump, Frame, Upcall, UpcallKind};
+use openflow::ErrorCode;
+use openflow::message::{FlowModCommand, FlowStatsRequest};
+use openflow::text;
+use packet::Packet;
+use std::time::Duration;
+
+pub(crate) struct TestBridge {
+    pub ofproto: Ofproto,
+    pub id: BridgeId,
+    pub now: Instant,
+    /// Commands to the workers.
+    pub out: Outbox,
+}
+
+impl TestBridge {
+    /// A bridge without ports and flows.
+    pub fn new() -> Self {
+        Self::configured(Config::default(), Self::secure())
+    }
+
+    /// A configuration by which a bridge has no flows of its own.
+    pub fn secure() -> BridgeConfig {
+        let fail_mode = FailMode::Secure;
+        BridgeConfig { fail_mode, ..BridgeConfig::new("br0", MacAddr::ZERO) }
+    }
+
+    pub fn configured(config: Config, bridge: BridgeConfig) -> Self {
+        let now = Instant::from_millis(1_000_000);
+        let mut ofproto = Ofproto::new(config);
+        let id = ofproto.add_bridge(bridge, now);
+        TestBridge { ofproto, id, now, out: Outbox::default() }
+    }
+
+    /// Adds ports p1 to `last`, which have these numbers in the datapath too.
+    pub fn with_ports(mut self, last: u32) -> Self {
+        for number in 1..=last {
+            self.ofproto.add_port(self.id, Self::port(number), self.now).unwrap();
+        }
+        self.ofproto.take_events();
+        self
+    }
+
+    /// The port of this number.
+    pub fn port(number: u32) -> PortSpec {
+        let device = PortDevice::Datapath(PortNo(number));
+        PortSpec::new(format!("p{number}"), MacAddr::ZERO, device)
+    }
+
+    /// Sends a flow-mod as a controller of OpenFlow 1.0 does.
+    pub fn send(&mut self, command: FlowModCommand, flow: &str) -> Result<(), ErrorCode> {
+        let mut flow_mod = text::parse_flow(flow, command, &|_| None)
+            .unwrap_or_else(|error| panic!("{flow}: {error}"));
+        flow_mod.modify_cookie = flow_mod.cookie_mask == 0;
+        self.ofproto.flow_mod(self.id, &flow_mod, self.now).map_err(|error| error.code)
+    }
+
+    pub fn add(&mut self, flow: &str) {
+        self.send(FlowModCommand::Add, flow).unwrap();
+    }
+
+    /// Lets time pass in which the worker receives no packets.
+    pub fn sleep(&mut self, s: u64) {
+        self.now = self.now + Duration::from_secs(s);
+        self.ofproto.collect(&mut Outbox::default());
+        let (worker, at, flows) = (WorkerId(0), self.now, Vec::new());
+        let dump = FlowDump { worker, at, is_last: true, flows, gone: Vec::new() };
+        self.ofproto.dump(self.now, dump);
+        self.ofproto.expire_flows(self.now);
+    }
+
+    /// A packet from a port comes up.
+    pub fn upcall(&mut self, port: u32, packet: &str, kind: UpcallKind) {
+        let bytes = wire::text::parse(packet).unwrap();
+        let frame = Frame::parse(Packet::from_bytes(&bytes), PortNo(port)).unwrap();
+        let (packet, key) = (frame.packet, frame.key);
+        let (worker, received) = (WorkerId(0), self.now);
+        let upcall = Upcall { worker, kind, packet, key, received, queued: received, trace: None };
+        self.ofproto.upcall(self.now, upcall, &mut self.out);
+    }
+
+    /// Revalidates all flows that need it.
+    pub fn revalidate(&mut self) {
+        while self.ofproto.needs_revalidation() {
+            self.ofproto.revalidate(self.now, &mut self.out);
+        }
+    }
+
+    /// The flows of all tables, as `ovs-ofctl dump-flows` has them without their counters.
+    pub fn flows(&self) -> Vec<String> {
+        let flows = self.ofproto.flows(self.id, &FlowStatsRequest::default(), self.now);
+        flows.iter().map(|flow| text::format_flow(flow, false)).collect()
+    }
+}
