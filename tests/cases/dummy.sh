@@ -77,6 +77,12 @@ if ours; then
         eventually 5 captured l$file
     done
     same "their numbers" "1 2" "$(ofport q1) $(ofport q2)"
+    # A port whose request cannot be met keeps its number when an option changes.
+    vsctl add-port br1 q3 -- set interface q3 type=dummy ofport_request=2
+    same "its number" 3 "$(ofport q3)"
+    vsctl set interface q3 options:tx_pcap=$work/q3.pcap
+    eventually 5 test -e "$work/q3.pcap"
+    same "its number still" 3 "$(ofport q3)"
     mac=$(vsctl get interface br1 mac_in_use)
     [[ $mac != '"aa:55:'* ]] || fail "the bridge has a port's address: $mac"
 fi

@@ -22,6 +22,24 @@ receive
 eventually 5 sent "0200000000090000000000000800 "
 contains "in the datapath" "$(ovs-appctl dpctl/dump-flows)" "actions:pop_eth,push_eth(src=00:00:00:00:00:00,dst=02:00:00:00:00:09),2"
 
+# Its length is that of the packet alone, 46 bytes here.
+of13 add-flow br1 'priority=1,packet_type=(1,0x800),nw_dst=10.0.0.2,actions=check_pkt_larger(46)->NXM_NX_REG0[0],encap(ethernet),move:NXM_NX_REG0[0]->NXM_OF_ETH_DST[0],output:2'
+receive
+eventually 5 sent "0200000000090000000000000800 0000000000000000000000000800 "
+# Traces know the Ethernet type by the packet type.
+traced=$(ovs-appctl ofproto/trace br1 'in_port=9,packet_type=(1,0x800),nw_dst=10.0.0.2,nw_ttl=64')
+contains "traced" "$traced" "push_eth(src=00:00:00:00:00:00,dst=00:00:00:00:00:00)"
+of13 add-flow br1 'priority=3,packet_type=(1,0x800),nw_dst=10.0.0.3,actions=encap(ethernet),resubmit(,1)'
+of13 add-flow br1 'table=1,ip,actions=output:2'
+traced=$(ovs-appctl ofproto/trace br1 'in_port=9,packet_type=(1,0x800),nw_dst=10.0.0.3,nw_ttl=64')
+contains "an IP packet" "$traced" "push_eth(src=00:00:00:00:00:00,dst=00:00:00:00:00:00),2"
+of13 del-flows br1 'packet_type=(1,0x800),nw_dst=10.0.0.3'
+of13 del-flows br1 'table=1'
+# No flow of a frame's type 0 takes it.
+of13 add-flow br1 'priority=9,dl_type=0,actions=drop'
+contains "no frame" "$(ovs-appctl ofproto/trace br0 in_port=1,ip,nw_dst=10.0.0.2)" "push_eth"
+of13 --strict del-flows br1 'priority=9,dl_type=0'
+
 # Without a header the packet leaves by no port that carries frames.
 of13 add-flow br1 'priority=1,packet_type=(1,0x800),nw_dst=10.0.0.2,actions=output:2'
 receive
@@ -31,7 +49,7 @@ of13 add-flow br0 'in_port=1,actions=encap(ethernet),output:9'
 receive
 refused() { [ "$(ovs-appctl coverage/read-counter drop_action_unsupported_packet_type)" = 1 ]; }
 eventually 5 refused
-same "what was sent" "0200000000090000000000000800 " "$(headers)"
+same "what was sent" "0200000000090000000000000800 0000000000000000000000000800 " "$(headers)"
 # A frame's flow is none of other packets.
 of13 del-flows br1 eth
 same "what is left" 1 "$(of13 dump-flows br1 | grep -c actions)"

@@ -67,7 +67,8 @@ fn on_cut_copies(
 ) {
     for frame in present(frames) {
         let mut copy = copy(worker, frame);
-        cut(&mut copy.packet, max_len);
+        let unseen = copy.key.unseen_bytes() as u32;
+        cut(&mut copy.packet, max_len.saturating_add(unseen));
         observer.note(|| Step::Copied);
         execute_run(worker, now, slice::from_mut(&mut copy), actions, out, observer);
         again(worker, copy);
@@ -85,7 +86,7 @@ fn check_len(
     observer: &mut impl Observer,
 ) {
     for frame in present(frames) {
-        let is_greater = frame.packet.len() > usize::from(check.bytes);
+        let is_greater = frame.seen_len() > usize::from(check.bytes);
         let actions = if is_greater { &check.greater } else { &check.less_equal };
         execute_run(worker, now, slice::from_mut(frame), actions, out, observer);
     }
@@ -125,9 +126,9 @@ fn limit(
 ) {
     for frames in frames.chunks_mut(limits::BATCH_SIZE) {
         let (mut admitted, mut at) = (0u64, 0);
-        let lengths = frames.iter().map(|frame| frame.packet.len());
         // Empty places are passed over here and below alike.
-        meter.0.judge(now, lengths.filter(|&len| len > 0), |is_admitted| {
+        let lengths = frames.iter().filter(|frame| !frame.packet.is_empty()).map(Frame::seen_len);
+        meter.0.judge(now, lengths, |is_admitted| {
             admitted |= u64::from(is_admitted) << at;
             at += 1;
         });

@@ -122,6 +122,12 @@ impl Frame {
         }
     }
 
+    /// The packet's length in bytes, without the Ethernet header that its packet type does not have.
+    #[inline]
+    pub fn seen_len(&self) -> usize {
+        self.packet.len().saturating_sub(self.key.unseen_bytes())
+    }
+
     /// Clears the connection fields (`ct_clear`).
     pub fn clear_ct(&mut self) {
         self.key.clear_ct();

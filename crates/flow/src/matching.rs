@@ -1,6 +1,6 @@
 //! A match: a key and the mask that says which of its bits count.
 
-use crate::field::{Field, HEADER_FIELDS};
+use crate::field::{CT_WORDS, Field, HEADER_FIELDS};
 use crate::key::{FlowKey, Mask};
 use crate::option::{OptionMapping, OptionMatch};
 use std::fmt;
@@ -115,10 +115,11 @@ impl Match {
         &self.mask
     }
 
-    /// Whether it speaks of headers without saying `packet_type`, which means those of frames
-    /// (ovs: `lib/match.c`, `match_add_ethernet_prereq`).
+    /// Whether it speaks of headers, or of the headers of a connection's first packet, without saying
+    /// `packet_type`, which means those of frames (ovs: `lib/match.c`, `match_add_ethernet_prereq`).
     pub fn implies_frames(&self) -> bool {
-        let words = &self.mask.words()[HEADER_FIELDS];
+        const _: () = assert!(CT_WORDS.end == HEADER_FIELDS.start);
+        let words = &self.mask.words()[Field::CtTpSrc.word()..HEADER_FIELDS.end];
         !self.mask.has(Field::PacketType) && words.iter().any(|&word| word != 0)
     }
 

@@ -93,7 +93,8 @@ impl Handler {
         if self.answers.is_empty() {
             self.refresh();
         }
-        let packet_len = Some(upcall.packet.data().len());
+        let unseen = upcall.key.unseen_bytes();
+        let packet_len = Some(upcall.packet.data().len().saturating_sub(unseen));
         let world = World { packet_len, ..self.snapshot.world(now) };
         let mut translation = translate(world, &upcall.key, Notes::Off);
         if translation.has_errors && self.log.is_due(now) {

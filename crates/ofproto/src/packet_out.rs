@@ -72,7 +72,7 @@ impl Ofproto {
     /// Carries out actions on a packet that comes from no port; the first worker does it.
     pub(crate) fn send(&mut self, frame: Frame, sent: &Sent<'_>, now: Instant, out: &mut Outbox) {
         let mut translation = translate_sent(self.world(now), &frame.key, sent, Notes::Off);
-        let bytes = frame.packet.len().saturating_sub(frame.key.unseen_bytes()) as u64;
+        let bytes = frame.seen_len() as u64;
         let stats = FlowStats { packets: 1, bytes, used: Some(now), tcp_flags: 0 };
         let actions: Arc<[flow::Action]> = std::mem::take(&mut translation.actions).into();
         self.credit(&links(translation, &frame.key), &stats, now);

@@ -77,7 +77,7 @@ impl Ofproto {
         }
         let state = thawed(bridge, continuation, packet_in);
         let mut translation = translate_resumed(self.world(now), &frame.key, &state, Notes::Off);
-        let bytes = frame.packet.len().saturating_sub(frame.key.unseen_bytes()) as u64;
+        let bytes = frame.seen_len() as u64;
         let tcp_flags = frame.key.tcp_flags();
         let stats = FlowStats { packets: 1, bytes, used: Some(now), tcp_flags };
         let actions: Arc<[flow::Action]> = std::mem::take(&mut translation.actions).into();

@@ -140,14 +140,7 @@ impl Tables {
     /// `wildcards`.
     pub fn lookup(&self, table: TableId, key: &FlowKey, wildcards: &mut Mask) -> Option<RuleId> {
         let Table { flows, clauses, .. } = self.get(table)?;
-        let without_header;
-        let key = match key.get(Field::PacketType) {
-            0 => key,
-            _ => {
-                without_header = packets_key(key);
-                &without_header
-            }
-        };
+        let key = &*looked_up(key);
         // Only where a packet is from can tell packet types apart: that a frame is one does not matter.
         let looked_at = wildcards.has(Field::PacketType);
         let found = if clauses.is_empty() {
@@ -174,12 +167,7 @@ impl Tables {
     /// vSwitch's dumps (see [`in_mask_order`]).
     pub fn within(&self, table: Option<TableId>, matching: &Match, rules: &Rules) -> Vec<RuleId> {
         let mut found = Vec::new();
-        // Most flows of frames do not say that they are.
-        let says_frames = matching.mask().has(Field::PacketType) && is_of_frames(matching);
-        let mut wider = matching.clone();
-        if says_frames {
-            wider.wildcard(Field::PacketType);
-        }
+        let (wider, says_frames) = widened(matching);
         for flows in self.some(table) {
             let ids = flows.matching_within(&wider).map(|found| *found.rule);
             found.append(&mut in_mask_order(ids, rules));
@@ -282,21 +270,42 @@ impl Tables {
 
 /// The match by which the classifier has a flow. Flows about headers are of frames alone, unless they say
 /// otherwise: either they match the Ethernet type, which packets without an Ethernet header do not have in
-/// a lookup ([`packets_key`]), or the classifier's match says it. Few flows are of the second kind, and
+/// a lookup ([`looked_up`]), or the classifier's match says it. Few flows are of the second kind, and
 /// the others need no further word.
-fn kept_match(matching: &Match) -> Cow<'_, Match> {
-    if matching.implies_frames() && !matching.mask().has(Field::EthType) {
+pub(crate) fn kept_match(matching: &Match) -> Cow<'_, Match> {
+    let has_type = matching.mask().has(Field::EthType) && matching.key().eth_type() != 0;
+    if matching.implies_frames() && !has_type {
         Cow::Owned(matching.clone().with(Field::PacketType, 0))
     } else {
         Cow::Borrowed(matching)
     }
 }
 
-/// The key by which a packet without an Ethernet header is looked up.
-fn packets_key(key: &FlowKey) -> FlowKey {
+/// The key by which a packet is looked up: one without an Ethernet header has no Ethernet type there.
+pub(crate) fn looked_up(key: &FlowKey) -> Cow<'_, FlowKey> {
+    if key.get(Field::PacketType) == 0 {
+        return Cow::Borrowed(key);
+    }
     let mut key = key.clone();
     key.set(Field::EthType, 0);
-    key
+    Cow::Owned(key)
+}
+
+/// Whether a flow matches nothing that `asked` does not.
+pub(crate) fn is_within(flow: &Match, asked: &Match) -> bool {
+    let (wider, says_frames) = widened(asked);
+    flow.is_within(&wider) && (!says_frames || is_of_frames(flow))
+}
+
+/// Most flows of frames do not say that they are: where `asked` does, it is widened to all packets, and the
+/// flows of frames have to be chosen of what is found.
+fn widened(asked: &Match) -> (Cow<'_, Match>, bool) {
+    if !asked.mask().has(Field::PacketType) || !is_of_frames(asked) {
+        return (Cow::Borrowed(asked), false);
+    }
+    let mut wider = asked.clone();
+    wider.wildcard(Field::PacketType);
+    (Cow::Owned(wider), true)
 }
 
 /// Whether only frames match.

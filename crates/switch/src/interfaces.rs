@@ -168,7 +168,15 @@ impl Switch {
         };
         let mac = link.as_ref().map_or_else(random_mac, |link| link.mac);
         let mut spec = PortSpec::new(&interface.name, mac, device);
-        spec.requested = interface.ofport_request.or(interface.ofport_hint.0);
+        // The request where it can be met; otherwise the port keeps the number that it has had, also
+        // where it is taken out and added anew for a changed option.
+        let bridge = self.ofproto.bridges().named(&running.bridge);
+        let is_free = |number: &OfPort| {
+            let port = bridge.and_then(|bridge| bridge.port(*number));
+            port.is_none_or(|port| port.spec.name == interface.name)
+        };
+        let request = interface.ofport_request.filter(is_free);
+        spec.requested = request.or(interface.ofport_hint.0).or(interface.ofport_request);
         spec.is_local = interface.name == running.bridge;
         spec.vlan = running.port.vlan.clone();
         spec.priority_tags = running.port.priority_tags;

@@ -32,6 +32,12 @@ pub fn whole<T: TryFrom<u64> + 'static>(
     bounds: impl RangeBounds<u64> + Clone + Send + Sync + 'static,
 ) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
     move |text: &str| {
+        // Digits alone are exact; a float has only 53 bits.
+        if let Ok(number) = text.trim().parse::<u64>() {
+            let within = Some(number).filter(|number| bounds.contains(number));
+            let number = within.and_then(|number| T::try_from(number).ok());
+            return number.ok_or_else(|| outside(text, &bounds));
+        }
         let number = parse_count(text)?;
         // The product of a fraction and a suffix may be off by a rounding error.
         let nearest = number.round();
@@ -130,6 +136,8 @@ mod tests {
         let most = whole::<u64>(..);
         let beyond = "18446744073709551616";
         assert_eq!(most("18446744073709549568"), Ok(18_446_744_073_709_549_568));
+        // Digits are exact, also beyond a float's 53 bits.
+        assert_eq!(most("9007199254740993"), Ok(9_007_199_254_740_993));
         assert_eq!(most(beyond), Err(format!("{beyond} is too large")));
     }
 }

@@ -11,6 +11,7 @@ use crate::Ofproto;
 use crate::bridge::BridgeId;
 use crate::events::FlowChange;
 use crate::rule::{Rule, RuleId, outputs_to};
+use crate::table::is_within;
 use base::limits;
 use flow::OptionMapping;
 use openflow::message::{
@@ -154,7 +155,7 @@ fn watches(monitor: &FlowMonitor, change: &FlowChange) -> bool {
         && rule.sends_to(flows.out_group)
         && (rule.outputs_to(flows.out_port)
             || before.is_some_and(|it| outputs_to(it, flows.out_port)))
-        && rule.matching.is_within(&flows.matching)
+        && is_within(&rule.matching, &flows.matching)
 }
 
 fn update(

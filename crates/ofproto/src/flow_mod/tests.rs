@@ -352,3 +352,24 @@ fn flows_of_frames_and_of_other_packets_are_told_apart() {
         assert_eq!(switch.send(C::Add, &asked), expect, "{flow}");
     }
 }
+
+#[test]
+fn flows_within_a_match_of_frames_are_those_about_headers() {
+    let parse = |text: &str| text::parse_match(text, &|_| None).unwrap();
+    let cases = [
+        ("ip", "eth", true),
+        ("ip,nw_dst=10.0.0.1", "eth,ip", true),
+        ("ip,ct_state=+trk+est,ct_nw_proto=6", "eth", true),
+        ("packet_type=(0,0)", "eth", true),
+        ("in_port=1", "eth", false),
+        ("packet_type=(1,0x800)", "eth", false),
+        ("packet_type=(1,0x800)", "packet_type=(1,0x800)", true),
+        ("ip", "", true),
+    ];
+    for (flow, asked, expect) in cases {
+        let is_within = crate::table::is_within(&parse(flow), &parse(asked));
+        assert_eq!(is_within, expect, "{flow} within {asked}");
+    }
+    let tuple = Match::any().with(Field::CtNwProto, 6);
+    assert!(tuple.implies_frames(), "the tuple of a connection is of frames");
+}

@@ -166,3 +166,20 @@ fn a_fin_shortens_the_timeouts_of_its_flow() {
     switch.sleep(1);
     assert_eq!(table(&switch, 0).len(), 0);
 }
+
+/// A flow about headers that a packet without an Ethernet header teaches is of frames: the packet itself does
+/// not find it, as later ones do not.
+#[test]
+fn a_packet_without_an_ethernet_header_teaches_flows_of_frames() {
+    let flow = "packet_type=(1,0x800),actions=learn(table=1,eth_type=0x800,\
+                output:NXM_OF_IN_PORT[]),resubmit(,1)";
+    let mut switch = bridge(&[flow]);
+    let mut key =
+        text::parse_match("in_port=3,packet_type=(1,0x800)", &|_| None).unwrap().key().clone();
+    key.set_eth_type(0x800);
+    let request = crate::TraceRequest::new(switch.id, key);
+    for _ in 0..2 {
+        let trace = switch.ofproto.trace(switch.now, &request);
+        assert!(trace.contains("Datapath actions: drop"), "{trace}");
+    }
+}

@@ -4,7 +4,7 @@
 
 use super::parentheses::{check_nesting, closing};
 use super::parse::{ParseError, error, number, parse_fields};
-use base::{PortNo, RecircId, Zone};
+use base::{MacAddr, PortNo, RecircId, Zone};
 use flow::{
     Action, CheckLen, CtAction, Field, HashAlgorithm, Masked, Nat, NatKind, NatRange,
     PortSelection, SetField, VLAN_PRESENT,
@@ -89,6 +89,8 @@ fn read(
     actions.push(match (name, inside) {
         ("pop_vlan", None) => Action::PopVlan,
         ("push_vlan", Some(inside)) => push_vlan(inside)?,
+        ("pop_eth", None) => Action::PopEth,
+        ("push_eth", Some(inside)) => push_eth(inside)?,
         ("ct_clear", None) => Action::CtClear,
         ("ct", inside) => Action::Ct(Box::new(ct(inside.unwrap_or_default())?)),
         ("recirc", Some(id)) => Action::Recirc(RecircId(fit(id)?)),
@@ -178,6 +180,21 @@ fn push_vlan(inside: &str) -> Result<Action, ParseError> {
         }
     }
     Ok(Action::PushVlan { tpid, tci })
+}
+
+fn push_eth(inside: &str) -> Result<Action, ParseError> {
+    let (mut source, mut destination) = (None, None);
+    for (key, value) in words(inside) {
+        match (key, value.parse::<MacAddr>()) {
+            ("src", Ok(address)) => source = Some(address),
+            ("dst", Ok(address)) => destination = Some(address),
+            _ => return error(inside, "push_eth() wants src=MAC,dst=MAC"),
+        }
+    }
+    match (source, destination) {
+        (Some(source), Some(destination)) => Ok(Action::PushEth { source, destination }),
+        _ => error(inside, "push_eth() wants src=MAC,dst=MAC"),
+    }
 }
 
 fn hash(inside: &str) -> Result<Action, ParseError> {
@@ -304,6 +321,7 @@ mod tests {
             "push_vlan(tpid=0x88a8,vid=5,pcp=0),1",
             "trunc(100),1,trunc(20),clone(1,2),3",
             "clone(ct_clear,1),2",
+            "pop_eth,push_eth(src=02:00:00:00:00:01,dst=02:00:00:00:00:02),1",
             "hash(l4(5)),recirc(0x7)",
             "hash(sym_l4(0)),recirc(0x7)",
             "check_pkt_len(size=118,gt(1),le(2,3))",

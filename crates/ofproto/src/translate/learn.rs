@@ -10,6 +10,7 @@ use super::report::NoteKind;
 use crate::bridge::BridgeId;
 use crate::learned::Outcome;
 use crate::revalidate::Dependency;
+use crate::table::{kept_match, looked_up};
 use base::TableId;
 use flow::FlowKey;
 use openflow::Action as OfAction;
@@ -83,13 +84,14 @@ impl Context<'_> {
     /// what was found there.
     pub fn find_pending(&mut self, key: &FlowKey, found: Option<u16>) -> Option<Found> {
         let (bridge, table) = (self.bridge.id, self.table);
+        let key = looked_up(key);
         let mut best = None;
         for (at, it) in self.pending.iter().enumerate().filter(|(_, it)| it.is_in(bridge, table)) {
             self.mask.union(it.flow.matching.mask());
             let floor = best.map(|(priority, _)| priority).or(found);
             // The one learned later replaces an equal one.
             let is_better = floor.is_none_or(|floor| it.flow.priority >= floor);
-            if is_better && it.flow.matching.matches(key) {
+            if is_better && kept_match(&it.flow.matching).matches(&key) {
                 best = Some((it.flow.priority, at));
             }
         }

@@ -11,7 +11,7 @@ use flow::{Action, ControllerAction, Field, FlowKey, MeterRef, SetTunnel, Tunnel
 use openflow::action::ToController;
 use openflow::message::{PortConfig, reason};
 use std::sync::Arc;
-use tunnel::TunnelConfig;
+use tunnel::{PacketType, TunnelConfig};
 
 impl Context<'_> {
     /// Sends the packet to a port, real or reserved (ovs: `xlate_output_action`).
@@ -82,15 +82,22 @@ impl Context<'_> {
             });
             return;
         }
-        // Copies may follow.
-        let last = last && self.bridge.config.mirrors.is_empty();
-        if let PortDevice::Tunnel { device, config } = &port.spec.device {
-            self.output_to_tunnel(port, *device, config, last);
-        } else if !self.is_frame() && !matches!(port.spec.device, PortDevice::Patch { .. }) {
+        let takes_frames_only = match &port.spec.device {
+            PortDevice::Patch { .. } => false,
+            PortDevice::Tunnel { config, .. } => config.packet_type == PacketType::LegacyL2,
+            PortDevice::Datapath(_) => true,
+        };
+        if takes_frames_only && !self.is_frame() {
             self.notes.add(NoteKind::Warning, || {
                 "Trying to send non-Ethernet packet through legacy L2 port. Dropping packet."
                     .to_owned()
             });
+            return;
+        }
+        // Copies may follow.
+        let last = last && self.bridge.config.mirrors.is_empty();
+        if let PortDevice::Tunnel { device, config } = &port.spec.device {
+            self.output_to_tunnel(port, *device, config, last);
         } else if let Some(device) = port.datapath() {
             self.commit();
             self.output_to_device(port, device);

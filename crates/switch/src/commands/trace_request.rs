@@ -89,6 +89,10 @@ fn flow_of(switch: &Switch, of: Option<&str>, text: &str) -> Result<TraceRequest
             if !matching.mask().has(Field::InPort) {
                 key.set_in_port_raw(OfPort::NONE.0.into());
             }
+            // A packet without an Ethernet header says its Ethernet type by its packet type.
+            if key.get(Field::PacketType) != 0 {
+                key.set_eth_type(key.get(Field::PacketType) as u16);
+            }
             TraceRequest::new(bridge.id, key)
         }
     };
