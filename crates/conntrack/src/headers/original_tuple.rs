@@ -63,3 +63,35 @@ impl OriginalTuple<'_> {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+    use wire::protocol;
+
+    #[test]
+    fn the_tuple_that_was_written_is_read_whatever_the_packet_is_like() {
+        let address = |last| Address::from(Ipv4Addr::new(10, 0, 0, last));
+        let like = Key {
+            src: address(9),
+            dst: address(8),
+            protocol: protocol::UDP,
+            l4: [7, 8],
+            zone: 5,
+            family: Family::V4,
+        };
+        let tuple = Key {
+            src: address(1),
+            dst: address(2),
+            protocol: protocol::TCP,
+            l4: [1000, 80],
+            ..like
+        };
+        let (mut fields, mut seen) = (CtFields::default(), FlowKey::new());
+        assert_eq!(read(&seen, &like), None);
+        write(&mut fields, &tuple);
+        seen.set_ct(&fields);
+        assert_eq!(read(&seen, &like), Some(tuple));
+    }
+}

@@ -93,3 +93,32 @@ impl Parsed for Extracted {
         self.chunks
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::record::WORDS_V4;
+    use table::atomic::{AtomicU64, Ordering};
+
+    #[test]
+    fn a_packet_is_of_the_connection_whose_addresses_ports_and_protocol_are_its_own() {
+        let (addresses, rest) = (0x0a00_0001_0a00_0002, 0x03e8_0050_0005_0600);
+        let words: [AtomicU64; WORDS_V4] = std::array::from_fn(|_| AtomicU64::new(0));
+        words[0].store(addresses, Ordering::Relaxed);
+        words[1].store(rest, Ordering::Relaxed);
+        let record = Record::v4(&words);
+        for (other_addresses, other_rest, expect) in [
+            (0, 0, true),
+            // The zone is not the packet's.
+            (0, 7 << 16, true),
+            (1 << 40, 0, false),
+            (0, 1 << 40, false),
+            // Differences that are alike do not cancel out.
+            (1 << 40, 1 << 40, false),
+        ] {
+            let (addresses, rest) = (addresses ^ other_addresses, rest ^ other_rest);
+            let packet = SegmentOrEcho { addresses, rest, segment: None };
+            assert_eq!(packet.is_of(&record, false), expect, "{addresses:x} {rest:x}");
+        }
+    }
+}
