@@ -21,6 +21,9 @@ use std::collections::VecDeque;
 /// their own.
 const PACKETS_PER_MISS: usize = UPCALLS_PER_PORT;
 const PACKETS: usize = UPCALLS;
+/// Most misses that are kept. More are sent up without a place, and further packets with their keys go up
+/// themselves.
+const PLACES: usize = 2 * UPCALLS;
 /// An answer that has not come after this many ticks of the worker will not come any more.
 const TICKS: u8 = 3;
 
@@ -122,8 +125,12 @@ impl Pending {
         self.packets += 1;
     }
 
-    /// A packet of this key went up, which was not waited for.
+    /// A packet of this key went up, which was not waited for. Where no place is free, further packets do not
+    /// wait for it.
     pub fn begin(&mut self, hash: u64, key: &FlowKey, epoch: u64) {
+        if self.by_key.len() >= PLACES {
+            return;
+        }
         if self.by_key.is_empty() {
             self.since = epoch;
         }
@@ -216,4 +223,28 @@ impl Pending {
 fn states(key: &FlowKey) -> (CtState, bool) {
     let states = CtState::NEW | CtState::EST | CtState::REL | CtState::RPL;
     (key.ct_state() & states, key.ct_began())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn misses_without_answers_take_bounded_memory() {
+        let mut pending = Pending::default();
+        let key = |n: usize| {
+            let mut key = FlowKey::new();
+            key.set_in_port_raw(n as u32);
+            key
+        };
+        let last = PLACES + 8;
+        (0..=last).for_each(|n| pending.begin(n as u64, &key(n), 1));
+        assert_eq!((pending.places.len(), pending.find(last as u64, &key(last))), (PLACES, None));
+        // The answer to one without a place is here, then to one with a place, which is then free.
+        assert!(pending.end(last as u64, &key(last)).is_empty());
+        assert!(pending.end(0, &key(0)).is_empty());
+        pending.begin(last as u64, &key(last), 1);
+        assert!(pending.find(last as u64, &key(last)).is_some());
+        assert_eq!(pending.places.len(), PLACES);
+    }
 }

@@ -157,11 +157,17 @@ impl UpcallQueue {
         is_first && reserved.list == 0
     }
 
-    /// Passes a handler's upcall on to the owner, which is to be woken then.
-    pub fn pass_on(&self, upcall: Upcall) -> Result<(), QueueFull> {
-        let reserved = self.reserve_in(0, &upcall.kind, &upcall.key)?;
-        self.push(&reserved, upcall);
-        Ok(())
+    /// Passes a handler's upcall on to the owner, which must be woken if the upcall is queued. Returns whether
+    /// it is, and the upcall that is dropped, if any: this one or one that it evicted.
+    pub fn pass_on(&self, upcall: Upcall) -> (bool, Option<Upcall>) {
+        match self.reserve_in(0, &upcall.kind, &upcall.key) {
+            Ok(mut reserved) => {
+                let evicted = reserved.evicted.take();
+                self.push(&reserved, upcall);
+                (true, evicted)
+            }
+            Err(QueueFull) => (false, Some(upcall)),
+        }
     }
 
     /// Takes up to `budget` of the owner's upcalls, one from each class and port in turn.

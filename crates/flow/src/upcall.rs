@@ -38,6 +38,19 @@ pub struct Upcall {
     pub trace: Option<TraceId>,
 }
 
+impl Upcall {
+    /// Returns the command for the worker if the upcall is dropped without an answer: the packet is dropped,
+    /// and the packets that wait behind it go on. None for a packet that others do not wait for.
+    pub fn refusal(self) -> Option<(WorkerId, FlowCommand)> {
+        if self.kind != UpcallKind::Miss {
+            return None;
+        }
+        let Upcall { worker, packet, key, trace, .. } = self;
+        let execute = Execute { packet, key, actions: Arc::new([]), trace, stamps: None };
+        Some((worker, FlowCommand::Execute(Box::new(execute))))
+    }
+}
+
 /// The reason of an upcall.
 #[derive(Clone, Debug, PartialEq)]
 pub enum UpcallKind {

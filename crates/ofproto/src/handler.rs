@@ -24,7 +24,7 @@ pub struct Handler {
     shared: Arc<Shared>,
     snapshot: table::Snapshot<Snapshot>,
     answers: Vec<Answer>,
-    /// Kept for their room.
+    /// Commands for workers that are no answers; empty but for its capacity after [`Self::install`].
     commands: Vec<(WorkerId, FlowCommand)>,
     log: TranslationLog,
 }
@@ -114,6 +114,11 @@ impl Handler {
         let links = Arc::new(links(translation, &upcall.key));
         self.answers.push(Answer { upcall, actions, links, mask, is_urgent, stamps, at: now });
         None
+    }
+
+    /// Drops an upcall: [`Self::install`] tells its worker, so that packets behind it do not wait for an answer.
+    pub fn refuse(&mut self, upcall: Upcall) {
+        self.commands.extend(upcall.refusal());
     }
 
     /// Lets go of a snapshot that is not the newest, and of what only it has.

@@ -116,19 +116,21 @@ impl HandlerWork {
         }
         shared.latency.batch(*number, batch.len());
         if shared.is_restoring.load(Ordering::Relaxed) {
-            batch.clear();
+            batch.drain(..).for_each(|upcall| handler.refuse(upcall));
             return true;
         }
         let taken = clock::now();
         for upcall in batch.drain(..) {
             flow_log::upcall(shared.datapath, &upcall);
             let stamps = latency::taken(&upcall, *number, taken);
-            // Only the control thread may answer this one. If its queue is full, the packet is dropped and
+            // Only the control thread may answer this one. If its queue is full, a packet is dropped and
             // counted there.
-            if let Some(upcall) = handler.translate(taken, upcall, Some(stamps))
-                && shared.upcalls.pass_on(upcall).is_ok()
-            {
-                let _ = shared.events.send(WorkerEvent::Upcalls);
+            if let Some(upcall) = handler.translate(taken, upcall, Some(stamps)) {
+                let (is_queued, dropped) = shared.upcalls.pass_on(upcall);
+                if is_queued {
+                    let _ = shared.events.send(WorkerEvent::Upcalls);
+                }
+                dropped.into_iter().for_each(|upcall| handler.refuse(upcall));
             }
         }
         true
@@ -166,10 +168,14 @@ impl Answering {
             let answers = &mut self.answers;
             let datapath = self.work.shared.datapath;
             let now = clock::now();
+            let own = WorkerId(self.work.number);
             let after = self.work.handler.install(now, |commands| {
                 latency::translated(commands, now);
                 flow_log::commands(datapath, commands, None);
-                answers.extend(commands.drain(..).map(|(_, command)| command));
+                // The control thread's queue may have dropped another worker's miss. That worker gives up
+                // waiting for the answer (`Worker::tick`).
+                let commands = commands.drain(..).filter(|(worker, _)| *worker == own);
+                answers.extend(commands.map(|(_, command)| command));
             });
             self.work.shared.tell(after);
         }
@@ -273,5 +279,35 @@ fn deliver(commands: &mut Vec<(WorkerId, FlowCommand)>, workers: &[Outlet]) {
         if !own.is_empty() {
             outlet.put(own);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Instant;
+    use datapath::Answers;
+    use flow::{Execute, FlowKey, UpcallKind};
+    use ofproto::{Config, Ofproto};
+
+    #[test]
+    fn misses_are_answered_without_actions_while_flows_are_restored() {
+        let slow = SlowPath { answers: Answers::Workers(1), revalidators: 0 };
+        let (events, _inbox) = tokio::sync::mpsc::unbounded_channel();
+        let shared = HandlerShared::new(slow, &events, &Arc::default(), "system@ovs-system");
+        let handler = Ofproto::new(Config::default()).handler();
+        let mut answering = Answering::new(WorkerId(0), handler, Arc::clone(&shared));
+        let (worker, kind, key) = (WorkerId(0), UpcallKind::Miss, FlowKey::new());
+        let reserved = shared.upcalls.reserve(Instant::ZERO, worker, &kind, &key).unwrap();
+        let packet = packet::Packet::from_bytes(&[0; 60]);
+        let (received, queued) = (Instant::ZERO, Instant::ZERO);
+        let upcall = Upcall { worker, kind, packet, key, received, queued, trace: None };
+        shared.upcalls.push(&reserved, upcall);
+        answering.answer();
+        let [FlowCommand::Execute(execute)] = &answering.answers[..] else {
+            panic!("{:?}", answering.answers)
+        };
+        let Execute { actions, .. } = &**execute;
+        assert!(actions.is_empty(), "{actions:?}");
     }
 }

@@ -308,7 +308,7 @@ impl Switch {
         self.handler_shared.upcalls.pop(UPCALL_BUDGET, &mut batch);
         let (count, taken) = (batch.len() as u64, clock::now());
         if self.is_restoring {
-            batch.clear();
+            self.outbox.commands.extend(batch.drain(..).filter_map(Upcall::refusal));
         }
         let number = self.slow.others();
         if !batch.is_empty() {

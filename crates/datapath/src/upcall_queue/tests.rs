@@ -186,12 +186,30 @@ fn a_handler_takes_its_own_and_passes_on_what_only_the_owner_may_answer() {
     queue.pop_for(1, 9, &mut out);
     assert_eq!(out.iter().map(|it| it.worker.0).collect::<Vec<_>>(), [1, 1]);
     assert!(queue.is_empty_for(1) && !queue.is_empty_for(0) && queue.is_empty());
-    queue.pass_on(out.remove(0)).unwrap();
+    assert!(matches!(queue.pass_on(out.remove(0)), (true, None)));
     assert!(!queue.is_empty());
     // What waits, or was woken before, does not wait.
     queue.wait(0, Duration::MAX);
     queue.wake();
     queue.wait(1, Duration::MAX);
+}
+
+#[test]
+fn an_upcall_that_is_passed_on_in_vain_or_evicts_another_gives_back_what_is_dropped() {
+    let queue = UpcallQueue::answered_by(Answers::Handlers(1));
+    let storms = (UPCALLS / UPCALLS_PER_PORT) as u32;
+    let pass_on = |port: u32| {
+        let (is_queued, dropped) = queue.pass_on(miss(0, key(port, 0x800)));
+        (is_queued, dropped.map(|upcall| upcall.key.in_port().0))
+    };
+    for port in 1..=storms {
+        for _ in 0..UPCALLS_PER_PORT {
+            assert_eq!(pass_on(port), (true, None));
+        }
+    }
+    assert_eq!(pass_on(1), (false, Some(1)));
+    let (is_queued, evicted) = pass_on(99);
+    assert!(is_queued && evicted.is_some_and(|port| port <= storms), "{evicted:?}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{BridgeConfig, BridgeId, Config, FailMode, PortDevice, PortSpec};
-use base::{MacAddr, OfPort, PortNo, WorkerId};
-use flow::{FlowId, Frame, UpcallKind};
+use base::{MacAddr, OfPort, PortNo, RecircId, WorkerId};
+use flow::{ControllerAction, FlowId, Frame, UpcallKind};
 use hashbrown::HashMap;
 use openflow::message::FlowModCommand;
 use packet::Packet;
@@ -49,6 +49,32 @@ fn carried_out(commands: Vec<(WorkerId, FlowCommand)>) -> HashMap<FlowId, Arc<[A
         }
     }
     flows
+}
+
+#[test]
+fn a_refused_miss_is_answered_without_actions_and_counts_for_no_flow() {
+    let (mut ofproto, id) = bridge();
+    change(&mut ofproto, id, FlowModCommand::Add, "table=1,tcp,actions=output:2");
+    let mut handler = ofproto.handler();
+    let packet = "10.0.0.1:1000>10.0.0.2:80 S";
+    handler.refuse(upcall(1, packet));
+    let to = ControllerAction {
+        reason: 1,
+        recirc_id: RecircId(1),
+        rule_cookie: 0,
+        controller_id: 0,
+        max_len: 0,
+        pauses: false,
+    };
+    handler.refuse(Upcall { kind: UpcallKind::Controller(to), ..upcall(1, packet) });
+    let mut commands = Vec::new();
+    handler.install(NOW, |all| commands.append(all));
+    let [(WorkerId(0), FlowCommand::Execute(execute))] = &commands[..] else {
+        panic!("{commands:?}")
+    };
+    assert_eq!((&execute.key, execute.actions.len()), (&upcall(1, packet).key, 0));
+    ofproto.apply_credits(NOW);
+    assert_eq!(ofproto.table_stats(id)[0].matched, 0);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::member::Order;
 use crate::rule::Rule;
 use base::{MacAddr, OfPort, PortNo, TableId, WorkerId};
 use datapath::Answers;
-use flow::FlowCommand;
+use flow::{FlowCommand, Upcall};
 use ofproto::{PortDevice, PortSpec};
 use openflow::message::{FlowModCommand, FlowStatsRequest};
 use openflow::text::parse_flow;
@@ -98,9 +98,13 @@ impl World<'_> {
         }
         let (fault, version) = (&mut self.fault, self.history.last());
         let is_lost = || fault.strikes(Defect::LosesUpcall);
+        let mut refused = Vec::new();
         for upcall in handling.translate(self.now, most, &self.upcalls, version, is_lost) {
-            self.woken |= self.upcalls.pass_on(upcall).is_ok();
+            let (is_queued, dropped) = self.upcalls.pass_on(upcall);
+            self.woken |= is_queued;
+            refused.extend(dropped.and_then(Upcall::refusal));
         }
+        self.deliver(refused);
     }
 
     /// A handler installs the flows of its answers. Those of older rules are looked at again.
