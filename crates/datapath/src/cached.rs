@@ -121,18 +121,24 @@ fn follow(
     Runs { misses: hits.end..end, hits }
 }
 
-/// Has packets walk that may have to wait behind a miss of their connection. Of translated packets only the
-/// walk finds out the connection.
+/// Has packets walk that may have to wait behind a miss of their connection. Misses are found by the tuple of
+/// a connection's original direction: its packets have that tuple before their translation, replies have it
+/// after theirs. Translated packets of two zones walk, because each zone may have translated them.
 #[inline(never)]
 fn hold_back(unified: &UnifiedCache, pending: &Pending, burst: &mut Burst, start: usize) {
     let Burst { headers, found, count, .. } = burst;
     let mut key = FlowKey::new();
     for (found, headers) in found[start..*count].iter_mut().zip(&headers[start..*count]) {
-        if unified.get(*found).is_none_or(|it| it.connection.is_none()) {
+        let Some(entry) = unified.get(*found).filter(|it| it.connection.is_some()) else {
             continue;
-        }
+        };
         headers.write_key(&mut key);
-        if unified.nat_rewrite(*found).is_some() || pending.has_connection(&key) {
+        let waits = pending.has_connection(&key)
+            || unified.nat_rewrite(*found).is_some_and(|nat_rewrite| {
+                nat_rewrite.write_key(&mut key);
+                !entry.is_usual || pending.has_connection(&key)
+            });
+        if waits {
             *found = NOT_FOUND;
         }
     }

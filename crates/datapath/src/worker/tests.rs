@@ -3,7 +3,10 @@
 use super::*;
 use base::{RecircId, Zone};
 use conntrack::{Config, Conntrack};
-use flow::{Action, CtAction, CtState, Execute, Field, FlowId, FlowPut, Match, SetField};
+use flow::{
+    Action, CtAction, CtState, Execute, Field, FlowId, FlowPut, Match, Nat, NatKind, NatRange,
+    PortSelection, SetField,
+};
 use packet::Packet;
 
 struct Bench {
@@ -194,6 +197,46 @@ fn nothing_overtakes_a_packet_of_its_connection_that_waits_in_a_later_pass() {
     bench.send(1, &[&there(13)]);
     assert_eq!(bench.sent().len(), 4);
     assert!(bench.worker.stats().unified_hits > cached);
+}
+
+#[test]
+fn translated_packets_leave_the_cache_only_for_a_miss_of_their_connection() {
+    let mut bench = Bench::new(1);
+    put_tracking_flows(&mut bench);
+    let address = std::net::IpAddr::from([20, 0, 0, 1]);
+    let source = NatRange {
+        kind: NatKind::Src,
+        addresses: Some((address, address)),
+        ports: None,
+        selection: PortSelection::Default,
+        persistent: false,
+    };
+    for port in [1, 2] {
+        let nat = Some(Nat::Translate(source.clone()));
+        let ct = CtAction { commit: true, nat, ..CtAction::default() };
+        let first = from_port(port).with(Field::EthType, 0x800).with(Field::NwTos, 0);
+        let translate = vec![Action::Ct(Box::new(ct)), Action::Recirc(RecircId(7))];
+        bench.put(port.into(), first, translate);
+    }
+    let there = "10.0.0.1:1000>10.0.0.2:53 udp";
+    let back = "10.0.0.2:53>20.0.0.1:1000 udp";
+    bench.send(1, &[there]);
+    let begun = bench.upcalls().remove(0);
+    bench.answer(begun, vec![Action::Output(PortNo(2))]);
+    let send_both = |bench: &mut Bench| {
+        let before = bench.worker.stats().unified_hits;
+        bench.sent();
+        bench.send(2, &[back]);
+        bench.send(1, &[there]);
+        (bench.sent().len(), bench.worker.stats().unified_hits - before)
+    };
+    (0..4).for_each(|_| drop(send_both(&mut bench)));
+    assert_eq!(send_both(&mut bench), (2, 2));
+    // A miss of another connection waits, then one of theirs.
+    bench.send(1, &["10.0.0.7:1000>10.0.0.2:53 udp tos=32"]);
+    assert_eq!((send_both(&mut bench), bench.upcalls().len()), ((2, 2), 1));
+    bench.send(1, &[&format!("{there} tos=32")]);
+    assert_eq!((send_both(&mut bench), bench.upcalls().len()), ((0, 0), 1));
 }
 
 #[test]
