@@ -87,21 +87,12 @@ fn run(args: &FailoverArgs, files: &Files, kind: Kind) -> Result<Whole, BenchErr
     switch.add_port(OTHERS, Plays::Loop(&files.others))?;
     sleep(SETTLING);
     let before = switch.connections()?;
-    let length = EVERY * args.failovers;
-    let rate_without = rate(&mut switch, |_| {
-        sleep(length);
-        Ok(())
-    })?;
-    let (mut flush_ms, mut sent, processor) = (Vec::new(), Vec::new(), switch.processor());
-    let rate = rate(&mut switch, |switch| {
-        let begun = clock::now();
-        for number in 1..=args.failovers {
-            let from = clock::now();
-            switch.flush_zone(FAILING)?;
-            flush_ms.push(1e3 * seconds(from, clock::now()));
-            sent.push((seconds(begun, clock::now()), switch.sent(OTHERS_SINK)?));
-            sleep((begun + EVERY * number) - clock::now());
-        }
+    let (rate_without, _) = rate(&mut switch, args.failovers, |_| Ok(()))?;
+    let (mut flush_ms, processor) = (Vec::new(), switch.processor());
+    let (rate, sent) = rate(&mut switch, args.failovers, |switch| {
+        let from = clock::now();
+        switch.flush_zone(FAILING)?;
+        flush_ms.push(1e3 * seconds(from, clock::now()));
         Ok(())
     })?;
     let processor = switch.processor().since(processor);
@@ -110,8 +101,9 @@ fn run(args: &FailoverArgs, files: &Files, kind: Kind) -> Result<Whole, BenchErr
     let version = switch.version()?;
     switch.stop()?;
     let wanted = u64::from(CONNECTIONS) * u64::from(args.zones);
-    if before < wanted / 2 {
-        let wrong = format!("there are {before} connections, not {wanted}");
+    if ![before, after].into_iter().all(|connections| is_about(connections, wanted)) {
+        let wrong =
+            format!("there are {before} connections before and {after} after, not {wanted}");
         return Err(BenchError::WrongWork(wrong));
     }
     let none = || BenchError::WrongWork("nothing was flushed".into());
@@ -138,18 +130,30 @@ fn rates(sent: &[(f64, u64)]) -> Vec<(f64, f64)> {
     sent.windows(2).map(between).collect()
 }
 
-/// Packets per second of the other zones while something is done.
+/// Whether a count is within 1% of the wanted one.
+fn is_about(count: u64, wanted: u64) -> bool {
+    100 * count.abs_diff(wanted) <= wanted
+}
+
+/// Packets per second of the other zones while something is done every [`EVERY`], and their packets over time.
+/// The switch is asked for its counters equally often whatever is done, since that takes its time.
 fn rate(
     switch: &mut UnderTest,
-    work: impl FnOnce(&mut UnderTest) -> Result<(), BenchError>,
-) -> Result<f64, BenchError> {
+    times: u32,
+    mut work: impl FnMut(&mut UnderTest) -> Result<(), BenchError>,
+) -> Result<(f64, Vec<(f64, u64)>), BenchError> {
     let (before, begun) = (switch.sent(OTHERS_SINK)?, clock::now());
-    work(switch)?;
+    let mut sent = Vec::new();
+    for number in 1..=times {
+        work(switch)?;
+        sent.push((seconds(begun, clock::now()), switch.sent(OTHERS_SINK)?));
+        sleep((begun + EVERY * number) - clock::now());
+    }
     let (after, ended) = (switch.sent(OTHERS_SINK)?, clock::now());
     if after == before {
         return Err(BenchError::WrongWork("no packet of the other zones was forwarded".into()));
     }
-    Ok((after - before) as f64 / seconds(begun, ended))
+    Ok(((after - before) as f64 / seconds(begun, ended), sent))
 }
 
 impl Files {
@@ -260,6 +264,13 @@ mod tests {
     fn rates_are_between_counts() {
         assert_eq!(rates(&[(0.0, 10), (0.5, 110), (1.5, 310)]), [(0.5, 200.0), (1.5, 200.0)]);
         assert_eq!(rates(&[(0.0, 10)]), []);
+    }
+
+    #[test]
+    fn connections_are_counted_to_a_hundredth() {
+        let found = [0, 98_999, 99_000, 100_000, 101_000, 101_001];
+        let expect = [false, false, true, true, true, false];
+        assert_eq!(found.map(|count| is_about(count, 100_000)), expect);
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl Pauses {
         }
     }
 
-    /// Records a new flow, which ends a pause.
+    /// Records a new flow, which ends a pause; or the end of the measurement while flows are missing.
     pub fn flow_came(&mut self, now: Instant, clock: Instant) {
         let ms = |time: Duration| 1e3 * time.as_secs_f64();
         let pause = ms(now - self.since.0);

@@ -155,6 +155,9 @@ impl Station {
                 phase.stopped_by = Some("time");
             }
             if phase.seconds_to_limit.is_some() || phase.stopped_by.is_some() {
+                if phase.seconds_to_limit.is_none() {
+                    pauses.flow_came(self.time.now(), clock::now());
+                }
                 break;
             }
         }
@@ -277,6 +280,12 @@ mod tests {
         let mut station = Station::new(&args(1_000_000, 1000), Upkeep::Never).unwrap();
         let phase = station.phase(1_000_000, None, 0, Duration::from_millis(20)).unwrap();
         assert_eq!((phase.stopped_by, phase.seconds_to_limit), (Some("time"), None));
+        // The flow limit lets two flows come at once, and no further one.
+        let stalls = args(1, 1);
+        let mut station = Station::new(&stalls, Upkeep::Never).unwrap();
+        let phase = station.phase(1000, None, 0, Duration::from_millis(20)).unwrap();
+        assert_eq!(phase.stopped_by, Some("time"));
+        assert!(phase.longest_pause_ms >= 10.0, "{}", phase.longest_pause_ms);
     }
 
     #[test]

@@ -144,7 +144,7 @@ pub fn run(
         flows: flows as u64,
         seconds_to_limit: all.then_some(took_s),
         took_s,
-        longest_pause_ms: 1e3 * longest_pause_s(&installed),
+        longest_pause_ms: 1e3 * longest_pause_s(&installed, args.flows.into()),
         workers_processor_s: processor.workers_s,
         other_processor_s: processor.others_s,
         installed,
@@ -167,14 +167,19 @@ fn watch(args: &StatsArgs, switch: &mut UnderTest) -> Result<Vec<(f64, f64)>, Be
 }
 
 /// The longest time between two counts of which the second was higher than all before, from the first
-/// flow on.
-fn longest_pause_s(installed: &[(f64, f64)]) -> f64 {
+/// flow on. The time from the last such count to the end is a pause, too, if flows are missing.
+fn longest_pause_s(installed: &[(f64, f64)], wanted: f64) -> f64 {
     let (mut longest, mut most, mut grown_at) = (0.0f64, 0.0, None);
     for &(at, flows) in installed {
         if flows > most {
             longest = longest.max(grown_at.map_or(0.0, |before| at - before));
             (most, grown_at) = (flows, Some(at));
         }
+    }
+    if let (Some(grown_at), Some((ended, _))) = (grown_at, installed.last())
+        && most < wanted
+    {
+        longest = longest.max(ended - grown_at);
     }
     longest
 }
@@ -277,9 +282,12 @@ mod tests {
     #[test]
     fn a_pause_is_the_time_without_another_flow() {
         let counts = [(0.0, 0.0), (1.0, 0.0), (2.0, 5.0), (2.5, 5.0), (3.0, 5.0), (3.5, 9.0)];
-        assert_eq!(longest_pause_s(&counts), 1.5);
-        assert_eq!(longest_pause_s(&[(0.0, 0.0), (1.0, 7.0), (1.25, 3.0), (1.5, 8.0)]), 0.5);
-        assert_eq!(longest_pause_s(&[]), 0.0);
+        assert_eq!(longest_pause_s(&counts, 9.0), 1.5);
+        let fewer_between = [(0.0, 0.0), (1.0, 7.0), (1.25, 3.0), (1.5, 8.0)];
+        assert_eq!(longest_pause_s(&fewer_between, 9.0), 0.5);
+        let at_the_end = [(0.0, 0.0), (1.0, 7.0), (1.5, 8.0), (3.5, 8.0)];
+        assert_eq!([8.0, 9.0].map(|wanted| longest_pause_s(&at_the_end, wanted)), [0.5, 2.0]);
+        assert_eq!(longest_pause_s(&[], 9.0), 0.0);
     }
 
     #[test]

@@ -78,20 +78,25 @@ pub fn measure(args: &UpcallArgs) -> Result<Outcome, BenchError> {
 fn run(switch: &mut UnderTest, hosts: &[Host], caches: &'static str) -> Result<Run, BenchError> {
     switch.forget()?;
     let (requests, again) = (switch.packets_of(REQUESTS)?, retransmissions(hosts)?);
-    let begun = clock::now();
-    let barrier = Barrier::new(2 * hosts.len());
-    let done = thread::scope(|scope| {
+    let refused_before = refused(&switch.latency()?);
+    // All threads of hosts, and this one, which reads the clock.
+    let barrier = Barrier::new(2 * hosts.len() + 1);
+    let (done, took_s) = thread::scope(|scope| {
         let (barrier, mut clients) = (&barrier, Vec::new());
         for host in hosts {
             scope.spawn(move || host.serve(barrier));
             let peer = host.peer(hosts.len());
             clients.push(scope.spawn(move || host.send(peer, barrier)));
         }
+        barrier.wait();
+        let begun = clock::now();
         let done = clients.into_iter().map(|client| client.join().unwrap_or(false));
-        done.filter(|done| *done).count()
+        let done = done.filter(|done| *done).count();
+        // Servers whose clients failed still wait for them.
+        (done, seconds(begun, clock::now()))
     });
-    let took_s = seconds(begun, clock::now());
-    let latency = switch.latency()?;
+    let mut latency = switch.latency()?;
+    let refused = refused_since(&mut latency, refused_before);
     if done == 0 {
         return Err(BenchError::WrongWork("no transfer was completed".into()));
     }
@@ -102,9 +107,21 @@ fn run(switch: &mut UnderTest, hosts: &[Host], caches: &'static str) -> Result<R
         took_s,
         arp_requests: switch.packets_of(REQUESTS)? - requests,
         syn_retransmissions: retransmissions(hosts)? - again,
-        refused: latency["refused"].as_u64().unwrap_or(0),
+        refused,
         latency,
     })
+}
+
+/// Upcalls that were refused since the switch started: `tidegate/latency-clear` leaves their number.
+fn refused(latency: &Value) -> u64 {
+    latency["refused"].as_u64().unwrap_or(0)
+}
+
+/// Replaces the number of refused upcalls by that of one run, and returns it.
+fn refused_since(latency: &mut Value, before: u64) -> u64 {
+    let refused = refused(latency).saturating_sub(before);
+    latency["refused"] = refused.into();
+    refused
 }
 
 /// TCP segments that the hosts' kernels sent again.
@@ -331,6 +348,13 @@ mod tests {
         assert_eq!(segments_sent_again(text), Some(3));
         assert_eq!(segments_sent_again("Tcp: OutSegs\nTcp: 7\n"), None);
         assert_eq!(segments_sent_again(""), None);
+    }
+
+    #[test]
+    fn refusals_of_earlier_runs_do_not_count() {
+        let mut latency = json!({"refused": 12, "classes": {}});
+        assert_eq!(refused_since(&mut latency, 5), 7);
+        assert_eq!(latency["refused"], 7);
     }
 
     #[test]
