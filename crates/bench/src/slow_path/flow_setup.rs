@@ -2,10 +2,12 @@
 //! traffic loses meanwhile.
 
 mod files;
+mod samples;
 
 use self::files::Files;
+use self::samples::{Sample, Samples};
 use super::daemon::{Kind, Misses, PUBLISHED_AFTER, Peer, Plays, UnderTest};
-use super::{Chart, Line, daemon, seconds};
+use super::{Chart, Line, daemon};
 use crate::progress::Progress;
 use crate::{BenchError, Outcome};
 use clap::Args;
@@ -20,8 +22,8 @@ use std::time::Duration;
 const PEER_FLOWS: u32 = 200_000;
 /// Flows of the established traffic.
 const ESTABLISHED: u32 = 1000;
-/// How often flows are counted.
-const EVERY: Duration = Duration::from_millis(100);
+/// How often counters are read.
+const EVERY: Duration = Duration::from_millis(10);
 /// How long the established traffic is measured alone.
 const ALONE: Duration = Duration::from_secs(1);
 /// Without another flow for so long, none will come.
@@ -53,9 +55,9 @@ packets come faster than flows can be made, so that many find the queue of misse
 Ours runs a third time as a sender with a window sends: the rules send packets back, and no more than
 --window are under way. Then none is to be refused.
 
-setups_per_second is of the time until the last flow came; refused counts packets that found no room
-on their way up; established_rate_ratio is the rate of the established traffic meanwhile over that
-before. With --peer both play the established traffic as fast as their worker takes it, because
+All rates and shares are of the time until the last flow came. refused counts packets that found no room
+on their way up; since its counters are published late, it includes the following 1.2 s.
+established_rate_ratio is the rate of the established traffic meanwhile over that before. With --peer both play the established traffic as fast as their worker takes it, because
 net_pcap cannot be paced; the ratio then is how the worker shares its time. Needs ovsdb-server and
 the stock tools; --peer needs root and huge pages.")]
 pub struct FlowSetupArgs {
@@ -108,13 +110,10 @@ struct Case {
 struct Run {
     case: Case,
     version: String,
-    /// Seconds, and flows besides the established ones.
-    installed: Vec<(f64, f64)>,
-    misses: Misses,
-    established_ratio: f64,
+    samples: Samples,
+    /// Established packets per second before.
+    alone: f64,
     bytes_per_flow: Option<f64>,
-    workers_s: f64,
-    others_s: f64,
 }
 
 /// Runs the work that the arguments ask for.
@@ -189,12 +188,8 @@ fn start(args: &FlowSetupArgs, files: &Files, case: Case) -> Result<UnderTest, B
 
 fn run(args: &FlowSetupArgs, files: &Files, case: Case) -> Result<Run, BenchError> {
     let mut switch = start(args, files, case)?;
-    let alone = established_rate(&mut switch, |_| {
-        sleep(ALONE);
-        Ok(())
-    })?;
+    let alone = established_alone(&mut switch)?;
     sleep(PUBLISHED_AFTER);
-    let (misses, processor) = (switch.misses()?, switch.processor());
     let resident = switch.resident_bytes();
     let plays = match (case.window, args.hold, args.rate) {
         (Some(packets), ..) => Plays::Windowed(&files.new, packets),
@@ -202,68 +197,78 @@ fn run(args: &FlowSetupArgs, files: &Files, case: Case) -> Result<Run, BenchErro
         (None, true, Some(_)) => Plays::Paced(&files.new),
         (None, false, _) => Plays::Once(&files.new),
     };
-    let mut installed = Vec::new();
-    let beside = established_rate(&mut switch, |switch| {
-        switch.add_port(NEW, plays)?;
-        installed = watch(args, switch)?;
-        Ok(())
-    })?;
-    let processor = switch.processor().since(processor);
+    let samples = watch(args, &mut switch, plays)?;
     let grown = switch.resident_bytes().zip(resident).map(|(now, was)| now.saturating_sub(was));
-    sleep(PUBLISHED_AFTER);
-    let after = switch.misses()?;
+    let samples = with_late_misses(samples, &mut switch)?;
+    if samples.flows() > 0.0 && samples.established_rate() <= 0.0 {
+        return Err(nothing_forwarded());
+    }
     let version = switch.version()?;
     switch.stop()?;
-    let flows = installed.last().map_or(0.0, |last| last.1);
+    let flows = samples.flows();
     Ok(Run {
         case,
         version,
-        misses: Misses {
-            queued: after.queued - misses.queued,
-            refused: after.refused - misses.refused,
-        },
-        established_ratio: beside / alone,
+        samples,
+        alone,
         bytes_per_flow: grown.filter(|_| flows > 0.0).map(|grown| grown as f64 / flows),
-        workers_s: processor.workers_s,
-        others_s: processor.others_s,
-        installed,
     })
 }
 
-/// Established packets per second while something is done.
-fn established_rate(
-    switch: &mut UnderTest,
-    work: impl FnOnce(&mut UnderTest) -> Result<(), BenchError>,
-) -> Result<f64, BenchError> {
-    let (before, begun) = (switch.sent(OLD_SINK)?, clock::now());
-    work(switch)?;
-    let (after, ended) = (switch.sent(OLD_SINK)?, clock::now());
-    if after == before {
-        let wrong = "no packet of the established traffic was forwarded".to_owned();
-        return Err(BenchError::WrongWork(wrong));
-    }
-    Ok((after - before) as f64 / seconds(begun, ended))
+fn nothing_forwarded() -> BenchError {
+    BenchError::WrongWork("no packet of the established traffic was forwarded".to_owned())
 }
 
-/// Counts flows until all are there, none come any more, or the time is over.
-fn watch(args: &FlowSetupArgs, switch: &mut UnderTest) -> Result<Vec<(f64, f64)>, BenchError> {
+/// Established packets per second before other packets come, with the counters read as often as later.
+fn established_alone(switch: &mut UnderTest) -> Result<f64, BenchError> {
     let begun = clock::now();
-    let mut installed = vec![(0.0, 0.0)];
-    let (mut most, mut grown_at) = (0, begun);
-    loop {
+    let first = Sample::read(switch, begun)?;
+    while clock::now() - begun < ALONE {
         sleep(EVERY);
-        let flows = switch.flows()?.saturating_sub(ESTABLISHED.into());
+        Sample::read(switch, begun)?;
+    }
+    let rate = Sample::read(switch, begun)?.established_rate(&first);
+    if rate > 0.0 { Ok(rate) } else { Err(nothing_forwarded()) }
+}
+
+/// Adds the port of new packets, and reads the counters until all flows are there, none come any more, or the
+/// time is over.
+fn watch(
+    args: &FlowSetupArgs,
+    switch: &mut UnderTest,
+    plays: Plays<'_>,
+) -> Result<Vec<Sample>, BenchError> {
+    let begun = clock::now();
+    let mut samples = vec![Sample::read(switch, begun)?];
+    switch.add_port(NEW, plays)?;
+    let (mut most, mut grown_at) = (0.0, clock::now());
+    loop {
+        let sample = Sample::read(switch, begun)?;
+        samples.push(sample);
         let now = clock::now();
-        installed.push((seconds(begun, now), flows as f64));
-        if flows > most {
-            (most, grown_at) = (flows, now);
+        if sample.flows > most {
+            (most, grown_at) = (sample.flows, now);
         }
         let is_over = now - begun >= Duration::from_secs(args.seconds.into());
         let is_quiet = !args.hold && now - grown_at >= QUIET;
-        if flows >= args.flows.into() || is_over || is_quiet {
-            return Ok(installed);
+        if sample.flows >= args.flows.into() || is_over || is_quiet {
+            return Ok(samples);
         }
+        sleep(EVERY);
     }
+}
+
+/// Adds a sample with the counters of misses when they are up to date. Flows that go away meanwhile are left in.
+fn with_late_misses(
+    mut samples: Vec<Sample>,
+    switch: &mut UnderTest,
+) -> Result<Samples, BenchError> {
+    sleep(PUBLISHED_AFTER);
+    let misses = switch.misses()?;
+    if let Some(&last) = samples.last() {
+        samples.push(Sample { at_s: last.at_s + PUBLISHED_AFTER.as_secs_f64(), misses, ..last });
+    }
+    Ok(Samples(samples))
 }
 
 impl Run {
@@ -276,48 +281,40 @@ impl Run {
     }
 
     fn line(&self) -> Line {
-        Line { name: self.name(), points: self.installed.clone() }
+        Line { name: self.name(), points: self.samples.points() }
     }
 
-    fn flows(&self) -> f64 {
-        self.installed.last().map_or(0.0, |last| last.1)
-    }
-
-    /// When the last flow came that stayed.
-    fn last_came_s(&self) -> f64 {
-        let flows = self.flows();
-        self.installed.iter().find(|(_, count)| *count >= flows).map_or(0.0, |(at, _)| *at)
-    }
-
-    fn per_second(&self) -> f64 {
-        self.flows() / self.last_came_s().max(EVERY.as_secs_f64())
+    fn established_ratio(&self) -> f64 {
+        self.samples.established_rate() / self.alone
     }
 
     fn refused_share(&self) -> f64 {
-        let Misses { queued, refused } = self.misses;
+        let Misses { queued, refused } = self.samples.misses();
         refused as f64 / (queued + refused).max(1) as f64
     }
 
     fn json(&self, flows: u32) -> Value {
-        let all = self.flows() >= f64::from(flows);
+        let samples = &self.samples;
+        let all = samples.flows() >= f64::from(flows);
+        let (misses, processor) = (samples.misses(), samples.processor());
         json!({
             "switch": self.case.kind.name(),
             "version": self.version,
             "limit": if self.case.is_raised { "raised" } else { "default" },
             "handlers": self.case.handlers,
             "window": self.case.window,
-            "setups_per_second": self.per_second(),
-            "setups_per_processor_second": self.flows() / (self.workers_s + self.others_s),
-            "flows_installed": self.flows(),
-            "seconds_to_all": all.then(|| self.last_came_s()),
-            "upcalls": self.misses.queued,
-            "refused": self.misses.refused,
+            "setups_per_second": samples.per_second(),
+            "setups_per_processor_second": samples.per_processor_second(),
+            "flows_installed": samples.flows(),
+            "seconds_to_all": all.then(|| samples.came().at_s),
+            "upcalls": misses.queued,
+            "refused": misses.refused,
             "refused_share": self.refused_share(),
-            "established_rate_ratio": self.established_ratio,
+            "established_rate_ratio": self.established_ratio(),
             "bytes_per_flow": self.bytes_per_flow,
-            "workers_processor_s": self.workers_s,
-            "other_processor_s": self.others_s,
-            "installed": self.installed,
+            "workers_processor_s": processor.workers_s,
+            "other_processor_s": processor.others_s,
+            "installed": samples.points(),
         })
     }
 }
@@ -334,10 +331,10 @@ fn report(args: &FlowSetupArgs, runs: &[Run], missing: Option<String>) -> Outcom
             text,
             "{:46}{:>11}{:>11.0}{:>9.1}%{:>13.2}{:>13}",
             run.name(),
-            run.flows(),
-            run.per_second(),
+            run.samples.flows(),
+            run.samples.per_second(),
             100.0 * run.refused_share(),
-            run.established_ratio,
+            run.established_ratio(),
             run.bytes_per_flow.map_or("unknown".to_owned(), |bytes| format!("{bytes:.0}")),
         );
     }
@@ -361,31 +358,34 @@ fn report(args: &FlowSetupArgs, runs: &[Run], missing: Option<String>) -> Outcom
 mod tests {
     use super::*;
 
-    fn run(installed: &[(f64, f64)], misses: (u64, u64)) -> Run {
+    /// A run with samples of seconds, flows, queued and refused misses.
+    fn run(samples: &[(f64, f64, u64, u64)]) -> Run {
+        let sample = |&(at_s, flows, queued, refused)| {
+            let misses = Misses { queued, refused };
+            Sample { at_s, flows, misses, ..Sample::default() }
+        };
         Run {
             case: Case { kind: Kind::Tidegate, is_raised: true, handlers: None, window: None },
             version: "x".into(),
-            installed: installed.to_vec(),
-            misses: Misses { queued: misses.0, refused: misses.1 },
-            established_ratio: 0.9,
+            samples: Samples(samples.iter().map(sample).collect()),
+            alone: 1.0,
             bytes_per_flow: Some(400.0),
-            workers_s: 1.0,
-            others_s: 1.0,
         }
     }
 
     #[test]
-    fn a_rate_is_of_the_time_until_the_last_flow_came() {
-        let it = run(&[(0.0, 0.0), (1.0, 500.0), (2.0, 1000.0), (5.0, 1000.0)], (1000, 3000));
-        assert_eq!((it.flows(), it.last_came_s(), it.per_second()), (1000.0, 2.0, 500.0));
+    fn what_is_refused_after_the_last_flow_does_not_count() {
+        let it = run(&[
+            (0.0, 0.0, 0, 0),
+            (1.0, 500.0, 500, 100),
+            (2.0, 1000.0, 900, 200),
+            (3.5, 1000.0, 1000, 3000),
+            (9.0, 1000.0, 1000, 9999),
+        ]);
         assert_eq!(it.refused_share(), 0.75);
         let json = it.json(1000);
         assert_eq!((&json["seconds_to_all"], &json["refused"]), (&2.0.into(), &3000.into()));
         assert!(it.json(1001)["seconds_to_all"].is_null());
-        // Flows that went away again do not count.
-        let it = run(&[(0.0, 0.0), (1.0, 800.0), (2.0, 300.0)], (0, 0));
-        assert_eq!((it.flows(), it.last_came_s()), (300.0, 1.0));
-        assert_eq!(run(&[], (0, 0)).per_second(), 0.0);
     }
 
     fn args() -> FlowSetupArgs {
@@ -427,7 +427,7 @@ mod tests {
 
     #[test]
     fn a_switch_that_is_not_there_is_told() {
-        let runs = [run(&[(0.0, 0.0), (1.0, 1000.0)], (1000, 0))];
+        let runs = [run(&[(0.0, 0.0, 0, 0), (1.0, 1000.0, 1000, 0)])];
         let Outcome { text, json } = report(&args(), &runs, Some("there is none".into()));
         assert!(text.contains("Open vSwitch is not measured: there is none"), "{text}");
         assert_eq!(json["not_measured"], "there is none");
