@@ -46,7 +46,7 @@ ovs-appctl netdev-dummy/set-admin-state p1 up
 if ours; then
     vsctl set open_vswitch . other_config:tidegate-upcall-rates=p1/other=1,p3/other=1
     contains "a limit of no port" "$(cat "$work/ovs-vswitchd.log")" "the limit of p3 has no effect"
-    ovs-appctl dpif-dummy/change-port-number dummy@ovs-dummy p1 77
+    ovs-appctl dpif-dummy/change-port-number ovs-dummy p1 77
     for n in 1 2 3; do
         ovs-appctl netdev-dummy/receive p1 "020000000002 02000000000$n 123$n 4242"
     done
