@@ -70,19 +70,9 @@ fn put_list(out: &mut Vec<u8>, kind: u16, version: Version, actions: &[crate::Ac
     if !actions.is_empty() {
         property(out, kind, |out| {
             out.put_zeros(4);
-            put_actions(
-                out,
-                actions,
-                ActionForm { version: form(version), proto: Proto::default() },
-            );
+            put_actions(out, actions, ActionForm { version, proto: Proto::default() });
         });
     }
-}
-
-/// The version whose form actions have in a continuation. Earlier ones lack some of the actions that a paused
-/// packet may have before it.
-fn form(version: Version) -> Version {
-    version.max(Version::V13)
 }
 
 /// Reads a continuation that [`put`] wrote.
@@ -110,12 +100,12 @@ pub(crate) fn take(input: &mut Input<'_>, version: Version) -> Result<Continuati
             }
             ACTIONS => {
                 value.skip(4).map_err(short)?;
-                let actions = take_actions(value.rest(), form(version))?;
+                let actions = take_actions(value.rest(), version)?;
                 out.rest.push(ContinuedActions { table, cookie, actions });
             }
             ACTION_SET => {
                 value.skip(4).map_err(short)?;
-                out.action_set = take_actions(value.rest(), form(version))?;
+                out.action_set = take_actions(value.rest(), version)?;
             }
             ODP_PORT => out.port = PortNo(value.u32().map_err(short)?),
             _ => {

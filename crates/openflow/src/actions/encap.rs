@@ -29,22 +29,3 @@ pub(super) fn take_decap(body: &mut Input<'_>) -> Result<Action, OfError> {
     }
     Ok(Action::Decap(packet_type))
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::actions::take_actions;
-    use crate::error::ErrorCode;
-    use crate::message::Version;
-
-    #[test]
-    fn versions_before_1_3_have_neither_encap_nor_decap() {
-        let encap = [0xff, 0xff, 0, 16, 0, 0, 0x23, 0x20, 0, 46, 0, 0, 0, 0, 0, 0];
-        let decap = [0xff, 0xff, 0, 16, 0, 0, 0x23, 0x20, 0, 47, 0, 0, 0, 0, 0xff, 0xfe];
-        for action in [encap, decap] {
-            let take = |version| take_actions(&action, version).map_err(|error| error.code);
-            assert_eq!(take(Version::V10), Err(ErrorCode::ActionBadVendorType));
-            assert_eq!(take(Version::V12), Err(ErrorCode::ActionBadVendorType));
-            assert_eq!(take(Version::V13).map(|actions| actions.len()), Ok(1));
-        }
-    }
-}

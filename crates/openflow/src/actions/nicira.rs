@@ -75,8 +75,8 @@ pub(super) fn take(
             Action::Clone(take_nested(body.take(body.len())?, version, depth)?)
         }
         39 => take_output_trunc(body)?,
-        46 if version >= Version::V13 => encap::take_encap(body)?,
-        47 if version >= Version::V13 => encap::take_decap(body)?,
+        46 => encap::take_encap(body)?,
+        47 => encap::take_decap(body)?,
         49 => take_check_pkt_larger(body)?,
         50 => take_delete_field(body)?,
         40 => take_group(body)?,

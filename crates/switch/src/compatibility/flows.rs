@@ -3,7 +3,9 @@
 use super::{Row, note_of};
 use base::{Instant, MacAddr, PortNo};
 use ofproto::{BridgeConfig, BridgeId, Config, FailMode, Ofproto, PortDevice, PortSpec};
-use openflow::message::{FlowModCommand, MeterCommand, MeterDesc, MeterMod};
+use openflow::message::{
+    FlowModCommand, MeterCommand, MeterDesc, MeterMod, TlvCommand, TlvMap,
+};
 use openflow::text::parse_flow;
 
 pub const NOW: Instant = Instant::from_millis(1000);
@@ -170,6 +172,8 @@ pub fn bridge() -> (Ofproto, BridgeId) {
         let device = PortDevice::Datapath(PortNo(number.into()));
         core.add_port(bridge, PortSpec::new(name, mac, device), NOW).unwrap();
     }
+    let map = TlvMap { class: 0xffff, kind: 0, len: 4, index: 0 };
+    core.tlv_table_mod(bridge, TlvCommand::Add, &[map]).unwrap();
     (core, bridge)
 }
 
