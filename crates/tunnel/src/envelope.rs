@@ -98,7 +98,7 @@ impl Envelope<'_> {
 
     /// Whether the checksums of the frame that it was read from are right. With `trusted`, those over
     /// what is behind IP are not looked at.
-    #[inline]
+    #[inline(always)]
     pub fn is_right(&self, frame: &[u8], trusted: bool) -> bool {
         let is_ipv4 = self.transport == NETWORK + 20;
         if is_ipv4 && frame.get(NETWORK..NETWORK + 20).is_none_or(|it| sum(it) != TO_ALL) {
