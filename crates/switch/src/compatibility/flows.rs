@@ -3,9 +3,7 @@
 use super::{Row, note_of};
 use base::{Instant, MacAddr, PortNo};
 use ofproto::{BridgeConfig, BridgeId, Config, FailMode, Ofproto, PortDevice, PortSpec};
-use openflow::message::{
-    FlowModCommand, MeterCommand, MeterDesc, MeterMod, TlvCommand, TlvMap,
-};
+use openflow::message::{FlowModCommand, MeterCommand, MeterDesc, MeterMod, TlvCommand, TlvMap};
 use openflow::text::parse_flow;
 
 pub const NOW: Instant = Instant::from_millis(1000);
