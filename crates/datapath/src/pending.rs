@@ -21,6 +21,10 @@ use std::collections::VecDeque;
 /// their own.
 const PACKETS_PER_MISS: usize = UPCALLS_PER_PORT;
 const PACKETS: usize = UPCALLS;
+/// Packets that wait behind the misses of one port: others keep their room. Ports are told apart by the lowest
+/// bits of their numbers.
+const PACKETS_PER_PORT: usize = PACKETS / 4;
+const PORTS: usize = 32;
 /// Most misses that are kept. More are sent up without a place, and further packets with their keys go up
 /// themselves.
 const PLACES: usize = 2 * UPCALLS;
@@ -38,6 +42,8 @@ pub(crate) struct Pending {
     places: Vec<Place>,
     free: Vec<u32>,
     packets: usize,
+    /// Packets behind the misses of each port.
+    packets_of_port: [usize; PORTS],
     /// The worker's epoch when the oldest of the misses went up, or before.
     since: u64,
 }
@@ -113,8 +119,10 @@ impl Pending {
 
     /// Whether another packet may wait behind a miss.
     pub fn has_room(&self, place: u32) -> bool {
-        let packets = self.places[place as usize].packets.len();
-        packets < PACKETS_PER_MISS && self.packets < PACKETS
+        let place = &self.places[place as usize];
+        place.packets.len() < PACKETS_PER_MISS
+            && self.packets < PACKETS
+            && self.packets_of_port[port_of(&place.key)] < PACKETS_PER_PORT
     }
 
     /// Has a packet with this key wait behind a miss.
@@ -123,6 +131,7 @@ impl Pending {
         let key = (*place.key != *key).then(|| Box::new(key.clone()));
         place.packets.push_back(Waiting { packet, key });
         self.packets += 1;
+        self.packets_of_port[port_of(&place.key)] += 1;
     }
 
     /// A packet of this key went up, which was not waited for. Where no place is free, further packets do not
@@ -181,6 +190,7 @@ impl Pending {
             entry.remove();
         }
         self.packets -= packets.len();
+        self.packets_of_port[port_of(&it.key)] -= packets.len();
         packets
     }
 
@@ -218,6 +228,11 @@ impl Pending {
     }
 }
 
+/// The place of a miss's port in `packets_of_port`.
+fn port_of(key: &FlowKey) -> usize {
+    key.in_port().0 as usize % PORTS
+}
+
 /// The state of a packet's connection, without whether the packet was translated; and whether the packet began
 /// it, which makes its key another one than that of the next packet.
 fn states(key: &FlowKey) -> (CtState, bool) {
@@ -246,5 +261,33 @@ mod tests {
         pending.begin(last as u64, &key(last), 1);
         assert!(pending.find(last as u64, &key(last)).is_some());
         assert_eq!(pending.places.len(), PLACES);
+    }
+
+    #[test]
+    fn a_port_leaves_room_for_packets_behind_misses_of_others() {
+        let mut pending = Pending::default();
+        let key = |port: u32, n: u16| {
+            let mut key = FlowKey::new();
+            key.set_in_port_raw(port);
+            key.set_eth_type(n);
+            key
+        };
+        let misses = (PACKETS_PER_PORT / PACKETS_PER_MISS) as u16;
+        for n in 0..=misses {
+            let (hash, key) = (u64::from(n), key(1, n));
+            pending.begin(hash, &key, 1);
+            let place = pending.find(hash, &key).unwrap();
+            assert_eq!(pending.has_room(place), n < misses, "{n}");
+            while pending.has_room(place) {
+                pending.hold(place, Packet::from_bytes(&[0; 60]), &key);
+            }
+        }
+        let other = key(2, 0);
+        pending.begin(99, &other, 1);
+        assert!(pending.has_room(pending.find(99, &other).unwrap()));
+        // Answers make room again.
+        assert_eq!(pending.end(0, &key(1, 0)).len(), PACKETS_PER_MISS);
+        let last = pending.find(misses.into(), &key(1, misses)).unwrap();
+        assert!(pending.has_room(last));
     }
 }
