@@ -28,7 +28,7 @@ impl Field {
 /// An option that a `tun_metadata` field stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct OptionMapping {
-    /// Who defines the type.
+    /// The namespace of the type (RFC 8926 section 3.5).
     pub class: u16,
     /// The type, with the critical bit (0x80).
     pub kind: u8,

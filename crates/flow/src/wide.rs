@@ -21,7 +21,7 @@ impl Wide {
     /// All bits set.
     pub const ONES: Wide = Wide { limbs: [u128::MAX; LIMBS] };
 
-    /// The low bits up to this one, which is not set.
+    /// A number whose lowest `bits` bits are set.
     pub fn low_ones(bits: u32) -> Wide {
         !Wide::ONES.shift_left(bits)
     }
