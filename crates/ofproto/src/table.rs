@@ -297,8 +297,8 @@ pub(crate) fn is_within(flow: &Match, asked: &Match) -> bool {
     flow.is_within(&wider) && (!says_frames || is_of_frames(flow))
 }
 
-/// Most flows of frames do not say that they are: where `asked` does, it is widened to all packets, and the
-/// flows of frames have to be chosen of what is found.
+/// Returns the match to search with, and whether only flows of frames are to be kept of the result. Most flows
+/// of frames do not match `packet_type`, so a search for frames does not match it either.
 fn widened(asked: &Match) -> (Cow<'_, Match>, bool) {
     if !asked.mask().has(Field::PacketType) || !is_of_frames(asked) {
         return (Cow::Borrowed(asked), false);
