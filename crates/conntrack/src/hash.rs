@@ -5,6 +5,8 @@
 //! and folds the halves, as wyhash and rapidhash do. Two steps stand between the input and the
 //! result, so that a sender cannot steer a single product.
 
+use base::fold;
+
 /// The secret key of the hash.
 #[derive(Clone, Copy)]
 pub(crate) struct Secrets([u64; 6]);
@@ -54,13 +56,6 @@ impl Secrets {
         let hash = fold(hash ^ self.0[4], rest ^ self.0[5]);
         (hash ^ hash >> 32) as u32
     }
-}
-
-/// The two halves of the product, xored.
-#[inline(always)]
-fn fold(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b);
-    product as u64 ^ (product >> 64) as u64
 }
 
 #[cfg(all(test, not(loom)))]

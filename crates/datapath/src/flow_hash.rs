@@ -1,43 +1,70 @@
 //! The hash that all packets of a flow or connection share, in both directions.
 
+use base::fold;
 use flow::{Field, FlowKey};
-use wire::{ethertype, protocol};
+use wire::{ethertype, protocol as numbers};
 
-/// Hashes both ends of a packet. Of a tracked packet these are the ends of its connection's original direction,
-/// so that address translation makes no difference.
-///
-/// The hash is the sum of the hashes of both ends. An exclusive or of addresses would be the same for all
-/// pairs of hosts that lie equally far apart. The ports of ICMP, type and code, differ by direction and are
-/// left out.
-pub(crate) fn flow_hash(key: &FlowKey) -> u64 {
-    let tracked = key.ct_nw_proto();
-    let is_tracked = !key.ct_state().is_empty() && tracked != 0;
-    let [source, destination] = match (key.eth_type(), is_tracked) {
-        (ethertype::IPV4, true) => [Field::CtNwSrc, Field::CtNwDst],
-        (ethertype::IPV4, false) => [Field::Ipv4Src, Field::Ipv4Dst],
-        (ethertype::IPV6, true) => [Field::CtIpv6Src, Field::CtIpv6Dst],
-        (ethertype::IPV6, false) => [Field::Ipv6Src, Field::Ipv6Dst],
-        (ethertype::ARP, _) => [Field::ArpSpa, Field::ArpTpa],
-        _ => [Field::EthSrc, Field::EthDst],
-    };
-    let (number, ports) = match is_tracked {
-        true => (tracked, [key.ct_tp_src(), key.ct_tp_dst()]),
-        false => (key.nw_proto(), [key.tp_src(), key.tp_dst()]),
-    };
-    let ports = match number {
-        protocol::ICMP | protocol::ICMPV6 => [0, 0],
-        _ => ports,
-    };
-    let mix = |hash: u64, word: u64| {
-        let mixed = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        mixed ^ mixed >> 32
-    };
-    let end = |address: Field, port: u16| {
-        let address = key.get(address);
-        [address as u64, (address >> 64) as u64, port.into()].into_iter().fold(1, mix)
-    };
-    let ends = end(source, ports[0]).wrapping_add(end(destination, ports[1]));
-    mix(ends, number.into())
+/// The secret key of the hash: senders choose addresses and ports, but not which of them collide.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FlowHash([u64; 6]);
+
+impl FlowHash {
+    /// Derives the key from a seed.
+    pub fn new(seed: u64) -> Self {
+        let mut random = fastrand::Rng::with_seed(seed);
+        // The upper bits of a port's and a protocol's word are zero, so no such word makes a factor zero.
+        FlowHash(std::array::from_fn(|_| random.u64(..) | 1 << 63))
+    }
+
+    /// Hashes both ends of a packet. Of a tracked packet these are the ends of its connection's original
+    /// direction, so that NAT makes no difference.
+    ///
+    /// The hash is that of the sum of both ends' hashes. An exclusive or of addresses would be the same for all
+    /// pairs of hosts that lie equally far apart. The ports of ICMP, type and code, differ by direction and are
+    /// left out.
+    pub fn of(&self, key: &FlowKey) -> u64 {
+        let Ends { addresses, ports, protocol } = Ends::of(key);
+        let FlowHash(secrets) = self;
+        let end = |address: Field, port: u16| {
+            let address = key.get(address);
+            let address = fold(address as u64 ^ secrets[0], (address >> 64) as u64 ^ secrets[1]);
+            fold(address ^ secrets[2], u64::from(port) ^ secrets[3])
+        };
+        let [source, destination] = addresses;
+        let ends = end(source, ports[0]).wrapping_add(end(destination, ports[1]));
+        fold(ends ^ secrets[4], u64::from(protocol) ^ secrets[5])
+    }
+}
+
+/// What the hash is of.
+struct Ends {
+    addresses: [Field; 2],
+    ports: [u16; 2],
+    protocol: u8,
+}
+
+impl Ends {
+    fn of(key: &FlowKey) -> Ends {
+        let tracked = key.ct_nw_proto();
+        let is_tracked = !key.ct_state().is_empty() && tracked != 0;
+        let addresses = match (key.eth_type(), is_tracked) {
+            (ethertype::IPV4, true) => [Field::CtNwSrc, Field::CtNwDst],
+            (ethertype::IPV4, false) => [Field::Ipv4Src, Field::Ipv4Dst],
+            (ethertype::IPV6, true) => [Field::CtIpv6Src, Field::CtIpv6Dst],
+            (ethertype::IPV6, false) => [Field::Ipv6Src, Field::Ipv6Dst],
+            (ethertype::ARP, _) => [Field::ArpSpa, Field::ArpTpa],
+            _ => [Field::EthSrc, Field::EthDst],
+        };
+        let (protocol, ports) = match is_tracked {
+            true => (tracked, [key.ct_tp_src(), key.ct_tp_dst()]),
+            false => (key.nw_proto(), [key.tp_src(), key.tp_dst()]),
+        };
+        let ports = match protocol {
+            numbers::ICMP | numbers::ICMPV6 => [0, 0],
+            _ => ports,
+        };
+        Ends { addresses, ports, protocol }
+    }
 }
 
 #[cfg(test)]
@@ -70,10 +97,11 @@ mod tests {
 
     #[test]
     fn packets_of_a_connection_agree_and_others_do_not() {
+        let hash = FlowHash::new(1);
         let (client, server, public) = ((1, 1000), (2, 80), (9, 5000));
         let first = packet(6, client, server);
         let check = |other: FlowKey, agrees: bool, what: &str| {
-            assert_eq!(flow_hash(&first) == flow_hash(&other), agrees, "{what}");
+            assert_eq!(hash.of(&first) == hash.of(&other), agrees, "{what}");
         };
         check(packet(6, server, client), true, "a reply");
         check(tracked(first.clone(), client, server), true, "tracked");
@@ -82,6 +110,19 @@ mod tests {
         check(packet(6, (1, 1001), server), false, "another port");
         check(packet(6, (2, 1000), (1, 80)), false, "the ports exchanged");
         let ping = |kind: u16, from: u32, to: u32| packet(1, (from, kind), (to, 0));
-        assert_eq!(flow_hash(&ping(8, 1, 2)), flow_hash(&ping(0, 2, 1)), "an echo and its reply");
+        assert_eq!(hash.of(&ping(8, 1, 2)), hash.of(&ping(0, 2, 1)), "an echo and its reply");
+    }
+
+    /// Addresses that collide for one secret do not for another.
+    #[test]
+    fn what_collides_depends_on_the_secret() {
+        let buckets = |seed: u64| -> Vec<u64> {
+            let hash = FlowHash::new(seed);
+            (0..64).map(|n| hash.of(&packet(6, (n, 1000), (1, 80))) % 8).collect()
+        };
+        let (one, other) = (buckets(1), buckets(2));
+        let same = one.iter().zip(&other).filter(|(one, other)| one == other).count();
+        // 8 of 64 by chance.
+        assert!(same < 32, "{same}");
     }
 }

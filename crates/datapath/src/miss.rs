@@ -26,7 +26,8 @@ impl Worker {
         if let Some(place) = self.place_before(hash, &frame.key) {
             return self.wait_behind(place, frame, observer);
         }
-        let is_queued = self.send_up(now, frame, UpcallKind::Miss, out, observer.trace());
+        let is_queued = self.pending.has_place()
+            && self.send_up(now, frame, UpcallKind::Miss, out, observer.trace());
         observer.note(|| Step::Missed { recirc_id: frame.key.recirc_id(), is_queued });
         if is_queued {
             self.pending.begin(hash, &frame.key, self.epoch);
@@ -107,11 +108,29 @@ impl Worker {
 
     /// An upcall lost its place in the queue, and with it the packets that wait for its answer.
     fn give_up(&mut self, evicted: Upcall) {
-        if evicted.worker == self.id && evicted.kind == UpcallKind::Miss {
-            let waiting = self.pending.end(self.miss_hash(&evicted.key), &evicted.key);
-            waiting.into_iter().for_each(|it| self.lose(it.packet));
+        let Upcall { worker, kind, key, packet, .. } = evicted;
+        match kind {
+            UpcallKind::Miss if worker == self.id => self.end_evicted(&key),
+            UpcallKind::Miss => self.upcalls.tell_evicted(worker, key),
+            UpcallKind::Controller(_) => {}
         }
-        self.lose(evicted.packet);
+        self.lose(packet);
+    }
+
+    /// A miss will not be answered: loses the packets that wait behind it.
+    fn end_evicted(&mut self, key: &FlowKey) {
+        let waiting = self.pending.end(self.miss_hash(key), key);
+        waiting.into_iter().for_each(|it| self.lose(it.packet));
+    }
+
+    /// Ends the misses that lost their places to upcalls of other workers.
+    pub(crate) fn end_misses_evicted_by_others(&mut self) {
+        if self.pending.is_empty() {
+            return;
+        }
+        let mut evicted = Vec::new();
+        self.upcalls.take_evicted(self.id, &mut evicted);
+        evicted.iter().for_each(|key| self.end_evicted(key));
     }
 
     /// A port is no more, and nothing that it received is answered. Packets of other ports that waited behind
@@ -131,6 +150,7 @@ impl Worker {
 
     /// Gives up waiting for answers that should have come long ago.
     pub(crate) fn end_late_misses(&mut self) {
+        self.end_misses_evicted_by_others();
         for waiting in self.pending.tick() {
             self.lose(waiting.packet);
         }

@@ -9,7 +9,7 @@
 //! flow, and would overtake it. So packets of another state of the connection wait, too. Invalid packets,
 //! which any host may send, neither wait for another state nor hold back packets of one.
 
-use crate::flow_hash::flow_hash;
+use crate::flow_hash::FlowHash;
 use base::PortNo;
 use base::limits::{UPCALLS, UPCALLS_PER_PORT};
 use flow::{CtState, FlowKey};
@@ -17,16 +17,16 @@ use hashbrown::HashTable;
 use packet::Packet;
 use std::collections::VecDeque;
 
-/// Packets that wait behind one miss, and behind all of a worker: as many as would wait as misses of
-/// their own.
+/// Packets that wait behind one miss: as many as would wait as misses of their own.
 const PACKETS_PER_MISS: usize = UPCALLS_PER_PORT;
+/// Packets that wait behind all misses of a worker. A port has at most as many of them as are free, so that a
+/// storm leaves half of the room to others.
 const PACKETS: usize = UPCALLS;
-/// Packets that wait behind the misses of one port: others keep their room. Ports are told apart by the lowest
-/// bits of their numbers.
-const PACKETS_PER_PORT: usize = PACKETS / 4;
+/// Beside them each port may have so many: no number of storms keeps others out. Ports are told apart by the
+/// lowest bits of their numbers.
+const PACKETS_KEPT_FOR_PORT: usize = 64;
 const PORTS: usize = 32;
-/// Most misses that are kept. More are sent up without a place, and further packets with their keys go up
-/// themselves.
+/// Most misses of a worker that wait for answers. More are dropped: without a place they could be overtaken.
 const PLACES: usize = 2 * UPCALLS;
 /// An answer that has not come after this many ticks of the worker will not come any more.
 const TICKS: u8 = 3;
@@ -34,6 +34,7 @@ const TICKS: u8 = 3;
 /// The misses of one worker.
 #[derive(Default)]
 pub(crate) struct Pending {
+    hash: FlowHash,
     by_key: HashTable<u32>,
     /// The misses of tracked packets, by their connection's hash.
     by_connection: HashTable<u32>,
@@ -68,6 +69,11 @@ pub(crate) struct Waiting {
 }
 
 impl Pending {
+    /// No misses. The seed makes the hash of connections unpredictable from outside.
+    pub fn new(seed: u64) -> Self {
+        Pending { hash: FlowHash::new(seed), ..Pending::default() }
+    }
+
     /// Whether a flow of this version came, or changed, since some packet went up that is not answered.
     #[inline]
     pub fn is_young(&self, version: u64) -> bool {
@@ -97,7 +103,7 @@ impl Pending {
 
     /// Whether a miss of a packet of this connection waits.
     pub fn has_connection(&self, key: &FlowKey) -> bool {
-        self.of_connection(flow_hash(key)).next().is_some()
+        self.of_connection(self.hash.of(key)).next().is_some()
     }
 
     /// The oldest miss of a packet of the same connection in another state: further packets choose the same
@@ -108,7 +114,7 @@ impl Pending {
             return None;
         }
         let is_other = |it: &u32| states(&self.places[*it as usize].key) != states(key);
-        let others = self.of_connection(flow_hash(key)).filter(is_other);
+        let others = self.of_connection(self.hash.of(key)).filter(is_other);
         others.min_by_key(|it| self.places[*it as usize].number)
     }
 
@@ -120,9 +126,9 @@ impl Pending {
     /// Whether another packet may wait behind a miss.
     pub fn has_room(&self, place: u32) -> bool {
         let place = &self.places[place as usize];
+        let room_of_port = PACKETS.saturating_sub(self.packets).max(PACKETS_KEPT_FOR_PORT);
         place.packets.len() < PACKETS_PER_MISS
-            && self.packets < PACKETS
-            && self.packets_of_port[port_of(&place.key)] < PACKETS_PER_PORT
+            && self.packets_of_port[port_of(&place.key)] < room_of_port
     }
 
     /// Has a packet with this key wait behind a miss.
@@ -134,17 +140,18 @@ impl Pending {
         self.packets_of_port[port_of(&place.key)] += 1;
     }
 
-    /// A packet of this key went up, which was not waited for. Where no place is free, further packets do not
-    /// wait for it.
+    /// Whether another miss may wait for its answer.
+    pub fn has_place(&self) -> bool {
+        self.by_key.len() < PLACES
+    }
+
+    /// A packet of this key went up, which was not waited for and for which there is a place.
     pub fn begin(&mut self, hash: u64, key: &FlowKey, epoch: u64) {
-        if self.by_key.len() >= PLACES {
-            return;
-        }
         if self.by_key.is_empty() {
             self.since = epoch;
         }
         let is_valid = !key.ct_state().is_empty() && !key.ct_state().contains(CtState::INV);
-        let connection = is_valid.then(|| flow_hash(key));
+        let connection = is_valid.then(|| self.hash.of(key));
         self.begun += 1;
         let number = self.begun;
         let place = match self.free.pop() {
@@ -246,48 +253,64 @@ mod tests {
 
     #[test]
     fn misses_without_answers_take_bounded_memory() {
-        let mut pending = Pending::default();
+        let mut pending = Pending::new(1);
         let key = |n: usize| {
             let mut key = FlowKey::new();
             key.set_in_port_raw(n as u32);
             key
         };
-        let last = PLACES + 8;
-        (0..=last).for_each(|n| pending.begin(n as u64, &key(n), 1));
-        assert_eq!((pending.places.len(), pending.find(last as u64, &key(last))), (PLACES, None));
-        // The answer to one without a place is here, then to one with a place, which is then free.
+        let last = PLACES;
+        for n in 0..last {
+            assert!(pending.has_place());
+            pending.begin(n as u64, &key(n), 1);
+        }
+        assert!(!pending.has_place());
+        // An answer to a miss without a place changes nothing; one to a miss with a place frees it.
         assert!(pending.end(last as u64, &key(last)).is_empty());
+        assert!(!pending.has_place());
         assert!(pending.end(0, &key(0)).is_empty());
+        assert!(pending.has_place());
         pending.begin(last as u64, &key(last), 1);
         assert!(pending.find(last as u64, &key(last)).is_some());
         assert_eq!(pending.places.len(), PLACES);
     }
 
     #[test]
-    fn a_port_leaves_room_for_packets_behind_misses_of_others() {
-        let mut pending = Pending::default();
+    fn storms_leave_room_for_packets_behind_misses_of_other_ports() {
+        let mut pending = Pending::new(1);
         let key = |port: u32, n: u16| {
             let mut key = FlowKey::new();
             key.set_in_port_raw(port);
             key.set_eth_type(n);
             key
         };
-        let misses = (PACKETS_PER_PORT / PACKETS_PER_MISS) as u16;
-        for n in 0..=misses {
-            let (hash, key) = (u64::from(n), key(1, n));
-            pending.begin(hash, &key, 1);
-            let place = pending.find(hash, &key).unwrap();
-            assert_eq!(pending.has_room(place), n < misses, "{n}");
-            while pending.has_room(place) {
-                pending.hold(place, Packet::from_bytes(&[0; 60]), &key);
+        // How many packets of a port may wait behind as many misses as it wants.
+        let mut fill = |port: u32| {
+            let mut held = 0;
+            for n in 0..u16::MAX {
+                let hash = u64::from(port) << 16 | u64::from(n);
+                pending.begin(hash, &key(port, n), 1);
+                let place = pending.find(hash, &key(port, n)).unwrap();
+                let before = held;
+                while pending.has_room(place) {
+                    pending.hold(place, Packet::from_bytes(&[0; 60]), &key(port, n));
+                    held += 1;
+                }
+                if held == before {
+                    break;
+                }
             }
+            held
+        };
+        assert_eq!(fill(0), PACKETS / 2);
+        assert_eq!(fill(1), PACKETS / 4);
+        for port in 2..PORTS as u32 {
+            assert!(fill(port) >= PACKETS_KEPT_FOR_PORT, "port {port}");
         }
-        let other = key(2, 0);
-        pending.begin(99, &other, 1);
-        assert!(pending.has_room(pending.find(99, &other).unwrap()));
-        // Answers make room again.
-        assert_eq!(pending.end(0, &key(1, 0)).len(), PACKETS_PER_MISS);
-        let last = pending.find(misses.into(), &key(1, misses)).unwrap();
-        assert!(pending.has_room(last));
+        assert!(pending.packets <= PACKETS + PORTS * PACKETS_KEPT_FOR_PORT);
+        // An answer makes room again.
+        assert_eq!(pending.end(0, &key(0, 0)).len(), PACKETS_PER_MISS);
+        let next = pending.find(1, &key(0, 1)).unwrap();
+        assert!(!pending.has_room(next), "its miss has all that it may have");
     }
 }

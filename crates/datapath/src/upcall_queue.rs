@@ -13,7 +13,8 @@
 mod port_queues;
 mod rates;
 
-use crate::flow_hash::flow_hash;
+use crate::flow_hash::FlowHash;
+use base::limits::UPCALLS;
 use base::{Instant, PortNo, WorkerId};
 use flow::{FlowKey, QueueClass, Upcall, UpcallKind};
 use port_queues::PortQueues;
@@ -40,11 +41,15 @@ pub enum Answers {
 #[derive(Debug)]
 pub struct UpcallQueue {
     answers: Answers,
+    hash: FlowHash,
     /// The owner's list, then that of each handler.
     lists: Vec<Mailbox<PortQueues>>,
     limiter: Mutex<RateLimiter>,
     /// Whether there are limits, so that the limiter is asked.
     is_limited: AtomicBool,
+    /// Misses that lost their places, by the worker that waits for their answers; and whether there are any.
+    evicted: Mutex<Vec<(WorkerId, FlowKey)>>,
+    has_evicted: AtomicBool,
 }
 
 /// The queue was full, or the rate exceeded; the upcall was dropped and counted against its port.
@@ -71,20 +76,23 @@ impl Default for UpcallQueue {
 impl UpcallQueue {
     /// An empty queue of which one thread answers all.
     pub fn new() -> Self {
-        UpcallQueue::answered_by(Answers::Owner)
+        UpcallQueue::answered_by(Answers::Owner, 0)
     }
 
-    /// An empty queue.
-    pub fn answered_by(answers: Answers) -> Self {
+    /// An empty queue. The seed makes it unpredictable from outside which handler answers what.
+    pub fn answered_by(answers: Answers, seed: u64) -> Self {
         let others = match answers {
             Answers::Owner => 0,
             Answers::Handlers(count) | Answers::Workers(count) => count,
         };
         UpcallQueue {
             answers,
+            hash: FlowHash::new(seed),
             lists: (0..=others).map(|_| Mailbox::default()).collect(),
             limiter: Mutex::default(),
             is_limited: AtomicBool::new(false),
+            evicted: Mutex::default(),
+            has_evicted: AtomicBool::new(false),
         }
     }
 
@@ -110,7 +118,7 @@ impl UpcallQueue {
         match self.answers {
             _ if others == 0 || matches!(kind, UpcallKind::Controller(_)) => 0,
             Answers::Owner => 0,
-            Answers::Handlers(_) => 1 + (flow_hash(key) % others as u64) as usize,
+            Answers::Handlers(_) => 1 + (self.hash.of(key) % others as u64) as usize,
             Answers::Workers(_) => 1 + usize::from(worker.0) % others,
         }
     }
@@ -168,6 +176,29 @@ impl UpcallQueue {
             }
             Err(QueueFull) => (false, Some(upcall)),
         }
+    }
+
+    /// Tells another worker that its miss lost its place and will not be answered.
+    pub fn tell_evicted(&self, worker: WorkerId, key: FlowKey) {
+        let mut evicted = self.evicted();
+        // A worker that does not look gives up waiting in the end.
+        if evicted.len() < UPCALLS {
+            evicted.push((worker, key));
+            self.has_evicted.store(true, Relaxed);
+        }
+    }
+
+    /// Takes the misses of a worker that lost their places to upcalls of others.
+    pub fn take_evicted(&self, worker: WorkerId, out: &mut Vec<FlowKey>) {
+        if self.has_evicted.load(Relaxed) {
+            let mut evicted = self.evicted();
+            out.extend(evicted.extract_if(.., |(its, _)| *its == worker).map(|(_, key)| key));
+            self.has_evicted.store(!evicted.is_empty(), Relaxed);
+        }
+    }
+
+    fn evicted(&self) -> MutexGuard<'_, Vec<(WorkerId, FlowKey)>> {
+        self.evicted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes up to `budget` of the owner's upcalls, one from each class and port in turn.

@@ -109,7 +109,7 @@ impl Worker {
             burst: Some(Box::new(Burst::new())),
             again: Vec::with_capacity(base::limits::BATCH_SIZE),
             ids: Index::default(),
-            pending: Pending::default(),
+            pending: Pending::new(seed),
             dump: Dump::default(),
             offers: Vec::new(),
         }
@@ -138,6 +138,7 @@ impl Worker {
     ) {
         self.stats.received += batch.len() as u64;
         self.queued = None;
+        self.end_misses_evicted_by_others();
         pipeline::receive(self, now, in_port, batch, out, observer);
     }
 

@@ -42,7 +42,7 @@ reasons! {
     RecircDepth = "datapath_drop_recirc_error",
     /// The frame is shorter than an Ethernet header, or a length field in it is wrong.
     Malformed = "datapath_drop_rx_invalid_packet",
-    /// The queue of misses to the control side is full.
+    /// The queue of misses to the control side is full, or the control side refused the miss.
     UpcallQueueFull = "datapath_drop_upcall_error",
     /// The port does not exist any more.
     NoPort = "datapath_drop_invalid_port",

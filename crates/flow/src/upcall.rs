@@ -4,6 +4,7 @@
 //! [`FlowCommand`]s. Each flow belongs to one worker, so nothing here is shared.
 
 use crate::action::{Action, ControllerAction};
+use crate::drop::DropReason;
 use crate::key::FlowKey;
 use crate::latency::Stamps;
 use crate::matching::Match;
@@ -46,7 +47,8 @@ impl Upcall {
             return None;
         }
         let Upcall { worker, packet, key, trace, .. } = self;
-        let execute = Execute { packet, key, actions: Arc::new([]), trace, stamps: None };
+        let actions = Arc::new([Action::Drop(DropReason::UpcallQueueFull)]);
+        let execute = Execute { packet, key, actions, trace, stamps: None };
         Some((worker, FlowCommand::Execute(Box::new(execute))))
     }
 }

@@ -123,7 +123,7 @@ impl<'a> World<'a> {
             bridge,
             orders: ofproto::Outbox::default(),
             conntrack: Arc::new(Conntrack::new(plan.seed, Tracking::default())),
-            upcalls: Arc::new(UpcallQueue::answered_by(settings.answers)),
+            upcalls: Arc::new(UpcallQueue::answered_by(settings.answers, plan.seed)),
             members: Vec::new(),
             handlings: Vec::new(),
             revalidators: Vec::new(),

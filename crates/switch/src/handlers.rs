@@ -5,6 +5,7 @@
 //! upcall. The control thread receives only what changes its state: learned addresses, and packets that teach
 //! flows. Without handler threads each worker answers its own misses ([`Answering`]).
 
+use super::secret::secret;
 use super::slow_path::SlowPath;
 use super::worker_thread::{Outlet, WorkerEvent};
 use super::{flow_log, latency};
@@ -58,7 +59,7 @@ impl HandlerShared {
         datapath: &'static str,
     ) -> Arc<HandlerShared> {
         Arc::new(HandlerShared {
-            upcalls: Arc::new(UpcallQueue::answered_by(slow.answers)),
+            upcalls: Arc::new(UpcallQueue::answered_by(slow.answers, secret())),
             events: events.clone(),
             latency: Arc::clone(latency),
             datapath,

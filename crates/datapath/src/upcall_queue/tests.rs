@@ -140,7 +140,7 @@ fn of_flow(worker: u16, from: u32, to: u32, ports: (u16, u16)) -> Upcall {
 
 #[test]
 fn packets_of_one_flow_have_one_handler_and_flows_are_spread() {
-    let queue = UpcallQueue::answered_by(Answers::Handlers(4));
+    let queue = UpcallQueue::answered_by(Answers::Handlers(4), 1);
     let mut counts = [0; 4];
     for n in 0..64u16 {
         let lists = [of_flow(0, 1, 2, (n, 80)), of_flow(3, 2, 1, (80, n))]
@@ -153,7 +153,7 @@ fn packets_of_one_flow_have_one_handler_and_flows_are_spread() {
 
 #[test]
 fn pairs_of_hosts_that_lie_equally_far_apart_are_spread() {
-    let queue = UpcallQueue::answered_by(Answers::Handlers(4));
+    let queue = UpcallQueue::answered_by(Answers::Handlers(4), 1);
     for (eth_type, [source, destination]) in [
         (ethertype::ARP, [Field::ArpSpa, Field::ArpTpa]),
         (ethertype::IPV4, [Field::Ipv4Src, Field::Ipv4Dst]),
@@ -172,7 +172,7 @@ fn pairs_of_hosts_that_lie_equally_far_apart_are_spread() {
 
 #[test]
 fn a_handler_takes_its_own_and_passes_on_what_only_the_owner_may_answer() {
-    let queue = UpcallQueue::answered_by(Answers::Workers(2));
+    let queue = UpcallQueue::answered_by(Answers::Workers(2), 1);
     let put = |worker: u16| {
         let upcall = of_flow(worker, 1, 2, (3, 4));
         let reserved =
@@ -196,7 +196,7 @@ fn a_handler_takes_its_own_and_passes_on_what_only_the_owner_may_answer() {
 
 #[test]
 fn an_upcall_that_is_passed_on_in_vain_or_evicts_another_gives_back_what_is_dropped() {
-    let queue = UpcallQueue::answered_by(Answers::Handlers(1));
+    let queue = UpcallQueue::answered_by(Answers::Handlers(1), 1);
     let storms = (UPCALLS / UPCALLS_PER_PORT) as u32;
     let pass_on = |port: u32| {
         let (is_queued, dropped) = queue.pass_on(miss(0, key(port, 0x800)));
@@ -235,7 +235,7 @@ fn a_storm_of_one_class_from_all_ports_leaves_another_class_every_other_turn() {
 
 #[test]
 fn upcalls_are_limited_by_port_and_class() {
-    let queue = UpcallQueue::answered_by(Answers::Handlers(2));
+    let queue = UpcallQueue::answered_by(Answers::Handlers(2), 1);
     let rates = UpcallRates {
         every_port: [(QueueClass::Neighbor, 50)].into(),
         by_port: [((PortNo(2), QueueClass::Neighbor), 1000), ((PortNo(2), QueueClass::Ip), 10)]

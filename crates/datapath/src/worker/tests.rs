@@ -1,6 +1,7 @@
 //! A worker from packets in to packets out.
 
 use super::*;
+use base::limits::{UPCALLS, UPCALLS_PER_PORT};
 use base::{RecircId, Zone};
 use conntrack::{Config, Conntrack};
 use flow::{
@@ -115,6 +116,28 @@ fn copies_of_a_packet_that_went_up_are_not_translated_again_and_keep_their_order
     // The flow carried all but the first, which went up.
     assert_eq!(bench.dump(), [(1, 4)]);
     assert_eq!(bench.upcalls().len(), 0);
+}
+
+#[test]
+fn packets_behind_a_miss_that_another_worker_evicted_end_with_the_next_batch() {
+    let mut bench = Bench::new(1);
+    let upcalls = Arc::clone(&bench.worker.upcalls);
+    let tracker = bench.conntrack.tracker().unwrap();
+    let mut other = Worker::new(WorkerId(1), tracker, upcalls, WorkerConfig::default(), 7);
+    let of = |n: usize| format!("10.0.{}.{}:1000>10.9.0.1:53 udp", n / 250, n % 250 + 1);
+    let ports = (UPCALLS / UPCALLS_PER_PORT) as u32;
+    for port in 1..=ports {
+        (0..UPCALLS_PER_PORT).for_each(|n| bench.send(port, &[&of(n)]));
+        // A second packet waits behind the newest miss of each port.
+        bench.send(port, &[&of(UPCALLS_PER_PORT - 1)]);
+    }
+    assert_eq!(bench.worker.stats().lost, 0);
+    let mut batch: Batch =
+        [Packet::from_bytes(&wire::text::parse(&of(0)).unwrap())].into_iter().collect();
+    other.receive(bench.now, PortNo(99), &mut batch, &mut bench.out);
+    assert_eq!((other.stats().misses, other.stats().lost), (1, 1), "the evicted miss itself");
+    bench.send(1, &[]);
+    assert_eq!(bench.worker.stats().lost, 1, "the packet that waited behind it");
 }
 
 #[test]

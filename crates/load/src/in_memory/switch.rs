@@ -102,7 +102,7 @@ impl Switch {
     /// A switch from its components, whose bridges have their flows.
     pub(super) fn of(answers: Answers, parts: Parts) -> Result<Switch, InMemoryError> {
         let Parts { core, bridge, worker, conntrack } = parts;
-        let upcalls = Arc::new(UpcallQueue::answered_by(answers));
+        let upcalls = Arc::new(UpcallQueue::answered_by(answers, fastrand::u64(..)));
         let worker = Worker::new(
             worker,
             conntrack.tracker()?,
