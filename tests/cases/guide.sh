@@ -48,6 +48,8 @@ same "the timeout" 3600 "$(vsctl list-zone-tp netdev | sed -n 's/.*tcp_establish
 run "ovs-appctl dpif/show"
 contains "its port" "$(ovs-appctl dpif/show)" veth1
 run "tidegate generate --client"
+run "tidegate conntrack --source"
+contains "a connection of the generator's" "$(tidegate conntrack --json --zone 5)" '"zone":5'
 run "ovs-appctl netdev-dummy/receive"
 test -s results/report.html
 run "ovs-pcap p2.pcap"

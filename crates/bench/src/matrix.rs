@@ -13,7 +13,7 @@ use cell::{Cell, Layout, Lived, Ports, Tracking, Version};
 use clap::Args;
 use load::dut;
 use load::generate::interrupt::Interrupt;
-use load::generate::numbers::whole;
+use load::generate::numbers::{percent, precision, whole};
 use load::provenance::Provenance;
 use port_linux::affinity::allowed_cpus;
 use search::{Ended, Left};
@@ -70,10 +70,10 @@ pub struct MatrixArgs {
     #[arg(short = 'i', long, value_name = "N", value_parser = whole::<u32>(1..))]
     max_iterations: Option<u32>,
     /// Packets and connections that may be lost, in percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.02)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.02, value_parser = percent)]
     error_threshold: f64,
     /// The searches' precision, in percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = precision)]
     precision: f64,
     /// Only say what would be measured
     #[arg(long)]

@@ -26,7 +26,7 @@ use generator::stream::Network;
 use load::dut::{DutKind, Inside, Place};
 use load::generate::error::LoadError;
 use load::generate::interrupt::Interrupt;
-use load::generate::numbers::{bounded, human, whole};
+use load::generate::numbers::{bounded, human, precision, whole};
 use load::generate::trial::Wall;
 use load::generate::{HostOptions, PlaceOptions};
 use outcome::Report;
@@ -95,7 +95,7 @@ pub struct RfcArgs {
     #[arg(short = 'M', long, value_name = "N", value_parser = |text: &str| bounded(text, 10.0, 1e8))]
     max: Option<f64>,
     /// The search ends when its bounds are so close, in percent of the upper one
-    #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = precision)]
     precision: f64,
     /// How long a trial at a rate lasts
     #[arg(long, value_name = "N", default_value = "2", value_parser = seconds)]

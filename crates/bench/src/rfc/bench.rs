@@ -156,7 +156,7 @@ impl Bench<'_> {
 
     /// Returns the precision of answers.
     pub fn precision(&self) -> f64 {
-        self.args.precision.max(0.01) / 100.0
+        self.args.precision / 100.0
     }
 
     /// Returns the duration of a trial.

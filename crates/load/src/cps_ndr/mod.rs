@@ -8,7 +8,7 @@ mod source;
 use crate::dut::Inside;
 use crate::generate::error::LoadError;
 use crate::generate::interrupt::Interrupt;
-use crate::generate::numbers::{bounded, human, whole};
+use crate::generate::numbers::{bounded, human, percent, precision, whole};
 use crate::generate::result;
 use crate::generate::{HostOptions, PlaceOptions, lifetime};
 use crate::provenance::Provenance;
@@ -89,7 +89,7 @@ pub struct CpsNdrArgs {
     #[arg(long, value_enum, default_value_t = SearchKind::Confirmed)]
     search: SearchKind,
     /// The search ends when its bounds are this close, in percent of the upper one
-    #[arg(long, value_name = "PERCENT", default_value = "1", value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", default_value = "1", value_parser = precision)]
     precision: f64,
     /// Loss ratios in percent that --search mlr looks for, besides --error-threshold
     #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_value = "0.5", value_parser = percent)]
@@ -134,11 +134,6 @@ impl SearchKind {
             SearchKind::Mlr => "mlr",
         }
     }
-}
-
-fn percent(text: &str) -> Result<f64, String> {
-    let number = text.parse::<f64>().map_err(|_| "write a percentage such as 0.02".to_owned())?;
-    if (0.0..=100.0).contains(&number) { Ok(number) } else { Err("from 0 to 100".to_owned()) }
 }
 
 fn below_all(text: &str) -> Result<f64, String> {

@@ -27,6 +27,24 @@ pub fn bounded(text: &str, min: f64, max: f64) -> Result<f64, String> {
     Err(format!("{text} is not from {} to {}", human(min), human(max)))
 }
 
+/// Reads a percentage, 0 to 100.
+///
+/// # Errors
+/// The text is not one.
+pub fn percent(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().map_err(|_| "write a percentage such as 0.02".to_owned())?;
+    if (0.0..=100.0).contains(&number) { Ok(number) } else { Err("from 0 to 100".to_owned()) }
+}
+
+/// Reads the precision of a search in percent, 0.01 to 100: without one a search would not end.
+///
+/// # Errors
+/// The text is not one.
+pub fn precision(text: &str) -> Result<f64, String> {
+    let number = percent(text)?;
+    if number >= 0.01 { Ok(number) } else { Err("from 0.01 to 100".to_owned()) }
+}
+
 /// Reads whole numbers within bounds, for options of the command line: `64`, `10k`, `1.5m`.
 pub fn whole<T: TryFrom<u64> + 'static>(
     bounds: impl RangeBounds<u64> + Clone + Send + Sync + 'static,
@@ -109,6 +127,19 @@ mod tests {
         ];
         for (number, expected) in cases {
             assert_eq!(human(number), expected);
+        }
+    }
+
+    #[test]
+    fn searches_have_a_precision() {
+        assert_eq!(precision("0.02"), Ok(0.02));
+        for (text, error) in [
+            ("0", "from 0.01 to 100"),
+            ("-5", "from 0 to 100"),
+            ("nan", "from 0 to 100"),
+            ("1k", "write a percentage such as 0.02"),
+        ] {
+            assert_eq!(precision(text), Err(error.to_owned()), "{text}");
         }
     }
 

@@ -159,7 +159,10 @@ impl PlaceOptions {
 
 /// Parses a ring size: VIRTIO's limits (VIRTIO 1.1 section 2.6), and enough for a burst.
 fn ring(text: &str) -> Result<u16, String> {
-    let number = text.parse::<u16>().unwrap_or(0);
-    let is_good = number.is_power_of_two() && (64..=32_768).contains(&number);
-    if is_good { Ok(number) } else { Err("a power of two from 64 to 32768".to_owned()) }
+    let number = whole::<u16>(64..=32_768)(text)?;
+    if number.is_power_of_two() {
+        Ok(number)
+    } else {
+        Err("a power of two from 64 to 32768".to_owned())
+    }
 }

@@ -96,6 +96,7 @@ const ACTION_NOTES: &[(&str, &str)] = &[
 const FIELDS: &[(&str, &str)] = &[
     ("in_port in_port_oxm", "in_port=1"),
     ("recirc_id", "recirc_id=0"),
+    ("dp_hash", "dp_hash=1"),
     ("packet_type", "packet_type=(1,0x800)"),
     ("conj_id", "conj_id=1"),
     ("actset_output", "actset_output=1"),
@@ -154,7 +155,7 @@ const FIELD_NOTES: &[(&str, &str)] = &[
     ("mpls_label*", "there is no MPLS"),
     ("nsh_flags*", "there is no NSH"),
     ("tun_metadata0*", "an option must be mapped to the field first (`ovs-ofctl add-tlv-map`)"),
-    ("recirc_id", "no rule of OpenFlow may match it, as in Open vSwitch"),
+    ("recirc_id dp_hash", "no rule of OpenFlow may match it, as in Open vSwitch"),
     ("nd_reserved*", "neighbour discovery's reserved bits and option types are not read"),
     ("actset_output", "no flow may match it here"),
 ];

@@ -54,8 +54,9 @@ pub struct TraceArgs {
 
 /// Parses `1/1000`.
 fn read_sample(text: &str) -> Result<u32, String> {
-    let number = text.strip_prefix("1/").and_then(|number| number.parse().ok());
-    number.filter(|&number| number > 0).ok_or_else(|| "write 1/N, such as 1/1000".to_owned())
+    let number =
+        text.strip_prefix("1/").ok_or_else(|| "write 1/N, such as 1/1000 or 1/1k".to_owned())?;
+    whole::<u32>(1..)(number)
 }
 
 /// Runs the verb.
