@@ -29,6 +29,22 @@ ovs-appctl revalidator/wait
 ovs-ofctl --strict del-flows br0 priority=9,icmp
 ovs-appctl revalidator/wait
 pings client 10.0.0.2
+
+# A client that waits while revalidation is paused is answered after the resume; others are answered meanwhile.
+ovs-appctl revalidator/pause
+ovs-ofctl add-flow br0 priority=9,icmp,actions=drop
+timeout 20 ovs-appctl revalidator/wait >"$work/wait.out" 2>&1 &
+waiting=$!
+sleep 1
+kill -0 $waiting 2>/dev/null || fail "revalidator/wait did not wait: $(cat "$work/wait.out")"
+contains "other commands are answered" "$(timeout 5 ovs-appctl upcall/show)" "flows"
+pings client 10.0.0.2
+timeout 5 ovs-appctl revalidator/resume || fail "revalidator/resume has no answer"
+wait $waiting || fail "revalidator/wait after the resume: $(cat "$work/wait.out")"
+! on client ping -c 1 -W 1 10.0.0.2 >/dev/null || fail "not revalidated after the wait: $(flows)"
+ovs-ofctl --strict del-flows br0 priority=9,icmp
+ovs-appctl revalidator/wait
+pings client 10.0.0.2
 ovs-appctl revalidator/purge
 [ -z "$(flows)" ] || fail "flows are left: $(flows)"
 

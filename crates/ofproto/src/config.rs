@@ -1,5 +1,6 @@
 //! Settings of all bridges.
 
+use crate::Ofproto;
 use base::limits;
 
 /// Settings that concern all bridges.
@@ -34,5 +35,31 @@ impl Default for Config {
             expires: true,
             bundle_idle_timeout_s: limits::BUNDLE_IDLE_TIMEOUT_S,
         }
+    }
+}
+
+impl Ofproto {
+    /// The settings.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Changes the settings. Megaflows of workers that are no more are forgotten, and with them what
+    /// these workers were asked and have not answered. To begin anew with other workers, set none
+    /// and then as many as there are; what the old ones still say must not come here then.
+    pub fn set_config(&mut self, config: Config) {
+        if config.workers < self.config.workers {
+            self.workers_lost += 1;
+            let (workers, at) = (config.workers, self.last_dump);
+            self.megaflows_mut().installed.forget_workers_from(workers, at, &self.recirc);
+        }
+        if config.flow_limit != self.config.flow_limit {
+            self.flow_limit = config.flow_limit;
+        }
+        if config.max_idle_ms < self.config.max_idle_ms || config.expires && !self.config.expires {
+            self.upkeep.look_through();
+        }
+        self.is_changed = true;
+        self.config = config;
     }
 }

@@ -227,7 +227,7 @@ impl Answer {
         if let Some(id) = installed.find(hash, worker, key, &mask) {
             let known = installed.actions_of(id);
             if known.is_none_or(|known| *known != self.actions) {
-                work.again(id);
+                work.again(id, installed);
             }
             return None;
         }
@@ -240,7 +240,7 @@ impl Answer {
         let id = installed.insert(flow, &snapshot.recirc);
         installed.arm(id, now, now + snapshot.max_idle);
         if is_stale {
-            work.again(id);
+            work.again(id, installed);
         }
         if let Some((actions, links)) = installed.shared_by(id) {
             (self.actions, self.links) = (Arc::clone(actions), Arc::clone(links));

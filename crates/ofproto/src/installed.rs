@@ -4,6 +4,7 @@
 //! have the same. Flows that stand for the same are in one list, so that a change finds those that
 //! depend on it by what they stand for. No method but those of dumps for people visits all flows.
 
+mod depending;
 mod dumps;
 mod flow;
 mod interned;
@@ -129,53 +130,6 @@ impl Installed {
             place.is_some_and(|it| it.worker == worker && self.keys.is(it.row, key, mask))
         });
         self.slots.id(slot?)
-    }
-
-    /// Numbers of what flows that depend on this stand for, each with how many they are.
-    pub fn links_on(&self, on: Dependency) -> impl Iterator<Item = (u32, &Arc<Links>, usize)> {
-        let numbers = self.by_dependency.get(&on).into_iter().flat_map(PartedMap::iter);
-        numbers.filter_map(|(&it, ())| Some((it, self.links.get(it)?, self.links.users(it))))
-    }
-
-    /// How many numbers of what flows stand for depend on this.
-    pub fn links_count_on(&self, on: Dependency) -> usize {
-        self.by_dependency.get(&on).map_or(0, PartedMap::len)
-    }
-
-    /// The flows of a number of what they stand for.
-    pub fn flows_of(&self, links: u32) -> impl Iterator<Item = FlowId> {
-        let first = self.links.first(links);
-        let next = |slot: &u32| self.slots.at(*slot).map(|place| place.next);
-        let slots = std::iter::successors(Some(first), next).take_while(|slot| *slot != 0);
-        slots.filter_map(|slot| self.slots.id(slot))
-    }
-
-    /// Begins to walk through the flows of a number of what they stand for, in place of others.
-    pub fn walk(&mut self, links: u32) {
-        self.walk = self.links.first(links);
-    }
-
-    /// The next flow of the walk. Flows may come and go between.
-    pub fn walk_on(&mut self) -> Option<FlowId> {
-        let slot = self.walk;
-        self.walk = self.slots.at(slot)?.next;
-        self.slots.id(slot)
-    }
-
-    /// Whether there are flows left to walk through.
-    pub fn is_walking(&self) -> bool {
-        self.walk != 0
-    }
-
-    /// Ends the walk.
-    pub fn end_walk(&mut self) {
-        self.walk = 0;
-    }
-
-    /// What a flow in a slot stands for, with its number.
-    pub fn links_at(&self, slot: u32) -> Option<(u32, &Arc<Links>)> {
-        let number = self.slots.at(slot)?.links;
-        Some((number, self.links.get(number)?))
     }
 
     /// The keys, to be searched.

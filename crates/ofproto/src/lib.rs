@@ -203,28 +203,6 @@ impl Ofproto {
         }
     }
 
-    /// The settings.
-    pub fn config(&self) -> &Config {
-        &self.config
-    }
-
-    /// Changes the settings. Megaflows of workers that are no more are forgotten, and with them what
-    /// these workers were asked and have not answered. To begin anew with other workers, set none
-    /// and then as many as there are; what the old ones still say must not come here then.
-    pub fn set_config(&mut self, config: Config) {
-        self.workers_lost += u64::from(config.workers < self.config.workers);
-        let (workers, at) = (config.workers, self.last_dump);
-        self.megaflows_mut().installed.forget_workers_from(workers, at, &self.recirc);
-        if config.flow_limit != self.config.flow_limit {
-            self.flow_limit = config.flow_limit;
-        }
-        if config.max_idle_ms < self.config.max_idle_ms || config.expires && !self.config.expires {
-            self.upkeep.look_through();
-        }
-        self.is_changed = true;
-        self.config = config;
-    }
-
     /// How often workers went. A request that waits for all workers is dropped when it changes.
     pub(crate) fn workers_lost(&self) -> u64 {
         self.workers_lost

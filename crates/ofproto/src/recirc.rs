@@ -93,6 +93,8 @@ struct Entry {
     touched: Instant,
     /// Whether it is among those that may be forgotten.
     lingers: bool,
+    /// Whether a megaflow named it ever.
+    was_held: bool,
 }
 
 /// Frozen states by number, and numbers by state. Translation takes and reads numbers through shared
@@ -106,19 +108,27 @@ pub struct RecircTable {
 struct Table {
     by_id: PartedMap<RecircId, Entry>,
     by_hash: PartedMap<u64, Vec<RecircId>>,
-    /// Numbers that no megaflow named when they were put here, each once, with when to look again.
+    /// Numbers that no megaflow named when they were put here, each once, with when they were last touched.
     lingering: Queue<(Instant, RecircId)>,
+    /// How many states no megaflow has named yet.
+    unheld: usize,
     last: u32,
 }
 
 /// How long a number that no megaflow names is kept.
 const LINGER: Duration = Duration::from_secs(10);
+/// The same where states come faster than megaflows are installed. Packets on their way, and a handler's
+/// answers, take less.
+const CROWDED_LINGER: Duration = Duration::from_secs(2);
+/// Most states that no megaflow has named yet. They come without a bound where packets that miss have no
+/// megaflows installed, as above the flow limit; states of megaflows are bounded by these.
+const UNHELD_MAX: usize = 256 * 1024;
 /// Numbers that are looked at in one go.
 const SWEPT_AT_ONCE: usize = 1024;
 
 impl RecircTable {
-    /// The state's number.
-    pub fn intern(&self, now: Instant, state: Frozen) -> RecircId {
+    /// The state's number, or `None` where it is new and too many states are kept that no megaflow names.
+    pub fn intern(&self, now: Instant, state: Frozen) -> Option<RecircId> {
         let hash = state.hash();
         let mut table = self.lock();
         let Table { by_id, by_hash, .. } = &mut *table;
@@ -128,15 +138,20 @@ impl RecircTable {
                 && *entry.state == state
             {
                 entry.touched = now;
-                return *id;
+                return Some(*id);
             }
+        }
+        if table.unheld >= UNHELD_MAX {
+            return None;
         }
         let id = table.free_id();
         table.by_hash.or_default(hash).push(id);
         let state = Arc::new(state);
-        table.by_id.insert(id, Entry { state, hash, refs: 0, touched: now, lingers: true });
-        table.lingering.push((now + LINGER, id));
-        id
+        let (refs, touched, lingers, was_held) = (0, now, true, false);
+        table.by_id.insert(id, Entry { state, hash, refs, touched, lingers, was_held });
+        table.lingering.push((now, id));
+        table.unheld += 1;
+        Some(id)
     }
 
     /// The state of this number.
@@ -146,8 +161,12 @@ impl RecircTable {
 
     /// Megaflows name it.
     pub fn hold(&self, id: RecircId) {
-        if let Some(entry) = self.lock().by_id.get_mut(&id) {
+        let Table { by_id, unheld, .. } = &mut *self.lock();
+        if let Some(entry) = by_id.get_mut(&id) {
             entry.refs += 1;
+            if !std::mem::replace(&mut entry.was_held, true) {
+                *unheld -= 1;
+            }
         }
     }
 
@@ -159,25 +178,29 @@ impl RecircTable {
             entry.refs = entry.refs.saturating_sub(1);
             entry.touched = now;
             if entry.refs == 0 && !std::mem::replace(&mut entry.lingers, true) {
-                lingering.push((now + LINGER, id));
+                lingering.push((now, id));
             }
         }
     }
 
-    /// Forgets what has not been named for long, looking at a bounded number.
-    pub fn sweep(&self, now: Instant) {
+    /// Forgets what has not been named for long, looking at a bounded number. Returns whether more are to be
+    /// looked at.
+    pub fn sweep(&self, now: Instant) -> bool {
         let mut table = self.lock();
-        let Table { by_id, by_hash, lingering, .. } = &mut *table;
+        let linger = if table.unheld > UNHELD_MAX / 2 { CROWDED_LINGER } else { LINGER };
+        let Table { by_id, by_hash, lingering, unheld, .. } = &mut *table;
+        let is_due = |(at, _): &&(Instant, RecircId)| now - *at >= linger;
         for _ in 0..SWEPT_AT_ONCE {
-            let Some(&(_, id)) = lingering.front().filter(|(at, _)| *at <= now) else { return };
+            let Some(&(_, id)) = lingering.front().filter(is_due) else { return false };
             lingering.pop();
             let Some(entry) = by_id.get_mut(&id) else { continue };
             if entry.refs > 0 {
                 entry.lingers = false;
-            } else if now - entry.touched < LINGER {
+            } else if now - entry.touched < linger {
                 // Behind others that are looked at a little earlier or later, which does no harm.
-                lingering.push((entry.touched + LINGER, id));
+                lingering.push((entry.touched, id));
             } else {
+                *unheld -= usize::from(!entry.was_held);
                 if let Some(ids) = by_hash.get_mut(&entry.hash) {
                     ids.retain(|other| *other != id);
                     if ids.is_empty() {
@@ -187,6 +210,7 @@ impl RecircTable {
                 by_id.remove(&id);
             }
         }
+        lingering.front().is_some_and(|it| is_due(&it))
     }
 
     /// How many states are kept.
@@ -237,10 +261,10 @@ mod tests {
     fn equal_states_share_a_number_until_nobody_names_it() {
         let table = RecircTable::default();
         let at = |s: u64| Instant::from_millis(s * 1000);
-        let first = table.intern(at(1), state(1));
+        let first = table.intern(at(1), state(1)).unwrap();
         assert_eq!(first, RecircId(1));
-        assert_eq!(table.intern(at(1), state(2)), RecircId(2));
-        assert_eq!(table.intern(at(1), state(1)), first);
+        assert_eq!(table.intern(at(1), state(2)), Some(RecircId(2)));
+        assert_eq!(table.intern(at(1), state(1)), Some(first));
         table.hold(first);
         table.sweep(at(20));
         assert_eq!(table.len(), 1);
@@ -250,6 +274,33 @@ mod tests {
         assert_eq!(table.len(), 1);
         table.sweep(at(30));
         assert_eq!((table.len(), table.lock().by_hash.len()), (0, 0));
-        assert_eq!(table.intern(at(31), state(1)), RecircId(3));
+        assert_eq!(table.intern(at(31), state(1)), Some(RecircId(3)));
+    }
+
+    #[test]
+    fn states_that_no_megaflow_names_do_not_grow_without_a_bound() {
+        let table = RecircTable::default();
+        let ms = Instant::from_millis;
+        let numbered = |n: usize| Frozen { userdata: n.to_be_bytes().to_vec(), ..state(1) };
+        let first = table.intern(ms(1000), numbered(0)).unwrap();
+        table.hold(first);
+        for n in 1..=UNHELD_MAX {
+            assert!(table.intern(ms(1000), numbered(n)).is_some(), "{n}");
+        }
+        // Known ones still have their numbers.
+        assert_eq!(table.intern(ms(1000), numbered(UNHELD_MAX + 1)), None);
+        assert!(table.intern(ms(1000), numbered(1)).is_some());
+        assert!(!table.sweep(ms(2999)));
+        // They go earlier than others do, and there is room again.
+        assert!(table.sweep(ms(3000)));
+        assert!(table.intern(ms(3000), numbered(UNHELD_MAX + 1)).is_some());
+        while table.sweep(ms(3000)) {}
+        assert!(table.len() <= UNHELD_MAX / 2 + 2, "{}", table.len());
+        while table.sweep(ms(13_000)) {}
+        assert_eq!((table.len(), table.lock().unheld), (1, 0));
+        assert!(table.get(first).is_some());
+        table.release(ms(13_000), first);
+        assert!(!table.sweep(ms(23_000)));
+        assert_eq!(table.len(), 0);
     }
 }

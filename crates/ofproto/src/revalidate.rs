@@ -10,6 +10,7 @@
 //! bridge, a bridge those that went through it. A change of tunnels, or of what fields their options are, is
 //! rare and may concern anything: after one all megaflows are translated again.
 
+mod scan;
 mod search;
 mod work;
 
@@ -168,12 +169,7 @@ impl Revalidator {
             if work.is_paused {
                 return false;
             }
-            work.search(installed);
-            while flows.len() < FLOWS_AT_ONCE
-                && let Some(id) = work.next(installed)
-            {
-                flows.extend(installed.get(id));
-            }
+            flows.extend(work.take(installed).into_iter().filter_map(|id| installed.get(id)));
             work.in_hand += flows.len();
         }
         self.translated.extend(flows.into_iter().map(|flow| {
@@ -203,7 +199,7 @@ impl Revalidator {
         for (flow, translation) in translated {
             // What other threads made of it meanwhile, they made of a newer snapshot.
             if is_stale {
-                work.again(flow.id);
+                work.again(flow.id, installed);
             }
             self.follow(now, flow, translation, installed, &mut commands);
         }

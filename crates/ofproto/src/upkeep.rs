@@ -66,7 +66,6 @@ impl Ofproto {
         }
         self.expire_neighbours(now);
         self.ask_neighbours(now, out);
-        self.recirc.sweep(now);
         self.revalidate_by_hand(now);
         self.go_on(now, out);
         let as_revalidated = self.config.max_revalidator_ms.min(self.config.max_idle_ms);
@@ -114,14 +113,16 @@ impl Ofproto {
     /// more; then this is to be called again soon, after others had their turn.
     pub fn go_on(&mut self, now: Instant, out: &mut Outbox) -> bool {
         self.publish();
+        let has_states = self.recirc.sweep(now);
         if self.upkeep.is_paused {
-            return false;
+            return has_states;
         }
         self.revalidate(now, out);
         self.purge_some(now, out);
         self.delete_idle(now, out);
         self.look_at_some(now, out);
-        self.revalidates && self.needs_revalidation()
+        has_states
+            || self.revalidates && self.needs_revalidation()
             || self.upkeep.has_idle
             || self.upkeep.purge.is_some()
             || self.upkeep.look_from.is_some()
@@ -173,6 +174,11 @@ impl Ofproto {
     pub fn pause_upkeep(&mut self, is_paused: bool) {
         self.upkeep.is_paused = is_paused;
         self.megaflows_mut().work.is_paused = is_paused;
+    }
+
+    /// Whether nothing is done with megaflows ([`Self::pause_upkeep`]).
+    pub fn is_upkeep_paused(&self) -> bool {
+        self.upkeep.is_paused
     }
 
     /// Deletes all megaflows that are there now, as `dpctl/del-flows` asks.

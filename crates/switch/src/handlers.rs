@@ -47,6 +47,8 @@ pub struct HandlerShared {
     /// Wakes revalidators when megaflows need revalidation.
     pub revalidation: WakeUp,
     has_revalidators: bool,
+    /// Whether the control thread waits for the end of revalidation.
+    is_revalidation_awaited: AtomicBool,
     is_ending: AtomicBool,
 }
 
@@ -67,6 +69,7 @@ impl HandlerShared {
             notice: Notice::default(),
             revalidation: WakeUp::default(),
             has_revalidators: slow.revalidators > 0,
+            is_revalidation_awaited: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
         })
     }
@@ -79,6 +82,19 @@ impl HandlerShared {
     /// Called before the control thread looks at what handlers left to it: later events notify it again.
     pub fn look(&self) {
         self.notice.look();
+    }
+
+    /// Requests an event when a revalidator has no more to do. The next check for remaining work must follow
+    /// this call.
+    pub fn await_revalidation(&self) {
+        self.is_revalidation_awaited.store(true, Ordering::SeqCst);
+    }
+
+    /// Notifies the control thread that a revalidator has no more to do, if it waits for that.
+    fn end_revalidation(&self) {
+        if self.is_revalidation_awaited.swap(false, Ordering::SeqCst) {
+            let _ = self.events.send(WorkerEvent::Answered);
+        }
     }
 
     fn is_ending(&self) -> bool {
@@ -264,6 +280,7 @@ fn revalidate(mut revalidator: Revalidator, shared: &HandlerShared, workers: &[O
         workers.iter().filter(|worker| worker.take_put()).for_each(Outlet::wake);
         if !more {
             revalidator.refresh();
+            shared.end_revalidation();
             shared.revalidation.wait(&mut heard, PATIENCE);
         }
     }

@@ -40,6 +40,7 @@ mod ovsdb_task;
 mod pmd_sleep;
 mod processors;
 mod queue_log;
+mod replace_workers;
 mod report;
 mod route_task;
 pub mod run;
@@ -59,7 +60,7 @@ mod worker_report;
 mod worker_task;
 mod worker_thread;
 use crate::stream::TlsSettings;
-use base::{Instant, WorkerId};
+use base::Instant;
 use conntrack::{Config as ConntrackConfig, Conntrack};
 use control::Desired;
 use datapath::WorkerConfig;
@@ -78,7 +79,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
-use worker_thread::{WorkerCommand, WorkerEvent, WorkerMode, WorkerThread};
+use worker_thread::{WorkerEvent, WorkerMode, WorkerThread};
 
 /// The switch, shared by tasks.
 pub type Shared = Rc<RefCell<Switch>>;
@@ -145,6 +146,8 @@ pub struct Switch {
     timeout_policies: Vec<BTreeMap<String, u32>>,
     /// How often the workers were replaced.
     generation: u32,
+    /// Clients of `revalidator/wait` that have no answer yet.
+    upkeep_waits: Vec<daemon::unixctl::Answer>,
     /// Actions that wait for fresh statistics.
     fresh: Vec<fresh::WhenFresh>,
     upcall_cost: counters::UpcallCost,
@@ -205,6 +208,7 @@ impl Switch {
                 turn_log: metrics::LogSettings::default(),
                 timeout_policies: Vec::new(),
                 generation: 0,
+                upkeep_waits: Vec::new(),
                 fresh: Vec::new(),
                 upcall_cost: counters::UpcallCost::default(),
                 batch: Vec::new(),
@@ -213,48 +217,6 @@ impl Switch {
         });
         shared.borrow_mut().start_workers(&[WorkerMode::Sleeping], WorkerConfig::default())?;
         Ok((shared, inbox))
-    }
-
-    /// Replaces the workers. Their flows are removed; packets install new ones.
-    fn start_workers(
-        &mut self,
-        modes: &[WorkerMode],
-        config: WorkerConfig,
-    ) -> Result<(), PortError> {
-        self.stop_handlers(modes.len());
-        let mut slots = Vec::new();
-        for worker in std::mem::take(&mut self.workers) {
-            let id = worker.id;
-            slots.extend(worker.stop());
-            self.with_sessions(|sessions, switch| sessions.worker_gone(id, switch));
-            self.worker_answered(id);
-            self.worker_answered(id);
-        }
-        // The old workers' flows and pending commands are discarded.
-        self.generation += 1;
-        self.offload_anew();
-        self.outbox.commands.clear();
-        self.ofproto.set_config(ofproto::Config { workers: 0, ..self.ofproto.config().clone() });
-        for (index, mode) in modes.iter().enumerate() {
-            let conntrack = Arc::clone(&self.conntrack);
-            let upcalls = Arc::clone(&self.handler_shared.upcalls);
-            let id = WorkerId(index as u16);
-            let events = self.events.clone();
-            let latency = self.latency.recorder(id);
-            let answering = self.answering(id);
-            let shared = worker_thread::Shared { conntrack, upcalls, events, latency, answering };
-            let worker = WorkerThread::start(id, self.generation, *mode, config, shared)?;
-            worker.send(WorkerCommand::Trace(self.traces.order()));
-            worker.metrics().set_log(self.turn_log);
-            self.workers.push(worker);
-        }
-        let workers = modes.len() as u16;
-        self.ofproto.set_config(ofproto::Config { workers, ..self.ofproto.config().clone() });
-        for (port, error) in self.devices.attach_all(slots, &self.workers) {
-            log::error!(target: "dpif_netdev", "port {port}: {error}");
-        }
-        self.balancer.reset();
-        self.start_handlers_or(|switch| switch.start_workers(modes, config))
     }
 
     /// Returns the OpenFlow side of the switch.
@@ -371,10 +333,12 @@ impl Switch {
     pub fn settle(&mut self) {
         let now = clock::now();
         self.flush_connections(now);
-        if self.ofproto.go_on(now, &mut self.outbox) {
+        let has_more = self.ofproto.go_on(now, &mut self.outbox);
+        if has_more {
             self.upkeep_wake.notify_one();
         }
         self.wake_revalidators();
+        self.answer_upkeep_waits(has_more);
         self.connections.deliver(&mut self.ofproto, now);
         self.send_commands();
         for (port, up) in std::mem::take(&mut self.outbox.port_admin) {

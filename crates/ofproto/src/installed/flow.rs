@@ -88,6 +88,12 @@ impl Links {
         self.lookups.iter().any(|lookup| lookup.may_find(added))
     }
 
+    /// The same of lookups of packets of which some header may have been rewritten.
+    pub fn may_find_rewritten(&self, added: &Added) -> bool {
+        let mut lookups = self.lookups.iter().filter(|lookup| !lookup.has_headers());
+        lookups.any(|lookup| lookup.may_find(added))
+    }
+
     /// The tables of some lookups, each once.
     fn places(&self, is_in: fn(&Lookup) -> bool) -> impl Iterator<Item = (BridgeId, TableId)> {
         let lookups = self.lookups.iter().enumerate().filter(move |(_, it)| is_in(it));

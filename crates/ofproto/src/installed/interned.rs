@@ -22,6 +22,8 @@ struct Place<T: ?Sized> {
     users: u32,
     /// The slot that the list of its flows begins at.
     first: u32,
+    /// Whether the list waits to be walked through.
+    is_listed: bool,
 }
 
 impl<T: ?Sized> Default for Interned<T> {
@@ -54,7 +56,7 @@ impl<T: ?Sized + Eq + Hash> Interned<T> {
             self.last = number;
             return (number, false);
         }
-        let place = Place { value: Arc::clone(value), hash, users: 1, first: 0 };
+        let place = Place { value: Arc::clone(value), hash, users: 1, first: 0, is_listed: false };
         self.last = self.places.insert(place).index() as u32;
         self.by_value.insert(hash, self.last);
         (self.last, true)
@@ -85,6 +87,12 @@ impl<T: ?Sized + Eq + Hash> Interned<T> {
     /// The slot that the list of its flows begins at, 0 for none.
     pub fn first(&self, number: u32) -> u32 {
         self.places.at(number as usize).map_or(0, |place| place.first)
+    }
+
+    /// Says whether the list of its flows waits to be walked through. Returns whether that is new.
+    pub fn set_listed(&mut self, number: u32, is_listed: bool) -> bool {
+        let place = self.places.at_mut(number as usize);
+        place.is_some_and(|it| std::mem::replace(&mut it.is_listed, is_listed) != is_listed)
     }
 
     /// Lets the list of its flows begin at another slot. Returns the one before.

@@ -12,6 +12,8 @@ use table::atomic::AtomicU64;
 pub(super) struct Place {
     pub worker: WorkerId,
     pub tcp_flags: u16,
+    /// Whether it waits to be translated again.
+    pub is_queued: bool,
     pub row: Row,
     /// The numbers of its actions and of what it stands for.
     pub actions: u32,
@@ -32,6 +34,7 @@ impl Place {
         Place {
             worker: WorkerId(0),
             tcp_flags: 0,
+            is_queued: false,
             row: Row::default(),
             actions: 0,
             links: 0,

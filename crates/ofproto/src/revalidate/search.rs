@@ -4,7 +4,6 @@ use crate::installed::Installed;
 use crate::lookup::{Added, header_mask};
 use flow::{FlowId, Mask};
 use hashbrown::HashSet;
-use std::collections::VecDeque;
 
 /// Rows that are looked at in one go. What else is done counts for so many rows: to look at a block's bits,
 /// and at a flow that was found.
@@ -39,7 +38,7 @@ impl Search {
     }
 
     /// Searches some keys. Returns whether all are searched.
-    pub fn go_on(&mut self, installed: &Installed, flows: &mut VecDeque<FlowId>) -> bool {
+    pub fn go_on(&mut self, installed: &Installed, flows: &mut Vec<FlowId>) -> bool {
         let (mut left, keys) = (ROWS_AT_ONCE, installed.keys());
         while left > 0 && self.block < keys.block_count() {
             let block = self.block;

@@ -562,3 +562,102 @@ fn an_added_flow_is_searched_for_among_many_that_stand_for_the_same_or_for_other
         assert_eq!((cost(precise), cost(wide)), (1, count), "{has_rules}");
     }
 }
+
+/// A flow-mod that adds a flow to the first bridge.
+fn add(text: &str) -> Event {
+    Event::Flow { bridge: 0, command: FlowModCommand::Add, text: text.to_owned() }
+}
+
+#[test]
+fn flows_have_their_turn_though_snapshots_are_published_faster_than_flows_are_translated() {
+    const FLOWS: u16 = 900;
+    let mut switch = Switch::new(false);
+    switch.ofproto.set_flow_limit(10_000);
+    let of_source = "table=0,priority=1,udp,in_port=1,actions=move:NXM_OF_UDP_SRC[]->NXM_NX_REG0[0..15],output:2";
+    switch.happen(&add(of_source));
+    for port in 1..=FLOWS {
+        switch.miss(1, &format!("10.0.0.1:{port}>10.0.0.2:80 udp"), false);
+    }
+    switch.revalidate();
+    switch.ofproto.set_revalidates(false);
+    let mut revalidator = switch.ofproto.revalidator();
+    switch.happen(&add(&of_source.replace("output:2", "output:3")));
+    // Each slice is carried out after another snapshot was published, so that all its flows are stale.
+    let is_done = |switch: &Switch| {
+        let is_new = |flow: &crate::DatapathFlow| *flow.actions == [Action::Output(PortNo(3))];
+        switch.ofproto.megaflows().iter().all(is_new)
+    };
+    let mut slices = 0;
+    while !is_done(&switch) {
+        slices += 1;
+        assert!(slices <= 16, "flows wait after {slices} slices");
+        assert!(revalidator.translate(switch.now));
+        switch.happen(&add(&format!("table=9,priority={slices},actions=drop")));
+        assert!(revalidator.carry_out(switch.now, |_| ()));
+    }
+    assert_eq!(switch.ofproto.megaflows().len(), usize::from(FLOWS));
+    // And it ends where no more is published.
+    let left = (0..64).find(|_| !revalidator.revalidate(switch.now, |_| ()));
+    assert!(left.is_some() && !switch.ofproto.needs_revalidation());
+    assert_eq!(switch.check(), Ok(()));
+}
+
+#[test]
+fn many_links_are_looked_through_a_part_at_a_time() {
+    const MANY: u16 = 5000;
+    let mut switch = Switch::new(false);
+    switch.ofproto.set_flow_limit(10_000);
+    for port in 1..=MANY {
+        let to = "actions=mod_dl_dst:02:00:00:00:00:05,resubmit(,1)";
+        switch.happen(&add(&format!("table=0,priority=2,udp,in_port=1,udp_dst={port},{to}")));
+    }
+    switch.happen(&add("table=1,priority=1,actions=output:2"));
+    for port in 1..=MANY {
+        switch.miss(1, &format!("10.0.0.1:9>10.0.0.2:{port} udp"), false);
+    }
+    switch.revalidate();
+    let all = u64::from(MANY);
+    assert_eq!(switch.ofproto.megaflow_counters().current as u64, all);
+    for (flow, expected) in [
+        // After the rewrite nothing is known of headers; registers are.
+        ("table=1,priority=9,udp,actions=output:3", all),
+        ("table=1,priority=9,in_port=2,udp,actions=drop", 0),
+        ("table=1,priority=10,in_port=1,actions=output:2", all),
+        ("table=1,priority=11,reg1=5,actions=drop", 0),
+        ("table=1,priority=10,in_port=1,actions=output:3", all),
+    ] {
+        let before = switch.ofproto.megaflow_counters().revalidated;
+        switch.ofproto.set_revalidates(false);
+        switch.happen(&add(flow));
+        assert_eq!(switch.ofproto.megaflows_mut().work.waiting().0, 0, "{flow}");
+        switch.ofproto.set_revalidates(true);
+        switch.revalidate();
+        let cost = switch.ofproto.megaflow_counters().revalidated - before;
+        assert_eq!(cost, expected, "{flow}");
+    }
+    assert_eq!(switch.check(), Ok(()));
+}
+
+#[test]
+fn searches_do_not_pile_up_while_they_last_longer_than_changes_come() {
+    const MANY: u16 = 1200;
+    let mut switch = Switch::new(false);
+    switch.ofproto.set_flow_limit(10_000);
+    let of_source = "table=0,priority=1,udp,in_port=1,actions=move:NXM_OF_UDP_SRC[]->NXM_NX_REG0[0..15],output:2";
+    switch.happen(&add(of_source));
+    for port in 1..=MANY {
+        switch.miss(1, &format!("10.0.0.1:{port}>10.0.0.2:80 udp"), false);
+    }
+    switch.revalidate();
+    switch.ofproto.set_revalidates(false);
+    for port in 1..=300 {
+        switch.happen(&add(&format!("table=0,priority=9,udp,udp_src={port},actions=drop")));
+    }
+    let (_, searches) = switch.ofproto.megaflows_mut().work.waiting();
+    assert!(searches <= 64, "{searches} searches");
+    switch.ofproto.set_revalidates(true);
+    switch.revalidate();
+    assert_eq!(switch.check(), Ok(()));
+    let dropped = |flow: &crate::DatapathFlow| matches!(*flow.actions, [] | [Action::Drop(_)]);
+    assert_eq!(switch.ofproto.megaflows().iter().filter(|it| dropped(it)).count(), 300);
+}

@@ -1,9 +1,11 @@
 //! Which megaflows are still to be translated again, after all changes so far.
 
+use super::scan::Scan;
 use super::search::{Search, concerns};
 use super::{Changes, Dependency, FLOWS_AT_ONCE};
 use crate::installed::Installed;
 use crate::lookup::{Added, header_mask};
+use classifier::Queue;
 use flow::FlowId;
 use hashbrown::HashSet;
 use std::collections::VecDeque;
@@ -11,27 +13,68 @@ use std::collections::VecDeque;
 /// So many numbers of what flows stand for are looked at to find out which of them an addition may concern.
 /// Where more looked in its table, the keys say it.
 const LINKS_AT_ONCE: usize = 1024;
+/// Most of these numbers that a publication collects under the lock. What depends on changes beyond that
+/// is found by a [`Scan`], a part at a time.
+const LISTED_AT_ONCE: usize = 4096;
+/// Most searches that wait. Changes that come while so many wait are found by a [`Scan`].
+const SEARCHES_MAX: usize = 64;
+/// Entries that one call takes at most, those of megaflows that are gone included.
+const TAKEN_AT_ONCE: usize = 2048;
 
 /// What is still to be looked through.
+///
+/// Each megaflow and each list waits once, and all sources take turns. So every megaflow that a change
+/// concerns is translated after a bounded number of calls, even if snapshots are published faster than
+/// megaflows are translated and each translation is of an old snapshot when it is carried out.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
-    /// Slots from here to there are all to be translated again.
-    all: Option<(u32, u32)>,
+    all: Option<Round>,
     /// Flows to be translated again.
-    flows: VecDeque<FlowId>,
+    flows: Queue<FlowId>,
+    /// Flows that were last translated by a snapshot that was not the newest.
+    stale: Queue<FlowId>,
     /// Numbers of what flows stand for whose flows are all to be translated again.
-    lists: VecDeque<u32>,
+    lists: Queue<u32>,
     searches: VecDeque<Search>,
+    scan: Option<Scan>,
+    /// The scan after this one.
+    next_scan: Option<Scan>,
     /// Flows that are being translated again now.
     pub(super) in_hand: usize,
     /// Nothing is translated again for now.
     pub is_paused: bool,
 }
 
+/// A round through all slots. A change during a round makes it longer, but it goes on where it is, so that
+/// changes cannot keep it from the last slots.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    slot: u32,
+    last: u32,
+    left: u32,
+}
+
+impl Round {
+    fn new(before: Option<Round>, last: u32) -> Option<Round> {
+        let slot = before.map_or(1, |it| it.slot).min(last);
+        (last > 0).then_some(Round { slot, last, left: last })
+    }
+}
+
+/// Where flows to be translated again come from.
+#[derive(Clone, Copy)]
+enum Source {
+    Flows,
+    Lists,
+    All,
+    Stale,
+}
+
 impl Work {
     pub fn is_empty(&self) -> bool {
-        let none = self.flows.is_empty() && self.lists.is_empty() && self.searches.is_empty();
-        none && self.all.is_none()
+        let no_flows = self.flows.is_empty() && self.stale.is_empty() && self.lists.is_empty();
+        let is_found = self.searches.is_empty() && self.scan.is_none() && self.next_scan.is_none();
+        no_flows && is_found && self.all.is_none()
     }
 
     /// Whether flows are left, or are being translated again now.
@@ -39,105 +82,202 @@ impl Work {
         !self.is_empty() || self.in_hand > 0
     }
 
-    /// Looks at a megaflow again.
-    pub fn again(&mut self, id: FlowId) {
-        self.flows.push_back(id);
+    /// How many lists and searches wait.
+    #[cfg(test)]
+    pub fn waiting(&self) -> (usize, usize) {
+        (self.lists.len(), self.searches.len())
+    }
+
+    /// Looks at a megaflow again that was translated by an old snapshot.
+    pub fn again(&mut self, id: FlowId, installed: &mut Installed) {
+        if installed.set_queued(id, true) {
+            self.stale.push(id);
+        }
     }
 
     /// Takes up what changed.
     pub fn add(&mut self, changes: Changes, installed: &mut Installed) {
         if changes.configuration {
-            let (in_hand, is_paused) = (self.in_hand, self.is_paused);
-            let all = Some((1, installed.last_slot()));
-            *self = Work { all, in_hand, is_paused, ..Work::default() };
+            self.all = Round::new(self.all, installed.last_slot());
+            while let Some(number) = self.lists.pop() {
+                installed.set_listed(number, false);
+            }
+            (self.searches, self.scan, self.next_scan) = Default::default();
             installed.end_walk();
             installed.set_searched(false);
             return;
         }
-        let dependencies: Vec<Dependency> = changes.dependencies.into_iter().collect();
-        let mut lists: Vec<u32> = dependencies
-            .iter()
-            .flat_map(|&on| installed.links_on(on).map(|(number, ..)| number))
-            .collect();
-        self.add_searches(changes.added, installed, &mut lists);
+        let (mut lists, mut left) = (Vec::new(), LISTED_AT_ONCE);
+        for on in changes.dependencies {
+            match take_budget(&mut left, installed.links_count_on(on)) {
+                true => lists.extend(installed.links_on(on).map(|(number, ..)| number)),
+                false => self.next_scan.get_or_insert_default().find(on),
+            }
+        }
+        self.add_searches(changes.added, installed, &mut lists, &mut left);
         installed.set_searched(!self.searches.is_empty());
+        // In the same order each time, so that a simulation can be replayed.
         lists.sort_unstable();
-        lists.dedup();
-        self.lists.extend(lists);
+        for number in lists {
+            if installed.set_listed(number, true) {
+                self.lists.push(number);
+            }
+        }
     }
 
     /// Finds out which flows additions may concern, by what the flows stand for.
-    fn add_searches(&mut self, added: Vec<Added>, installed: &Installed, lists: &mut Vec<u32>) {
+    fn add_searches(
+        &mut self,
+        added: Vec<Added>,
+        installed: &mut Installed,
+        lists: &mut Vec<u32>,
+        left: &mut usize,
+    ) {
         let (mut links, mut count, mut is_any) = (HashSet::new(), 0, false);
-        for it in &added {
+        let mut searched = Vec::new();
+        for it in added {
             let (bridge, table) = (it.bridge, it.table);
             let on = Dependency::Table { bridge, table };
             let rewritten = Dependency::RewrittenTable { bridge, table };
-            if it.matching.mask().and(header_mask()).is_empty() {
-                lists.extend(
-                    installed.links_on(on).filter(|(_, of, _)| of.may_find(it)).map(|it| it.0),
-                );
+            let has_headers = !it.matching.mask().and(header_mask()).is_empty();
+            let listed = if has_headers { rewritten } else { on };
+            if !take_budget(left, installed.links_count_on(listed)) {
+                self.next_scan.get_or_insert_default().find_added(&it);
                 continue;
             }
             // What packets look like after a change of a header is not known.
-            let rewritten = installed.links_on(rewritten).filter(|(_, of, _)| {
-                of.lookups.iter().any(|lookup| !lookup.has_headers() && lookup.may_find(it))
+            let found = installed.links_on(listed).filter(|(_, of, _)| match has_headers {
+                true => of.may_find_rewritten(&it),
+                false => of.may_find(&it),
             });
-            lists.extend(rewritten.map(|(number, ..)| number));
-            if installed.links_count_on(on) > LINKS_AT_ONCE {
-                is_any = true;
+            lists.extend(found.map(|(number, ..)| number));
+            if !has_headers {
                 continue;
             }
-            for (number, _, users) in installed.links_on(on).filter(|(_, of, _)| of.may_find(it)) {
-                if links.insert(number) {
-                    count += users;
+            let looked = installed.links_count_on(on);
+            if looked > LINKS_AT_ONCE || !take_budget(left, looked) {
+                is_any = true;
+            } else {
+                let found = installed.links_on(on).filter(|(_, of, _)| of.may_find(&it));
+                for (number, _, users) in found {
+                    count += if links.insert(number) { users } else { 0 };
                 }
             }
+            searched.push(it);
         }
         lists.sort_unstable();
         links.retain(|number| lists.binary_search(number).is_err());
         if is_any {
-            self.searches.push_back(Search::new(added, None));
+            self.add_search(searched, None);
         } else if count > FLOWS_AT_ONCE && !links.is_empty() {
-            self.searches.push_back(Search::new(added, Some(links)));
+            self.add_search(searched, Some(links));
         } else {
             // In the same order each time, so that a simulation can be replayed.
             let mut numbers: Vec<u32> = links.into_iter().collect();
             numbers.sort_unstable();
             let flows = numbers.iter().flat_map(|&number| installed.flows_of(number));
-            self.flows.extend(flows.filter(|&id| concerns(installed, id, &added)));
+            let found = flows.filter(|&id| concerns(installed, id, &searched)).collect();
+            self.queue(found, installed);
         }
     }
 
-    /// Searches some keys, while there are few flows to be translated again.
-    pub fn search(&mut self, installed: &mut Installed) {
+    fn add_search(&mut self, added: Vec<Added>, links: Option<HashSet<u32>>) {
+        if self.searches.len() < SEARCHES_MAX {
+            self.searches.push_back(Search::new(added, links));
+            return;
+        }
+        let scan = self.next_scan.get_or_insert_default();
+        for Added { bridge, table, .. } in added {
+            scan.find(Dependency::Table { bridge, table });
+        }
+    }
+
+    fn queue(&mut self, found: Vec<FlowId>, installed: &mut Installed) {
+        for id in found {
+            if installed.set_queued(id, true) {
+                self.flows.push(id);
+            }
+        }
+    }
+
+    /// Searches some keys and some slots, while there are few flows to be translated again.
+    fn search(&mut self, installed: &mut Installed) {
         if self.flows.len() >= FLOWS_AT_ONCE {
             return;
         }
-        if self.searches.front_mut().is_some_and(|it| it.go_on(installed, &mut self.flows)) {
+        let mut found = Vec::new();
+        if self.searches.front_mut().is_some_and(|it| it.go_on(installed, &mut found)) {
             self.searches.pop_front();
             installed.set_searched(!self.searches.is_empty());
         }
+        if self.scan.is_none() {
+            self.scan = self.next_scan.take();
+        }
+        if self.scan.as_mut().is_some_and(|it| it.go_on(installed, &mut found)) {
+            self.scan = None;
+        }
+        self.queue(found, installed);
     }
 
-    /// The next flow to be translated again.
-    pub fn next(&mut self, installed: &mut Installed) -> Option<FlowId> {
-        loop {
-            if let Some(id) = self.flows.pop_front() {
-                return Some(id);
+    /// Takes flows that are to be translated again, a bounded number. Those that are gone are left out.
+    pub fn take(&mut self, installed: &mut Installed) -> Vec<FlowId> {
+        self.search(installed);
+        let (mut ids, mut left, mut is_over) = (Vec::new(), TAKEN_AT_ONCE, false);
+        while !is_over {
+            is_over = true;
+            for source in [Source::Flows, Source::Lists, Source::All, Source::Stale] {
+                if ids.len() >= FLOWS_AT_ONCE || left == 0 {
+                    return ids;
+                }
+                if let Some(id) = self.next(source, installed, &mut left) {
+                    is_over = false;
+                    ids.extend(id);
+                }
             }
+        }
+        ids
+    }
+
+    /// The next entry of a source: a flow, or the place of one that is gone.
+    fn next(
+        &mut self,
+        source: Source,
+        installed: &mut Installed,
+        left: &mut usize,
+    ) -> Option<Option<FlowId>> {
+        *left = left.saturating_sub(1);
+        let queue = match source {
+            Source::Flows => &mut self.flows,
+            Source::Stale => &mut self.stale,
+            Source::Lists => return self.next_listed(installed).map(Some),
+            Source::All => {
+                let Round { slot, last, left } = self.all?;
+                let slot_after = if slot < last { slot + 1 } else { 1 };
+                self.all = (left > 1).then_some(Round { slot: slot_after, last, left: left - 1 });
+                return Some(installed.id_at(slot));
+            }
+        };
+        let id = queue.pop()?;
+        Some(installed.set_queued(id, false).then_some(id))
+    }
+
+    fn next_listed(&mut self, installed: &mut Installed) -> Option<FlowId> {
+        loop {
             if let Some(id) = installed.walk_on() {
                 return Some(id);
             }
-            if let Some(links) = self.lists.pop_front() {
-                installed.walk(links);
-                continue;
-            }
-            let (slot, last) = self.all?;
-            self.all = (slot < last).then_some((slot + 1, last));
-            if let Some(id) = installed.id_at(slot) {
-                return Some(id);
-            }
+            let number = self.lists.pop()?;
+            installed.set_listed(number, false);
+            installed.walk(number);
         }
     }
+}
+
+/// Takes a number from a budget, if it is there.
+fn take_budget(left: &mut usize, count: usize) -> bool {
+    match left.checked_sub(count) {
+        Some(rest) => *left = rest,
+        None => return false,
+    }
+    true
 }

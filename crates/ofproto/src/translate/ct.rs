@@ -63,7 +63,7 @@ impl Context<'_> {
     /// Sends a copy round once more, to go on in a table.
     fn fork(&mut self, table: TableId, zone: Zone, nat: Option<Option<NatRange>>) {
         let state = self.freeze(table, Vec::new());
-        let id = self.intern(state);
+        let Some(id) = self.intern(state) else { return };
         self.actions.push(Action::Recirc(id));
         if self.notes.is_wanted() {
             let mut key = self.key.clone();

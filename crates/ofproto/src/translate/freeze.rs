@@ -5,7 +5,7 @@ use super::context::Context;
 use super::report::NoteKind;
 use crate::recirc::{Frozen, Rest};
 use base::TableId;
-use flow::{Action, ControllerAction, Field, HashAlgorithm};
+use flow::{Action, ControllerAction, DropReason, Field, HashAlgorithm};
 use openflow::Action as OfAction;
 use openflow::action::{SetForm, ToController};
 
@@ -97,7 +97,7 @@ impl Context<'_> {
         if let Why::Pause(to) = &why {
             state.userdata.clone_from(&to.userdata);
         }
-        let id = self.intern(state);
+        let Some(id) = self.intern(state) else { return };
         match why {
             Why::Hash { algorithm, basis } => {
                 self.actions.push(Action::Hash { algorithm, basis });
@@ -115,10 +115,15 @@ impl Context<'_> {
         }
     }
 
-    /// The number of a frozen state, which the steps name.
-    pub fn intern(&mut self, state: Frozen) -> base::RecircId {
+    /// The number of a frozen state, which the steps name. Where no more states are kept, translation fails
+    /// and the packet is dropped; no flow is installed, so that the next packet has another chance.
+    pub fn intern(&mut self, state: Frozen) -> Option<base::RecircId> {
         let id = self.world.recirc.intern(self.world.now, state);
-        self.recircs.push(id);
+        if id.is_none() {
+            self.notes.add(NoteKind::Error, || "too many recirculation states".to_owned());
+            (self.error, self.is_slow) = (Some(DropReason::RecircUnknown), true);
+        }
+        self.recircs.extend(id);
         id
     }
 

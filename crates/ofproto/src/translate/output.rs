@@ -221,7 +221,7 @@ impl Context<'_> {
             reason => reason,
         };
         let state = self.freeze(self.table, to.userdata.clone());
-        let id = self.intern(state);
+        let Some(id) = self.intern(state) else { return };
         let send = Action::Controller(ControllerAction {
             reason,
             recirc_id: id,

@@ -246,6 +246,22 @@ fn many_megaflows_are_deleted_a_part_at_a_time() {
 }
 
 #[test]
+fn states_of_packets_above_the_flow_limit_are_forgotten_at_once_when_their_time_is_over() {
+    let mut switch = bridge(Config { flow_limit: 1, ..Config::default() });
+    switch.add("priority=9,udp,actions=move:NXM_OF_UDP_SRC[]->NXM_NX_REG0[0..15],ct(table=1)");
+    for n in 1..=5000 {
+        switch.upcall(1, &format!("10.0.0.1:{n}>10.0.0.2:80 udp"), UpcallKind::Miss);
+    }
+    assert_eq!(switch.ofproto.recirc.len(), 5000);
+    switch.ofproto.delete_megaflows(switch.now, &mut switch.out);
+    switch.now = switch.now + Duration::from_secs(11);
+    let calls = (1..20).find(|_| !switch.ofproto.go_on(switch.now, &mut switch.out));
+    // A bounded number in each call.
+    assert!(calls.is_some_and(|calls| calls > 3), "{calls:?}");
+    assert_eq!(switch.ofproto.recirc.len(), 0);
+}
+
+#[test]
 fn what_only_describes_a_port_concerns_no_megaflow() {
     let mut switch = bridge(Config::default());
     miss(&mut switch, 1, THERE);

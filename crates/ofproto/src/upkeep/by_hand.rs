@@ -3,6 +3,7 @@
 //! say the same (ovs: `ofproto/ofproto-dpif-upcall.c`, `revalidate`).
 
 use crate::installed::{Links, NewFlow};
+use crate::snapshot::Megaflows;
 use crate::{Ofproto, Outbox};
 use base::{Instant, WorkerId};
 use flow::{Action, FlowCommand, FlowId, FlowKey, FlowPut, Mask, Match};
@@ -63,7 +64,8 @@ impl Ofproto {
             && put + after <= now
         {
             self.upkeep.by_hand.0.pop_front();
-            self.shared.lock().work.again(id);
+            let Megaflows { installed, work, .. } = &mut *self.shared.lock();
+            work.again(id, installed);
         }
     }
 }

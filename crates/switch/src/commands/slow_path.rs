@@ -1,14 +1,9 @@
 //! `upcall/*` and `revalidator/*`: the slow path (ovs: `ofproto/ofproto-dpif-upcall.c`).
 
-use super::flows::add_fresh;
 use super::{Answer, add};
 use crate::Switch;
-use daemon::unixctl::Commands;
+use daemon::unixctl::{Commands, Reply};
 use ofproto::Features;
-use std::time::Duration;
-
-/// Interval of checks whether revalidators are done.
-const FINISH_PAUSE: Duration = Duration::from_micros(100);
 
 /// Adds these commands.
 pub fn add_all(commands: &mut Commands<Switch>) {
@@ -43,9 +38,14 @@ pub fn add_all(commands: &mut Commands<Switch>) {
         switch.settle();
         Ok(String::new())
     });
-    add_fresh(commands, "revalidator/wait", "", 0..=0, |switch, _| {
-        switch.finish_upkeep();
-        Ok(String::new())
+    commands.add("revalidator/wait", "", 0, 0, |switch, _| {
+        let (reply, place) = Reply::later();
+        switch.when_fresh(move |switch| {
+            switch.upkeep_waits.push(place);
+            switch.settle();
+        });
+        switch.settle();
+        reply
     });
 }
 
@@ -61,16 +61,17 @@ impl Switch {
         self.settle();
     }
 
-    /// Completes all pending work on megaflows, however long it takes.
-    fn finish_upkeep(&mut self) {
-        loop {
-            let more = self.ofproto.go_on(clock::now(), &mut self.outbox);
-            self.settle();
-            if !more && !self.ofproto.needs_revalidation() {
-                return;
-            }
-            // Revalidator threads may be working on it.
-            std::thread::sleep(FINISH_PAUSE);
+    /// Answers `revalidator/wait` once no work on megaflows is left. While revalidators are paused the
+    /// clients wait, as Open vSwitch's do (`ofproto/ofproto-dpif-upcall.c`, `udpif_run`). `has_more` says
+    /// whether this thread has work left.
+    pub(crate) fn answer_upkeep_waits(&mut self, has_more: bool) {
+        if self.upkeep_waits.is_empty() || has_more || self.ofproto.is_upkeep_paused() {
+            return;
+        }
+        // Set before the check, so that the revalidator that finishes after it notifies this thread.
+        self.handler_shared.await_revalidation();
+        if !self.ofproto.needs_revalidation() {
+            self.upkeep_waits.drain(..).for_each(|place| place.give(Ok(String::new())));
         }
     }
 }
