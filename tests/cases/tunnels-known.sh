@@ -62,9 +62,11 @@ vsctl set interface vxlan0 options:key=101
 eventually 5 pings guest 10.0.0.2
 # A neighbour that was set wrong is learned again from the far host's ARP, and packets follow it.
 ovs-appctl tnl/neigh/set br-phy 172.31.1.2 02:00:00:00:00:77
+is_cut() { ! pings guest 10.0.0.2; }
+eventually 5 is_cut
+send "Ether(src='02:00:00:00:00:fe',dst='ff:ff:ff:ff:ff:ff')/ARP(op=2,hwsrc='02:00:00:00:00:fe',psrc='172.31.1.2',hwdst='02:00:00:00:00:fe',pdst='172.31.1.2')"
 eventually 5 pings guest 10.0.0.2
 # And the route.
-is_cut() { ! pings guest 10.0.0.2; }
 ip addr del 172.31.1.1/24 dev br-phy
 eventually 5 is_cut
 ip addr add 172.31.1.1/24 dev br-phy

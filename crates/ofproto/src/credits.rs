@@ -3,6 +3,8 @@
 //! Packets that did the same are one entry, so that the lists stay short however many packets there are.
 
 use crate::installed::Links;
+use crate::translate::TunnelSender;
+use base::Instant;
 use flow::FlowStats;
 use hashbrown::HashMap;
 use std::sync::Arc;
@@ -16,6 +18,8 @@ pub(crate) struct Credits {
     entries: Vec<(Arc<Links>, FlowStats)>,
     /// Places of entries by the address of what they stand for; the entry keeps it from being another's.
     place_of: HashMap<usize, usize>,
+    /// Who sent outer packets to tunnels' ends, and when these arrived, in the order of arrival.
+    senders: Vec<(TunnelSender, Instant)>,
     /// Some entry changes what translation reads, so that it is to be applied at once.
     is_urgent: bool,
 }
@@ -31,6 +35,11 @@ impl Credits {
         self.entries[place].1.add(more);
     }
 
+    /// An outer packet arrived.
+    pub fn add_sender(&mut self, sender: TunnelSender, received: Instant) {
+        self.senders.push((sender, received));
+    }
+
     /// They are to be applied at once.
     pub fn hurry(&mut self) {
         self.is_urgent = true;
@@ -43,7 +52,7 @@ impl Credits {
 
     /// Whether handlers are to wait.
     pub fn is_full(&self) -> bool {
-        self.entries.len() >= ENTRIES_MAX
+        self.entries.len() >= ENTRIES_MAX || self.senders.len() >= ENTRIES_MAX
     }
 
     /// All entries; there are none then.
@@ -51,6 +60,11 @@ impl Credits {
         self.is_urgent = false;
         self.place_of.clear();
         std::mem::take(&mut self.entries)
+    }
+
+    /// All senders; there are none then.
+    pub fn take_senders(&mut self) -> Vec<(TunnelSender, Instant)> {
+        std::mem::take(&mut self.senders)
     }
 }
 

@@ -8,13 +8,15 @@
 mod translation_log;
 
 use self::translation_log::TranslationLog;
+use crate::bridge::BridgeId;
 use crate::installed::{Links, NewFlow};
 use crate::snapshot::{Locked, Shared, Snapshot};
-use crate::translate::{Effect, Notes, World, datapath_mask, translate};
+use crate::translate::{Effect, Notes, TunnelSender, World, datapath_mask, translate};
 use crate::upcall::{exact_mask, links};
 use crate::{Ofproto, Outbox};
-use base::{Instant, WorkerId};
+use base::{Instant, MacAddr, WorkerId};
 use flow::{Action, Execute, FlowCommand, FlowPut, FlowStats, Mask, Match, Stamps, Upcall};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +37,7 @@ struct Answer {
     upcall: Upcall,
     actions: Arc<[Action]>,
     links: Arc<Links>,
+    tunnel_sender: Option<TunnelSender>,
     /// The megaflow's mask, where there is to be one.
     mask: Option<Mask>,
     /// What the packet does is to be applied at once.
@@ -105,14 +108,18 @@ impl Handler {
         if refuses && translation.effects.iter().any(teaches) {
             return Some(upcall);
         }
-        let is_urgent = translation.effects.iter().any(|it| self.changes_state(it, &upcall));
+        let tunnel_sender = translation.tunnel_sender;
+        let is_urgent = translation.effects.iter().any(|it| self.changes_state(it, &upcall))
+            || tunnel_sender.is_some_and(|it| self.is_news(it.bridge, it.ip, it.mac, &upcall));
         let mask = translation.may_install().then(|| match self.snapshot.features.wildcards {
             true => datapath_mask(&translation.mask),
             false => exact_mask(),
         });
         let actions = std::mem::take(&mut translation.actions).into();
         let links = Arc::new(links(translation, &upcall.key));
-        self.answers.push(Answer { upcall, actions, links, mask, is_urgent, stamps, at: now });
+        let answer =
+            Answer { upcall, actions, links, tunnel_sender, mask, is_urgent, stamps, at: now };
+        self.answers.push(answer);
         None
     }
 
@@ -135,13 +142,7 @@ impl Handler {
                 let bridge = self.snapshot.bridges.get(bridge);
                 bridge.is_some_and(|bridge| bridge.would_learn(vlan, mac, port))
             }
-            Effect::NeighbourSeen { bridge, ip, mac } => {
-                let bridge = self.snapshot.bridges.get(bridge);
-                let neighbours = &self.snapshot.underlay.neighbours;
-                bridge.is_some_and(|bridge| {
-                    neighbours.lookup(upcall.received, &bridge.config.name, ip) != Some(mac)
-                })
-            }
+            Effect::NeighbourSeen { bridge, ip, mac } => self.is_news(bridge, ip, mac, upcall),
             Effect::FinTimeout { .. } => upcall.key.tcp_flags() & ENDS != 0,
             Effect::LearnFlow { .. } | Effect::HitLearned { .. } => true,
             Effect::NeighbourWanted { .. } => true,
@@ -152,6 +153,14 @@ impl Handler {
             | Effect::Tunnel { .. }
             | Effect::NeighbourUsed { .. } => false,
         }
+    }
+
+    /// Whether a bridge knows another address of a neighbour, or none.
+    fn is_news(&self, bridge: BridgeId, ip: IpAddr, mac: MacAddr, upcall: &Upcall) -> bool {
+        let neighbours = &self.snapshot.underlay.neighbours;
+        self.snapshot.bridges.get(bridge).is_some_and(|bridge| {
+            neighbours.lookup(upcall.received, &bridge.config.name, ip) != Some(mac)
+        })
     }
 
     /// Installs the megaflows of all answers, and hands on the commands for workers: for each miss its
@@ -200,6 +209,9 @@ impl Answer {
             tcp_flags: self.upcall.key.tcp_flags(),
         };
         megaflows.credits.add(&self.links, &packet);
+        if let Some(sender) = self.tunnel_sender {
+            megaflows.credits.add_sender(sender, self.upcall.received);
+        }
         if self.is_urgent {
             megaflows.credits.hurry();
         }
@@ -263,9 +275,15 @@ impl Ofproto {
 
     /// Applies what packets did that handlers answered since the last call.
     pub fn apply_credits(&mut self, now: Instant) {
-        let credits = self.megaflows_mut().credits.take();
+        let (credits, senders) = {
+            let credits = &mut self.megaflows_mut().credits;
+            (credits.take(), credits.take_senders())
+        };
         for (links, sum) in credits {
             self.credit(&links, &sum, now);
+        }
+        for (sender, received) in senders {
+            self.tunnel_sender_seen(received, sender);
         }
     }
 }

@@ -12,8 +12,8 @@ mod keys;
 mod slots;
 
 use self::dumps::{Dumps, Dying};
-pub(crate) use self::flow::Links;
 pub use self::flow::{DatapathFlow, InstalledCounters};
+pub(crate) use self::flow::{Links, OuterPart};
 use self::interned::Interned;
 pub(crate) use self::keys::Keys;
 use self::keys::Row;

@@ -3,7 +3,7 @@
 
 use crate::bridge::BridgeId;
 use crate::revalidate::Dependency;
-use crate::translate::Sent;
+use crate::translate::{Sent, TunnelSender};
 use crate::{Ofproto, Outbox};
 use base::{Instant, MacAddr, OfPort, PortNo};
 use flow::{FlowKey, Frame, TunnelKind};
@@ -47,6 +47,12 @@ impl Questions {
         if !is_recent && self.due.len() < ASKED_MAX && !self.due.contains(&wanted) {
             self.due.push(wanted);
         }
+    }
+
+    /// Whether a neighbour of a bridge was asked within about a second, or is to be asked.
+    fn is_wanted(&self, bridge: BridgeId, target: IpAddr) -> bool {
+        let mut all = self.due.iter().chain(self.asked.keys());
+        all.any(|wanted| (wanted.bridge, wanted.target) == (bridge, target))
     }
 
     fn take_due(&mut self, now: Instant) -> Vec<Wanted> {
@@ -151,8 +157,19 @@ impl Ofproto {
         if self.underlay.neighbours.refresh(now, bridge, ip, mac) {
             return;
         }
-        if self.underlay_mut().neighbours.learn(now, bridge, ip, mac) {
-            self.neighbours_changed(vec![Neighbour { bridge: bridge.to_owned(), ip }]);
+        let changed = self.underlay_mut().neighbours.learn(now, bridge, ip, mac);
+        self.neighbours_changed(changed);
+    }
+
+    /// Takes over the address of an outer packet's sender, if it is the address of a neighbour that is known or
+    /// asked for (ovs: `ofproto/ofproto-dpif-xlate.c`, `terminate_native_tunnel`). Others are not learned: any host
+    /// may send such packets, with any address.
+    pub(crate) fn tunnel_sender_seen(&mut self, received: Instant, sender: TunnelSender) {
+        let TunnelSender { bridge, ip, mac } = sender;
+        let Some(name) = self.bridges.get(bridge).map(|it| it.config.name.as_str()) else { return };
+        let is_known = self.underlay.neighbours.lookup(received, name, ip).is_some();
+        if is_known || self.questions.is_wanted(bridge, ip) {
+            self.neighbour_seen(received, bridge, ip, mac);
         }
     }
 

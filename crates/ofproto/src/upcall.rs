@@ -102,13 +102,13 @@ impl Ofproto {
 
     /// Makes packets count where they went.
     pub(crate) fn credit(&mut self, links: &Links, more: &FlowStats, now: Instant) {
-        for &id in &links.rules {
+        for (at, &id) in links.rules.iter().enumerate() {
             if let Some(rule) = self.rules.get(id) {
-                rule.carried.add(more, now);
+                rule.carried.add(&links.stats_of_rule(at, more), now);
             }
         }
-        for effect in &links.effects {
-            self.apply(effect, more, now);
+        for (at, effect) in links.effects.iter().enumerate() {
+            self.apply(effect, &links.stats_of_effect(at, more), now);
         }
     }
 
@@ -196,11 +196,12 @@ pub(crate) fn exact_mask() -> Mask {
 
 /// What a megaflow of this translation stands for.
 pub(crate) fn links(translation: Translation, key: &FlowKey) -> Links {
-    let Translation { rules, effects, mut recircs, dependencies, lookups, .. } = translation;
+    let Translation { rules, effects, outer_parts, mut recircs, .. } = translation;
+    let Translation { dependencies, lookups, .. } = translation;
     if key.recirc_id() != RecircId(0) {
         recircs.push(key.recirc_id());
     }
-    Links { rules, effects, recircs, dependencies, lookups }
+    Links { rules, effects, outer_parts, recircs, dependencies, lookups }
 }
 
 /// What a packet-in says of the packet besides its bytes: everything of the pipeline that is not

@@ -204,7 +204,7 @@ impl Switch {
     /// Queues a worker's offers, which it made after `seen` commands.
     pub(super) fn offered(&mut self, seen: u64, offers: Vec<OffloadOffer>) {
         if self.offload.is_on() {
-            self.offload.table.wait(clock::now(), seen, offers);
+            self.offload.table.wait(clock::now(), seen, offers, &self.offload.changes);
         }
     }
 

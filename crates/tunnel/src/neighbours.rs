@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Neighbours that are kept. Packets that arrive through tunnels teach their senders' addresses, so
-/// that their number is bounded; those over it are not learned.
+/// Neighbours that are kept. Any host of the underlay may announce as many addresses as it likes: one that is over
+/// this number displaces the neighbour that would expire first.
 pub const NEIGHBOURS_MAX: usize = 8192;
 /// How long an unused entry is kept (ovs: `NEIGH_ENTRY_DEFAULT_IDLE_TIME_MS`).
 const AGING_S: u32 = 900;
@@ -30,21 +30,39 @@ pub struct Neighbour {
 #[derive(Clone, Debug)]
 struct Entry {
     mac: MacAddr,
-    /// When it goes, in nanoseconds; snapshots of the table share it.
-    expires_ns: Arc<AtomicU64>,
+    /// Snapshots of the table share them.
+    times: Arc<Times>,
+}
+
+/// Times in nanoseconds.
+#[derive(Debug)]
+struct Times {
+    /// When the last packet arrived that announced the address.
+    announced_ns: AtomicU64,
+    expires_ns: AtomicU64,
 }
 
 impl Entry {
-    fn new(mac: MacAddr, expires: Instant) -> Self {
-        Entry { mac, expires_ns: Arc::new(AtomicU64::new(expires.as_nanos())) }
+    fn new(mac: MacAddr, announced: Instant, expires: Instant) -> Self {
+        let ns = |time: Instant| AtomicU64::new(time.as_nanos());
+        let times = Times { announced_ns: ns(announced), expires_ns: ns(expires) };
+        Entry { mac, times: Arc::new(times) }
+    }
+
+    fn announced(&self) -> Instant {
+        Instant::from_nanos(self.times.announced_ns.load(Ordering::Relaxed))
+    }
+
+    fn announced_at(&self, announced: Instant) {
+        self.times.announced_ns.fetch_max(announced.as_nanos(), Ordering::Relaxed);
     }
 
     fn expires(&self) -> Instant {
-        Instant::from_nanos(self.expires_ns.load(Ordering::Relaxed))
+        Instant::from_nanos(self.times.expires_ns.load(Ordering::Relaxed))
     }
 
     fn expire_at(&self, expires: Instant) {
-        self.expires_ns.store(expires.as_nanos(), Ordering::Relaxed);
+        self.times.expires_ns.store(expires.as_nanos(), Ordering::Relaxed);
     }
 }
 
@@ -82,23 +100,42 @@ impl Neighbours {
     pub fn refresh(&self, now: Instant, bridge: &str, ip: IpAddr, mac: MacAddr) -> bool {
         let entry = self.table.get(&Neighbour { bridge: bridge.to_owned(), ip });
         let known = entry.filter(|entry| entry.mac == mac && entry.expires() > now);
-        known.inspect(|entry| entry.expire_at(now + self.aging())).is_some()
+        let Some(entry) = known else { return false };
+        entry.announced_at(now);
+        entry.expire_at(now + self.aging());
+        true
     }
 
-    /// Stores the address that a neighbour announces, if there is room. Returns whether it is news.
-    pub fn learn(&mut self, now: Instant, bridge: &str, ip: IpAddr, mac: MacAddr) -> bool {
-        let expires = now + self.aging();
+    /// Stores the address that a neighbour announced in a packet of this time, unless a later packet announced
+    /// another. Returns the neighbours whose address is another now: this one if it is news, and one that was
+    /// displaced.
+    pub fn learn(
+        &mut self,
+        now: Instant,
+        bridge: &str,
+        ip: IpAddr,
+        mac: MacAddr,
+    ) -> Vec<Neighbour> {
+        let new = Entry::new(mac, now, now + self.aging());
         let neighbour = Neighbour { bridge: bridge.to_owned(), ip };
         if let Some(entry) = self.table.get_mut(&neighbour) {
+            if entry.mac != mac && now < entry.announced() {
+                return Vec::new();
+            }
             let is_news = entry.mac != mac || entry.expires() <= now;
-            *entry = Entry::new(mac, expires);
-            return is_news;
+            *entry = new;
+            return if is_news { vec![neighbour] } else { Vec::new() };
         }
-        let is_news = self.table.len() < NEIGHBOURS_MAX;
-        if is_news {
-            self.table.insert(neighbour, Entry::new(mac, expires));
-        }
-        is_news
+        let displaced = (self.table.len() >= NEIGHBOURS_MAX).then(|| self.displace()).flatten();
+        self.table.insert(neighbour.clone(), new);
+        displaced.into_iter().chain([neighbour]).collect()
+    }
+
+    /// Removes the neighbour that would expire first.
+    fn displace(&mut self) -> Option<Neighbour> {
+        let first = self.table.iter().min_by_key(|(_, entry)| entry.expires())?.0.clone();
+        self.table.remove(&first);
+        Some(first)
     }
 
     /// Removes neighbours that were not seen or used within the aging time, and returns them.
@@ -172,8 +209,8 @@ mod tests {
     fn neighbours_go_unless_they_are_used() {
         let mut all = Neighbours::default();
         let (ip, mac) = (IpAddr::from([10, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 1]));
-        assert!(all.learn(at(1), "br0", ip, mac));
-        assert!(!all.learn(at(2), "br0", ip, mac));
+        assert_eq!(all.learn(at(1), "br0", ip, mac).len(), 1);
+        assert_eq!(all.learn(at(2), "br0", ip, mac), []);
         assert_eq!(all.lookup(at(2), "br0", ip), Some(mac));
         assert_eq!(all.lookup(at(2), "br1", ip), None);
         assert!(!all.set_aging_s(at(2), 0) && !all.set_aging_s(at(2), 3601));
@@ -192,10 +229,30 @@ mod tests {
     fn a_new_address_is_news_and_their_number_is_bounded() {
         let mut all = Neighbours::default();
         let ip = |n: usize| IpAddr::from((n as u32).to_be_bytes());
-        assert!((0..NEIGHBOURS_MAX).all(|n| all.learn(at(1), "br0", ip(n), MacAddr::ZERO)));
-        assert!(!all.learn(at(1), "br0", ip(NEIGHBOURS_MAX), MacAddr::ZERO));
-        assert!(all.learn(at(1), "br0", ip(0), MacAddr::BROADCAST));
+        let neighbour = |n| Neighbour { bridge: "br0".to_owned(), ip: ip(n) };
+        for n in 0..NEIGHBOURS_MAX {
+            assert_eq!(all.learn(at(2), "br0", ip(n), MacAddr::ZERO), [neighbour(n)]);
+        }
+        assert_eq!(all.learn(at(3), "br0", ip(0), MacAddr::BROADCAST), [neighbour(0)]);
+        all.used(at(4), "br0", ip(1));
+        (2..NEIGHBOURS_MAX - 1).for_each(|n| all.used(at(3), "br0", ip(n)));
+        let (last, new) = (neighbour(NEIGHBOURS_MAX - 1), neighbour(NEIGHBOURS_MAX));
+        assert_eq!(all.learn(at(4), "br0", new.ip, MacAddr::ZERO), [last, new]);
+        assert_eq!(all.lookup(at(4), "br0", ip(1)), Some(MacAddr::ZERO));
         assert_eq!(all.flush(Some("br1")).len(), 0);
         assert_eq!(all.flush(None).len(), NEIGHBOURS_MAX);
+    }
+
+    #[test]
+    fn of_two_addresses_the_later_one_is_kept() {
+        let mut all = Neighbours::default();
+        let (ip, mac) = (IpAddr::from([10, 0, 0, 1]), |n| MacAddr([2, 0, 0, 0, 0, n]));
+        assert_eq!(all.learn(at(5), "br0", ip, mac(1)).len(), 1);
+        assert_eq!(all.learn(at(4), "br0", ip, mac(2)), []);
+        assert_eq!(all.lookup(at(5), "br0", ip), Some(mac(1)));
+        assert!(all.refresh(at(8), "br0", ip, mac(1)));
+        assert_eq!(all.learn(at(7), "br0", ip, mac(2)), []);
+        assert_eq!(all.learn(at(8), "br0", ip, mac(2)).len(), 1);
+        assert_eq!(all.lookup(at(5), "br0", ip), Some(mac(2)));
     }
 }

@@ -7,6 +7,7 @@ use crate::rule::RuleId;
 use crate::translate::Effect;
 use ::flow::{Action, FlowId, FlowKey, FlowStats, Mask, Match};
 use base::{Instant, RecircId, TableId, WorkerId};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A megaflow of one worker.
@@ -56,11 +57,31 @@ impl DatapathFlow {
     }
 }
 
+/// Flows and effects of packets that have outer headers in front by then.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct OuterPart {
+    pub rules: Range<usize>,
+    pub effects: Range<usize>,
+    /// Bytes of the outer headers. Within a part there may be another, whose packets have both headers.
+    pub header_len: usize,
+}
+
+impl OuterPart {
+    /// What packets count where these parts lie around them: each packet is longer by their headers
+    /// (ovs: `ofproto/ofproto-dpif-xlate-cache.c`, `XC_TUNNEL_HEADER`).
+    fn lengthen<'a>(parts: impl Iterator<Item = &'a OuterPart>, inner: &FlowStats) -> FlowStats {
+        let header_len: usize = parts.map(|part| part.header_len).sum();
+        FlowStats { bytes: inner.bytes + inner.packets * header_len as u64, ..*inner }
+    }
+}
+
 /// What a megaflow stands for.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) struct Links {
     pub rules: Vec<RuleId>,
     pub effects: Vec<Effect>,
+    /// The parts of both that count outer packets.
+    pub outer_parts: Vec<OuterPart>,
     /// Frozen states that it names, its own among them.
     pub recircs: Vec<RecircId>,
     /// What it must be translated again for when it changes, each once.
@@ -70,6 +91,18 @@ pub(crate) struct Links {
 }
 
 impl Links {
+    /// What packets of a megaflow that counts `inner` count for its flow at this place of `rules`.
+    pub fn stats_of_rule(&self, at: usize, inner: &FlowStats) -> FlowStats {
+        let parts = self.outer_parts.iter().filter(|part| part.rules.contains(&at));
+        OuterPart::lengthen(parts, inner)
+    }
+
+    /// What they count for the effect at this place of `effects`.
+    pub fn stats_of_effect(&self, at: usize, inner: &FlowStats) -> FlowStats {
+        let parts = self.outer_parts.iter().filter(|part| part.effects.contains(&at));
+        OuterPart::lengthen(parts, inner)
+    }
+
     /// Everything that flows which stand for this depend on, each once.
     pub fn depends_on(&self) -> impl Iterator<Item = Dependency> {
         let tables = self.places(|_| true);

@@ -4,8 +4,10 @@ use super::found::Found;
 use super::freeze::Freezing;
 use super::learn::Pending;
 use super::report::{NoteKind, Notebook};
+use super::terminate::TunnelSender;
 use super::{Effect, Fork, Notes, World, always_looked_at};
 use crate::bridge::Bridge;
+use crate::installed::OuterPart;
 use crate::lookup::Lookup;
 use crate::port::Port;
 use crate::recirc::Frozen;
@@ -33,6 +35,8 @@ pub(crate) struct Context<'a> {
     pub actions: Vec<Action>,
     pub rules: Vec<RuleId>,
     pub effects: Vec<Effect>,
+    pub outer_parts: Vec<OuterPart>,
+    pub tunnel_sender: Option<TunnelSender>,
     /// Flows that the packet taught, which are not in their tables yet.
     pub pending: Vec<Pending>,
     /// A flow is learned whose number is limited.
@@ -121,6 +125,8 @@ impl<'a> Context<'a> {
             actions: Vec::new(),
             rules: Vec::new(),
             effects: Vec::new(),
+            outer_parts: Vec::new(),
+            tunnel_sender: None,
             pending: Vec::new(),
             learns_anew: false,
             recircs: Vec::new(),

@@ -31,6 +31,7 @@ mod report;
 mod terminate;
 mod tunnel;
 
+pub(crate) use self::terminate::TunnelSender;
 pub(crate) use self::tunnel::address;
 pub(crate) use fields::fix_tpid;
 pub(crate) use mask::datapath_mask;
@@ -40,6 +41,7 @@ use crate::bridge::BridgeId;
 use crate::bridges::Bridges;
 use crate::features::Features;
 use crate::hidden::Miss;
+use crate::installed::OuterPart;
 use crate::lookup::Lookup;
 use crate::recirc::{Frozen, RecircTable};
 use crate::revalidate::Dependency;
@@ -90,7 +92,7 @@ pub(crate) enum Effect {
     Patch { from: (BridgeId, OfPort), to: (BridgeId, OfPort) },
     /// A packet came out of a tunnel's port, or went into it.
     Tunnel { at: (BridgeId, OfPort), sent: bool },
-    /// A neighbour of a bridge showed its address.
+    /// A neighbour of a bridge announced its address. The megaflow matches on both addresses.
     NeighbourSeen { bridge: BridgeId, ip: IpAddr, mac: MacAddr },
     /// A packet was sent to a neighbour.
     NeighbourUsed { bridge: BridgeId, ip: IpAddr },
@@ -137,6 +139,10 @@ pub(crate) struct Translation {
     pub rules: Vec<RuleId>,
     /// What else it did.
     pub effects: Vec<Effect>,
+    /// The parts of `rules` and `effects` that count outer packets.
+    pub outer_parts: Vec<OuterPart>,
+    /// Who sent the outer packet, where it reached the end of a tunnel.
+    pub tunnel_sender: Option<TunnelSender>,
     /// Frozen states that the steps name.
     pub recircs: Vec<RecircId>,
     /// A flow is learned whose number is limited: what is learned must be known before the packet's
@@ -331,6 +337,8 @@ fn finish(context: Context<'_>, key: &FlowKey) -> Translation {
         failed_mask,
         rules: context.rules,
         effects: context.effects,
+        outer_parts: context.outer_parts,
+        tunnel_sender: context.tunnel_sender,
         recircs: context.recircs,
         learns_anew: context.learns_anew,
         dependencies: context.dependencies,
@@ -360,6 +368,8 @@ fn dropped(key: &FlowKey, reason: DropReason) -> Translation {
         failed_mask: None,
         rules: Vec::new(),
         effects: Vec::new(),
+        outer_parts: Vec::new(),
+        tunnel_sender: None,
         recircs: Vec::new(),
         learns_anew: false,
         dependencies: Vec::new(),

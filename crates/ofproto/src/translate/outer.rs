@@ -2,15 +2,28 @@
 
 use super::tunnel::bits;
 use base::OfPort;
-use flow::{Field, FlowKey, OptionMapping, TUN_KEY, TunnelKind, TunnelPush};
+use flow::{DropReason, Field, FlowKey, OptionMapping, TUN_KEY, TunnelKind, TunnelPush};
 use std::net::IpAddr;
-use tunnel::{Key, Outer, TunnelConfig};
+use tunnel::{Key, Outer, PacketType, TunnelConfig};
 use wire::{ethernet, ethertype};
 
 /// Bytes of an Ethernet header.
 const ETHERNET_LEN: u32 = ethernet::HEADER_LEN as u32;
 /// The smallest MTU of IPv4 (RFC 791 section 3.2).
 const MTU_MIN: u32 = 68;
+
+/// Whether the packet goes into the tunnel without an Ethernet header.
+pub fn strips_ethernet(config: &TunnelConfig, key: &FlowKey) -> Result<bool, DropReason> {
+    let is_packet = key.get(Field::PacketType) != 0;
+    let strips = match config.packet_type {
+        PacketType::LegacyL2 => false,
+        PacketType::LegacyL3 => true,
+        PacketType::Aware => is_packet,
+    };
+    let is_bare = key.is_ip() && key.vlan_tci() == 0;
+    let is_carried = if strips { is_bare } else { !is_packet };
+    is_carried.then_some(strips).ok_or(DropReason::TunnelHeader)
+}
 
 /// The outer packet as the underlay's bridge sees it.
 pub fn key(outer: &Outer<'_>, config: &TunnelConfig, mark: u32) -> FlowKey {

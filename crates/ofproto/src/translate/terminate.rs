@@ -3,11 +3,21 @@
 
 use super::Effect;
 use super::context::Context;
+use crate::bridge::BridgeId;
 use crate::port::Port;
 use base::MacAddr;
 use flow::{Action, Field};
 use std::net::IpAddr;
 use wire::{ethertype, icmpv6, protocol};
+
+/// The sender of an outer packet that arrived at a tunnel's end. Its megaflow need not match on either address, so
+/// that only the packet itself says this, not the packets that hit the megaflow later.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TunnelSender {
+    pub bridge: BridgeId,
+    pub ip: IpAddr,
+    pub mac: MacAddr,
+}
 
 impl Context<'_> {
     /// The step that takes an outer packet of a tunnel to its end, if it is one that a port of the
@@ -26,7 +36,7 @@ impl Context<'_> {
                     ethertype::IPV4 => IpAddr::V4(self.key.ipv4_src()),
                     _ => IpAddr::V6(self.key.ipv6_src()),
                 };
-                self.effects.push(Effect::NeighbourSeen { bridge, ip, mac });
+                self.tunnel_sender = Some(TunnelSender { bridge, ip, mac });
                 Some(Action::TunnelPop { port, kind, options: self.world.bridges.tunnel_options() })
             }
             None => {

@@ -6,6 +6,7 @@ use super::context::{Context, Scope};
 use super::report::NoteKind;
 use super::{Effect, outer};
 use crate::bridge::Bridge;
+use crate::installed::OuterPart;
 use crate::port::{Port, PortDevice};
 use crate::revalidate::Dependency;
 use base::{MacAddr, PortNo, TableId};
@@ -216,7 +217,7 @@ impl<'a> Context<'a> {
             format!("tunneling from {from} {source} to {to} {}", link.next)
         });
         let key = &self.key;
-        let strips_ethernet = strips_ethernet(config, key)?;
+        let strips_ethernet = outer::strips_ethernet(config, key)?;
         let options = match config.kind {
             TunnelKind::Geneve => outer::options(key, &self.bridge.tunnel_options),
             _ => Vec::new(),
@@ -318,6 +319,7 @@ impl<'a> Context<'a> {
         // Mirrors of the other bridge are others.
         let same = if link.bridge.id == self.bridge.id { self.mirrored } else { 0 };
         (self.mirrored, self.snaplen, self.max_len) = (same, 0, 0);
+        let header_len = push.header.len();
         let (stack, action_set) =
             (std::mem::take(&mut self.stack), std::mem::take(&mut self.action_set));
         let varying = std::mem::take(&mut self.varying);
@@ -333,10 +335,13 @@ impl<'a> Context<'a> {
         self.depend(Dependency::Port { bridge: link.bridge.id, port: link.port.number });
         let name = &link.bridge.config.name;
         self.notes.enter(NoteKind::Bridge, || format!("bridge(\"{name}\")"));
+        let (rules, effects) = (self.rules.len(), self.effects.len());
         if self.may_receive(link.port) {
             self.table_action(link.port.number, TableId(0), true, false, true, Scope::Clone);
             self.execute_action_set();
         }
+        let (rules, effects) = (rules..self.rules.len(), effects..self.effects.len());
+        self.outer_parts.push(OuterPart { rules, effects, header_len });
         self.notes.leave();
         let pushed = std::mem::replace(&mut self.actions, actions);
         (self.key, self.base, self.mask) = before;
@@ -357,19 +362,6 @@ impl<'a> Context<'a> {
             (max_len, _) => self.actions.push(Action::CloneCut { max_len, actions: pushed.into() }),
         }
     }
-}
-
-/// Whether the packet goes into the tunnel without an Ethernet header.
-fn strips_ethernet(config: &TunnelConfig, key: &FlowKey) -> Result<bool, DropReason> {
-    let is_packet = key.get(Field::PacketType) != 0;
-    let strips = match config.packet_type {
-        PacketType::LegacyL2 => false,
-        PacketType::LegacyL3 => true,
-        PacketType::Aware => is_packet,
-    };
-    let is_bare = key.is_ip() && key.vlan_tci() == 0;
-    let is_carried = if strips { is_bare } else { !is_packet };
-    is_carried.then_some(strips).ok_or(DropReason::TunnelHeader)
 }
 
 /// An address as its field holds it: IPv4 in the low bits.

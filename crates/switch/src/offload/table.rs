@@ -102,12 +102,12 @@ impl Table {
     }
 
     /// Queues offers; most connections end while they wait.
-    pub fn wait(&mut self, now: Instant, seen: u64, offers: Vec<OffloadOffer>) {
+    pub fn wait(&mut self, now: Instant, seen: u64, offers: Vec<OffloadOffer>, changes: &Changes) {
         for offer in offers {
             if self.waiting.len() < WAITING_MAX {
                 self.waiting.push_back(Waiting { since: now, seen, offer });
             } else {
-                self.refuse(&offer, &Refusal::Full.into());
+                self.refuse(&offer, &current(changes, seen, &offer, Refusal::Full).into());
             }
         }
     }
@@ -130,13 +130,13 @@ impl Table {
                 Known::Same => continue,
                 Known::Other(id) => Some(id),
                 Known::Twice => {
-                    self.refuse(offer, &Refusal::Twice.into());
+                    self.refuse(offer, &current(changes, *seen, offer, Refusal::Twice).into());
                     continue;
                 }
                 Known::None => None,
             };
-            let current = changes.are_none_since(*seen, offer).then_some(());
-            let checked = current
+            let is_current = changes.are_none_since(*seen, offer).then_some(());
+            let checked = is_current
                 .ok_or(Refusal::FlowChanged)
                 .and_then(|()| check(conntrack, now, &offer.rule));
             if let (Some(id), Ok(_)) = (replaced, &checked) {
@@ -354,6 +354,12 @@ impl Held {
 fn marked(OffloadRefusal { kind, words }: &OffloadRefusal) -> OffloadRefusal {
     let words = words.as_ref().map_or_else(|| kind.to_string(), |words| format!("{kind}: {words}"));
     OffloadRefusal { kind: Refusal::Marked, words: Some(words.into()) }
+}
+
+/// Returns why an offer is refused: for this reason, or because its flows changed, since flows that were deleted
+/// must not be remembered.
+fn current(changes: &Changes, seen: u64, offer: &OffloadOffer, refusal: Refusal) -> Refusal {
+    if changes.are_none_since(seen, offer) { refusal } else { Refusal::FlowChanged }
 }
 
 fn direction(connection: ConnectionRef) -> (u32, bool) {

@@ -1,5 +1,7 @@
 //! Output to tunnels: drop reasons, path MTU, loops, neighbours, packets without Ethernet headers.
 
+mod counted;
+
 use crate::translate::{Notes, Translation};
 use crate::{BridgeConfig, BridgeId, Config, Ofproto, PortDevice, PortSpec};
 use base::{Instant, MacAddr, PortNo};

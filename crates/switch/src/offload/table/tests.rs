@@ -114,7 +114,7 @@ impl Bench {
     }
 
     fn install(&mut self, offers: Vec<OffloadOffer>) {
-        self.table.wait(START, 0, offers);
+        self.table.wait(START, 0, offers, &self.changes);
         let Bench { conntrack, table, device, changes, .. } = self;
         table.install(device, conntrack, after_ms(49), changes, usize::MAX);
         assert!(device.rules.is_empty() || table.totals.installed > 0, "they wait");
@@ -310,7 +310,7 @@ fn a_full_or_failing_device_is_counted_and_no_error() {
     assert_eq!((flow.rules.len(), refused), (1, vec![(1, None), (1, Some("out of order"))]));
     // A connection that was refused is checked as before.
     let offers = (0..WAITING_MAX + 5).map(|_| offer(1, &[1])).collect();
-    bench.table.wait(START, 0, offers);
+    bench.table.wait(START, 0, offers, &bench.changes);
     assert_eq!(bench.table.waiting(), WAITING_MAX);
     assert_eq!(bench.refused()[0], (Refusal::Full, 6));
 }
@@ -340,4 +340,19 @@ fn what_changed_while_an_offer_waited_is_not_installed() {
     assert_eq!(bench.refused(), [(Refusal::Ended, 2), (Refusal::FlowChanged, 1)]);
     assert_eq!(bench.device.rules.len(), 1);
     assert!(bench.table.flow(FlowId(11)).is_none(), "it is not remembered");
+}
+
+#[test]
+fn refused_offers_of_deleted_flows_are_not_remembered() {
+    let mut bench = Bench::new();
+    let first = bench.offer(1000, &[10]);
+    let mut twice = first.clone();
+    twice.flows = vec![FlowId(11)];
+    bench.changes.note(WorkerId(0), &FlowCommand::Delete(FlowId(11)));
+    bench.install(vec![first, twice.clone()]);
+    assert_eq!(bench.refused(), [(Refusal::FlowChanged, 1)]);
+    bench.table.wait(START, 0, vec![offer(1, &[10]); WAITING_MAX], &bench.changes);
+    bench.table.wait(START, 0, vec![twice], &bench.changes);
+    assert_eq!(bench.refused(), [(Refusal::FlowChanged, 2)]);
+    assert!(bench.table.flow(FlowId(11)).is_none());
 }
