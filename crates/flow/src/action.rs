@@ -1,4 +1,4 @@
-//! What the datapath does with a packet.
+//! The actions of the datapath.
 
 use crate::ct::CtAction;
 use crate::drop::DropReason;
@@ -10,121 +10,122 @@ use crate::tunnel::{SetTunnel, TunnelKind, TunnelPush};
 use base::{MacAddr, PortNo, RecircId};
 use std::sync::Arc;
 
-/// One step of the datapath. A flow's steps are carried out in order; a packet that no step sent
-/// anywhere is dropped, with no step as the reason that says so.
+/// One action of the datapath. The actions of a flow are executed in order. A packet that no action sends
+/// anywhere is dropped, for [`DropReason::NoAction`].
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
-    /// Send the packet, as it is now, out of a port.
+    /// Send the packet in its present form out of a port.
     Output(PortNo),
-    /// Send a copy of what comes first of the packet out of a port. A checksum that was left to be
-    /// done is not.
+    /// Send a copy of the first bytes of the packet out of a port. A pending checksum offload is discarded.
     OutputCut {
         /// The port.
         port: PortNo,
-        /// At most so many bytes.
+        /// The maximum length in bytes.
         max_len: u32,
     },
-    /// Carry these steps out on a copy of what comes first of the packet, as with [`Self::OutputCut`].
+    /// Execute these actions on a copy of the first bytes of the packet, as with [`Self::OutputCut`].
     CloneCut {
-        /// At most so many bytes.
+        /// The maximum length in bytes.
         max_len: u32,
-        /// The steps.
+        /// The actions.
         actions: Arc<[Action]>,
     },
-    /// Carry out one list of steps or another, as long as the packet is; on a copy, where steps follow.
+    /// Execute one of two lists of actions, depending on the packet's length. If more actions follow, the
+    /// list applies to a copy.
     CheckLen(Arc<CheckLen>),
     /// Let the packet through as far as the rate allows; drop it otherwise.
     Meter(MeterRef),
-    /// Say which tunnel the packet shall leave by, for a device that puts the outer headers on itself.
+    /// Set the tunnel fields of the packet, for a device that adds the outer headers itself.
     SetTunnel(Arc<SetTunnel>),
-    /// Send a copy to the control side for an OpenFlow controller.
+    /// Send a copy to the control side, for an OpenFlow controller.
     Controller(ControllerAction),
-    /// Rewrite a field of the packet, and of the key with it.
+    /// Rewrite a field of the packet and of its key.
     Set(SetField),
-    /// Put a VLAN tag in front of the others.
+    /// Add an outer VLAN tag.
     PushVlan {
         /// Ethernet type, 0x8100 or 0x88a8.
         tpid: u16,
         /// Tag with [`crate::VLAN_PRESENT`] set.
         tci: u16,
     },
-    /// Take the outer VLAN tag away.
+    /// Remove the outer VLAN tag.
     PopVlan,
-    /// Give the packet, which had no Ethernet header, these addresses.
+    /// Add an Ethernet header with these addresses to a packet that has none.
     PushEth {
         /// The source.
         source: MacAddr,
         /// The destination.
         destination: MacAddr,
     },
-    /// The packet has no Ethernet header any more: its addresses are zero.
+    /// Remove the Ethernet header. In the buffer it stays, with zero addresses.
     PopEth,
     /// Send the packet through connection tracking, which writes the key's `ct_*` fields.
     Ct(Box<CtAction>),
-    /// Forget the key's `ct_*` fields.
+    /// Clear the key's `ct_*` fields.
     CtClear,
-    /// Work out the packet's hash for the key's `dp_hash`.
+    /// Compute the packet's hash and store it in the key's `dp_hash`.
     Hash {
-        /// Of what.
+        /// The fields that are hashed.
         algorithm: HashAlgorithm,
-        /// Which of many hashes of the same.
+        /// The initial value of the hash.
         basis: u32,
     },
-    /// Look the packet up once more with this recirculation id; a copy of it, where steps follow.
+    /// Look the packet up again with this recirculation id. If more actions follow, a copy is looked up.
     Recirc(RecircId),
-    /// Put a tunnel's outer headers in front.
+    /// Add a tunnel's outer headers.
     TunnelPush(Arc<TunnelPush>),
-    /// Take a tunnel's outer headers away, and look up what was behind them as a packet from the
-    /// tunnel's port; a copy of it, where steps follow.
+    /// Remove a tunnel's outer headers and look the inner packet up with the tunnel's port as its in-port. If
+    /// more actions follow, this applies to a copy.
     TunnelPop {
         /// The tunnel's port.
         port: PortNo,
         /// The protocol.
         kind: TunnelKind,
-        /// The options that the key has fields for.
+        /// The tunnel options that have fields in the key.
         options: Arc<[OptionMapping]>,
     },
-    /// Carry these steps out on a copy; what they change is forgotten after them.
+    /// Execute these actions on a copy of the packet. Their changes do not affect the actions that follow.
     Clone(Arc<[Action]>),
-    /// Drop the packet, for this reason. Ends the list.
+    /// Drop the packet for this reason. This is the last action of its list.
     Drop(DropReason),
 }
 
-/// Two lists of steps, for long packets and short ones.
+/// Two lists of actions, for long packets and for short ones.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct CheckLen {
-    /// A long packet has more bytes, without the frame's checksum.
+    /// A packet is long if it has more bytes than this, without the frame check sequence.
     pub bytes: u16,
-    /// For long packets.
+    /// The actions for long packets.
     pub greater: Box<[Action]>,
-    /// For the others.
+    /// The actions for all other packets.
     pub less_equal: Box<[Action]>,
 }
 
 /// Rewrites bits of one field.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SetField {
-    /// The field, one that a packet carries (or `pkt_mark`).
+    /// The field: a header field or `pkt_mark`.
     pub field: Field,
     /// The new bits.
     pub value: u128,
-    /// Which bits of the field are rewritten.
+    /// The bits of the field that are rewritten.
     pub mask: u128,
 }
 
-/// A copy for a controller, with what the packet-in message says besides the packet.
+/// A copy of the packet for a controller, with the other contents of the packet-in message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ControllerAction {
-    /// OpenFlow's reason: 0 no match, 1 action, 2 invalid TTL (OpenFlow 1.3's numbers).
+    /// The reason, as OpenFlow 1.3 numbers it: 0 no match, 1 action, 2 invalid TTL.
     pub reason: u8,
-    /// The state (registers, table, cookie) that the control side froze under this number.
+    /// The frozen translation state (registers, table, cookie) that the control side stores under this
+    /// number.
     pub recirc_id: RecircId,
-    /// Cookie of the flow that sends.
+    /// The cookie of the flow that sends the packet.
     pub rule_cookie: u64,
-    /// The controller's id.
+    /// The identifier of the controller connection.
     pub controller_id: u16,
-    /// At most so many bytes of the packet go into the message.
+    /// The maximum number of bytes of the packet in the message.
     pub max_len: u16,
-    /// The message carries what is left to do, for the controller to resume.
+    /// The message carries the remaining actions as a continuation, which the controller can resume.
     pub pauses: bool,
 }

@@ -1,8 +1,9 @@
-//! The fields of a flow key: names, widths and places.
+//! The fields of a flow key: their names, widths and positions.
 
 use std::ops::Range;
 
-/// Where a field lies in the key: its first word, how far it is shifted left there, its width.
+/// The position of a field in the key: its first word, the number of its lowest bit there, and its width. A
+/// field of more than 64 bits fills the low bits of two words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub word: usize,
@@ -15,7 +16,7 @@ macro_rules! fields {
         basic { $($(#[$doc:meta])* $name:ident = $text:literal @ $word:literal, $shift:literal, $bits:literal;)* }
         views { $($(#[$vdoc:meta])* $vname:ident = $vtext:literal @ $vword:literal, $vshift:literal, $vbits:literal;)* }
     ) => {
-        /// A field that can be matched or set, by Open vSwitch's names (`ovs-fields(7)`).
+        /// A field that can be matched or set, with its name in Open vSwitch (`ovs-fields(7)`).
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum Field {
             $(
@@ -29,9 +30,9 @@ macro_rules! fields {
         }
 
         impl Field {
-            /// The fields that make up the whole key.
+            /// The fields that together cover the whole key.
             pub const BASIC: &[Field] = &[$(Field::$name,)*];
-            /// All fields, with those that are views on parts or unions of others.
+            /// All fields, including those that are views of parts or unions of others.
             pub const ALL: &[Field] = &[$(Field::$name,)* $(Field::$vname,)*];
 
             /// The field's first name in Open vSwitch.
@@ -42,8 +43,8 @@ macro_rules! fields {
                 }
             }
 
-            /// A table, since the optimizer folds a constant index, but does not inline a `match` of
-            /// so many arms.
+            /// Looks up a table, since the optimizer folds a constant index into it but does not inline a
+            /// `match` with this many arms.
             #[inline(always)]
             pub(crate) const fn place(self) -> Place {
                 const PLACES: &[Place] = &[
@@ -60,11 +61,11 @@ fields! {
     basic {
         /// The port that the packet came in on.
         InPort = "in_port" @ 0, 32, 32;
-        /// Which pass through the datapath.
+        /// The recirculation id, which tells passes through the datapath apart; 0 in the first pass.
         RecircId = "recirc_id" @ 0, 0, 32;
         /// The connection's mark.
         CtMark = "ct_mark" @ 1, 32, 32;
-        /// What connection tracking said, `flow::CtState`'s bits.
+        /// The connection state, with the bits of [`CtState`](crate::CtState).
         CtState = "ct_state" @ 1, 16, 16;
         /// The zone that the packet was tracked in.
         CtZone = "ct_zone" @ 1, 0, 16;
@@ -95,11 +96,11 @@ fields! {
         PacketType = "packet_type" @ 10, 0, 16;
         /// Ethernet type of the outer VLAN tag.
         VlanTpid = "vlan_tpid" @ 11, 48, 16;
-        /// The outer VLAN tag, bit 12 saying that there is one.
+        /// The outer VLAN tag; bit 12 tells whether there is one.
         VlanTci = "vlan_tci" @ 11, 32, 16;
         /// Ethernet type of the second VLAN tag.
         VlanTpid1 = "vlan_tpid1" @ 11, 16, 16;
-        /// The second VLAN tag.
+        /// The second VLAN tag; bit 12 tells whether there is one.
         VlanTci1 = "vlan_tci1" @ 11, 0, 16;
         /// IPv6 source.
         Ipv6Src = "ipv6_src" @ 12, 0, 128;
@@ -115,7 +116,7 @@ fields! {
         NwTos = "nw_tos" @ 16, 48, 8;
         /// IPv4 TTL or IPv6 hop limit.
         NwTtl = "nw_ttl" @ 16, 40, 8;
-        /// Fragment bits.
+        /// Fragment bits: [`FRAG_ANY`](crate::FRAG_ANY) and [`FRAG_LATER`](crate::FRAG_LATER).
         NwFrag = "ip_frag" @ 16, 32, 8;
         /// IPv6 flow label.
         Ipv6Label = "ipv6_label" @ 16, 0, 20;
@@ -173,7 +174,7 @@ fields! {
         PktMark = "pkt_mark" @ 31, 32, 32;
         /// Datapath's hash of the packet.
         DpHash = "dp_hash" @ 31, 0, 32;
-        /// Conjunctive match.
+        /// Identifier of a conjunctive match.
         ConjId = "conj_id" @ 32, 32, 32;
         /// The port that the action set outputs to.
         ActsetOutput = "actset_output" @ 32, 0, 32;
@@ -209,9 +210,9 @@ fields! {
         TunGtpuFlags = "tun_gtpu_flags" @ 39, 32, 8;
         /// Message type of GTP-U.
         TunGtpuMsgtype = "tun_gtpu_msgtype" @ 39, 40, 8;
-        /// Bit `n` says that the packet carries the option of `tun_metadata<n>`.
+        /// Bit `n` is set if the packet carries the option of `tun_metadata<n>`.
         TunMetadataPresent = "tun_metadata_present" @ 40, 0, 64;
-        // 64 slots of four bytes, which a TLV table gives to tunnel options.
+        // 64 slots of four bytes, which a TLV table assigns to tunnel options.
         TunSlots0 = "tun_slots0" @ 41, 0, 64; TunSlots1 = "tun_slots1" @ 42, 0, 64;
         TunSlots2 = "tun_slots2" @ 43, 0, 64; TunSlots3 = "tun_slots3" @ 44, 0, 64;
         TunSlots4 = "tun_slots4" @ 45, 0, 64; TunSlots5 = "tun_slots5" @ 46, 0, 64;
@@ -230,12 +231,12 @@ fields! {
         TunSlots30 = "tun_slots30" @ 71, 0, 64; TunSlots31 = "tun_slots31" @ 72, 0, 64;
     }
     views {
-        /// The port that the packet came in on, as OpenFlow 1.1 and later number ports in 32 bits.
-        /// Here are the key's own bits; who reads or writes the field turns the number.
+        /// The port that the packet came in on, numbered in 32 bits as in OpenFlow 1.1 and later. It has the
+        /// same bits as `in_port`; the code that reads or writes the field converts the number.
         InPortOxm = "in_port_oxm" @ 0, 32, 32;
         /// The VLAN id of the outer tag.
         VlanVid = "vlan_vid" @ 11, 32, 12;
-        /// The VLAN id with the bit that says that there is a tag, as OXM has it.
+        /// The VLAN id with the bit that tells whether there is a tag, as in OXM.
         VlanVidPresent = "vlan_vid_present" @ 11, 32, 13;
         /// The VLAN priority of the outer tag.
         VlanPcp = "vlan_pcp" @ 11, 45, 3;
@@ -281,7 +282,7 @@ fields! {
         Xxreg2 = "xxreg2" @ 27, 0, 128;
         /// Registers 12 to 15.
         Xxreg3 = "xxreg3" @ 29, 0, 128;
-        // Whether the packet carries the option; its value lies in the slots that a TLV table says.
+        // Whether the packet carries the option. A TLV table names the slots that contain its value.
         TunMetadata0 = "tun_metadata0" @ 40, 0, 1; TunMetadata1 = "tun_metadata1" @ 40, 1, 1;
         TunMetadata2 = "tun_metadata2" @ 40, 2, 1; TunMetadata3 = "tun_metadata3" @ 40, 3, 1;
         TunMetadata4 = "tun_metadata4" @ 40, 4, 1; TunMetadata5 = "tun_metadata5" @ 40, 5, 1;
@@ -317,50 +318,52 @@ fields! {
     }
 }
 
-/// Words of a key.
+/// The number of words in a key.
 pub const WORDS: usize = TUNNEL_WORDS.end;
-/// The words that connection tracking writes.
+/// The words of the connection fields, which connection tracking writes.
 pub(crate) const CT_WORDS: Range<usize> = Field::CtMark.word()..Field::CtIpv6Dst.word() + 2;
-/// The words of registers and metadata.
+/// The words of the metadata and the registers.
 pub(crate) const PIPELINE_WORDS: Range<usize> = Field::Metadata.word()..Field::Reg14.word() + 1;
-/// The words of what stands in a packet's own headers.
+/// The words of the fields of a packet's own headers.
 pub(crate) const HEADER_FIELDS: Range<usize> = Field::EthDst.word()..Field::NdTarget.word() + 2;
-/// The words of the tunnel, which all are zero in a packet without one. They come last.
+/// The words of the tunnel fields, which are zero in a packet without a tunnel. They are the last words.
 pub(crate) const TUNNEL_WORDS: Range<usize> = Field::TunId.word()..Field::TunSlots31.word() + 1;
 
 impl Field {
-    /// The first word of the field's place.
+    /// Returns the index of the field's first word.
     pub(crate) const fn word(self) -> usize {
         self.place().word
     }
 
-    /// Width in bits, 1 to 128.
+    /// Returns the width in bits, 1 to 128.
     pub const fn bits(self) -> u32 {
         self.place().bits
     }
 
-    /// A value with all bits of the field's width set.
+    /// Returns a value with all bits of the field's width set.
     pub const fn all_ones(self) -> u128 {
         u128::MAX >> (128 - self.place().bits)
     }
 
-    /// Register `n`, 0 to 15.
+    /// Returns register `n`, 0 to 15, or `None` for a larger number.
     pub fn reg(n: u8) -> Option<Field> {
         let first = Field::BASIC.iter().position(|&field| field == Field::Reg0)?;
         (n < 16).then(|| Field::BASIC[first + usize::from(n)])
     }
 
-    /// Whether connection tracking writes it, and `ct_clear` clears it.
+    /// Returns whether this is a connection field, which `ct` writes and `ct_clear` clears.
     pub fn is_ct(self) -> bool {
         CT_WORDS.contains(&self.place().word)
     }
 
-    /// Whether a register or metadata: state of the OpenFlow pipeline that is no part of the packet.
+    /// Returns whether this is a register or the metadata, which are state of the OpenFlow pipeline and not
+    /// part of the packet.
     pub fn is_pipeline(self) -> bool {
         PIPELINE_WORDS.contains(&self.place().word)
     }
 
-    /// Whether the field tells of the tunnel that the packet came through or shall leave by.
+    /// Returns whether this is a tunnel field: of the tunnel through which the packet was received or is
+    /// sent.
     pub fn is_tunnel(self) -> bool {
         TUNNEL_WORDS.contains(&self.place().word)
     }

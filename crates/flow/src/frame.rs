@@ -122,7 +122,8 @@ impl Frame {
         }
     }
 
-    /// The packet's length in bytes, without the Ethernet header that its packet type does not have.
+    /// Returns the packet's length in bytes. If its packet type has no Ethernet header, that header is not
+    /// counted.
     #[inline]
     pub fn seen_len(&self) -> usize {
         self.packet.len().saturating_sub(self.key.unseen_bytes())

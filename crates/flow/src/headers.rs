@@ -21,8 +21,8 @@ const SERVICE_TAG: u64 = 1 << 39;
 const FRAGMENT: u64 = 0x3fff;
 /// Protocol, TOS, TTL and the tag's type, in word 3.
 const PROTOCOL: u64 = 0xff << 56;
-/// The place of the ports in word 3. For an ICMP message, the lower half of each port is type or code, and
-/// the upper halves are its identifier, which no flow matches, but connection tracking reads.
+/// The ports in word 3. For an ICMP message, the low bytes of the two ports contain type and code, and the
+/// high bytes contain its identifier. Connection tracking reads the identifier; flows cannot match on it.
 const PORTS: u64 = 0xffff_ffff;
 const TYPE: u64 = 0x00ff_0000;
 const TYPE_CODE: u64 = TYPE | 0xff;
@@ -71,7 +71,7 @@ impl Headers {
         &self.words
     }
 
-    /// The port that the packet came in on.
+    /// Returns the port that the packet came in on.
     #[inline]
     pub fn in_port(&self) -> PortNo {
         PortNo((self.words[0] >> 32) as u32)
@@ -102,7 +102,7 @@ impl Headers {
         self.words[4]
     }
 
-    /// Source and destination port.
+    /// Returns source and destination port.
     #[inline]
     pub fn ports(&self) -> u32 {
         self.words[3] as u32
@@ -242,7 +242,8 @@ impl Headers {
         let ethernet: &[u8; 18] = data.first_chunk()?;
         let mut ethertype = be16(ethernet, 12);
         let (mut tag, mut service, mut l3) = (0, 0, 14);
-        // A second tag is not IP, so such a frame is left to the full parse and its limit of tags.
+        // After a second tag the Ethernet type is not IP. The full parse handles such frames and the VLAN
+        // limit.
         if matches!(ethertype, 0x8100 | 0x88a8) {
             service = if ethertype == 0x88a8 { SERVICE_TAG } else { 0 };
             tag = be16(ethernet, 14) | u64::from(VLAN_PRESENT);
@@ -298,8 +299,8 @@ impl Headers {
         Some(40)
     }
 
-    /// Returns whether two packets, of which this one is not IPv6, agree in the bits of a mask. All masks
-    /// include the Ethernet type.
+    /// Returns whether this packet, which must not be IPv6, agrees with another in the bits of a mask. Every
+    /// mask must include the Ethernet type.
     #[inline(always)]
     pub fn is_like(&self, other: &Headers, mask: &Headers) -> bool {
         let differs = |i: usize| (self.words[i] ^ other.words[i]) & mask.words[i];
@@ -323,8 +324,8 @@ fn header_bytes(control: u64) -> usize {
     (control >> 12 << 2) as usize
 }
 
-/// Returns the low 32 bits of word 3, and the TCP flags; `None` if the header is truncated, or if a key has
-/// more fields of the message.
+/// Returns the low 32 bits of word 3 and the TCP flags. Returns `None` if the header is truncated, or if the
+/// key has more fields of this message than [`Headers`] (ICMPv6 other than echo).
 #[inline(always)]
 fn transport(l4: &[u8], protocol: u8, is_ipv4: bool) -> Option<(u64, u64)> {
     match protocol {

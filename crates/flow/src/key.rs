@@ -256,12 +256,13 @@ impl FlowKey {
         (tci & VLAN_PRESENT != 0).then_some(tci & 0xfff)
     }
 
-    /// Whether the packet is IPv4 or IPv6.
+    /// Returns whether the packet is IPv4 or IPv6.
     pub fn is_ip(&self) -> bool {
         matches!(self.eth_type(), 0x0800 | 0x86dd)
     }
 
-    /// Source and destination address, the upper half of each first; of IPv4 in the low 32 bits.
+    /// Returns source and destination address, the upper half of each first. IPv4 addresses are in the low 32
+    /// bits.
     #[inline]
     pub fn addresses(&self) -> [u64; 4] {
         std::array::from_fn(|i| self.words[ADDRESSES + i])
@@ -273,7 +274,7 @@ impl FlowKey {
         self.words[ADDRESSES..ADDRESSES + 4].copy_from_slice(addresses);
     }
 
-    /// Source and destination port, or ICMP type and code, in one number.
+    /// Returns source and destination port, or ICMP type and code, in one number.
     #[inline]
     pub fn ports(&self) -> u32 {
         (self.words[Field::TpSrc.word()] >> 32) as u32
@@ -286,14 +287,14 @@ impl FlowKey {
         *word = u64::from(ports) << 32 | *word & 0xffff_ffff;
     }
 
-    /// Returns a hash of port, recirculation id and connection fields but the mark, which the packets of a
-    /// flow have in common.
+    /// Returns a hash of the in-port, recirculation id, connection state and zone, which the packets of a
+    /// flow usually have in common.
     #[inline]
     pub fn place_hint(&self) -> u64 {
         self.words[Field::InPort.word()] ^ (self.words[Field::CtState.word()] & 0xffff_ffff)
     }
 
-    /// Register `n`, 0 to 15; others read 0.
+    /// Returns register `n`, 0 to 15, or 0 for a larger number.
     pub fn reg(&self, n: u8) -> u32 {
         Field::reg(n).map_or(0, |field| self.get(field) as u32)
     }
@@ -364,7 +365,7 @@ impl Mask {
         self.words.iter().filter(|&&word| word != 0).count()
     }
 
-    /// Returns whether all bits are set in `other`, too.
+    /// Returns whether every bit of this mask is also set in `other`.
     pub fn is_within(&self, other: &Mask) -> bool {
         self.words.iter().zip(&other.words).all(|(a, b)| a & !b == 0)
     }
@@ -402,7 +403,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Returns whether two fields lie in the same bits because no packet has both.
+    /// Returns whether two fields share bits of the key, because no packet has both.
     fn share_place(field: Field, other: Field) -> bool {
         let span = |place: crate::field::Place| {
             let first = place.word as u32 * 64;

@@ -1,7 +1,6 @@
-//! The vocabulary that the classifier, connection tracking, the OpenFlow tables and the datapath
-//! share: what a packet can be matched on ([`FlowKey`], [`Mask`], [`Match`]), what is done with it
-//! ([`Action`]), and what the datapath and the tables tell each other ([`Upcall`], [`FlowPut`],
-//! [`FlowStats`]).
+//! The types that the classifier, connection tracking, the OpenFlow tables and the datapath share: the fields
+//! that flows match on ([`FlowKey`], [`Mask`], [`Match`]), the actions ([`Action`]), and the messages between
+//! the datapath and the tables ([`Upcall`], [`FlowPut`], [`FlowStats`]).
 
 #![forbid(unsafe_code)]
 

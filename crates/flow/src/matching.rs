@@ -1,60 +1,60 @@
-//! A match: a key and the mask that says which of its bits count.
+//! A match: a key, and a mask of its bits that are compared.
 
 use crate::field::{CT_WORDS, Field, HEADER_FIELDS};
 use crate::key::{FlowKey, Mask};
 use crate::option::{OptionMapping, OptionMatch};
 use std::fmt;
 
-/// Which packets a flow applies to. The key's bits outside the mask are always zero, so that equal
-/// matches compare and hash equal.
+/// The packets that a flow applies to. The key's bits outside the mask are always zero, so that equal matches
+/// compare and hash equal.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct Match {
     key: FlowKey,
     mask: Mask,
-    /// Matches on tunnel options that have no place in the key yet, by index.
+    /// Matches on tunnel options that have no slots in the key yet, sorted by index.
     options: Option<Box<[OptionMatch]>>,
 }
 
 impl Match {
-    /// Matches every packet.
+    /// Returns a match of every packet.
     pub fn any() -> Self {
         Match::default()
     }
 
-    /// Matches packets that agree with `key` in the bits of `mask`.
+    /// Returns a match of the packets that agree with `key` in the bits of `mask`.
     pub fn new(key: &FlowKey, mask: &Mask) -> Self {
         Match { key: key.masked(mask), mask: mask.clone(), options: None }
     }
 
-    /// Narrowed to packets whose `field` is `value`.
+    /// Returns this match, restricted to packets whose `field` is `value`.
     #[must_use]
     pub fn with(self, field: Field, value: u128) -> Self {
         self.with_masked(field, value, u128::MAX)
     }
 
-    /// Narrowed to packets whose `field` agrees with `value` in the bits of `mask`.
+    /// Returns this match, restricted to packets whose `field` agrees with `value` in the bits of `mask`.
     #[must_use]
     pub fn with_masked(mut self, field: Field, value: u128, mask: u128) -> Self {
         self.set_masked(field, value, mask);
         self
     }
 
-    /// Narrows to packets whose `field` agrees with `value` in the bits of `mask`; what was said
-    /// of other bits of the field stays.
+    /// Restricts the match to packets whose `field` agrees with `value` in the bits of `mask`. Other bits of
+    /// the field are still matched as before.
     pub fn set_masked(&mut self, field: Field, value: u128, mask: u128) {
         let mask = mask & field.all_ones();
         self.key.set(field, (self.key.get(field) & !mask) | (value & mask));
         self.mask.add_bits(field, mask);
     }
 
-    /// No longer looks at `field`.
+    /// Removes `field` from the match.
     pub fn wildcard(&mut self, field: Field) {
         self.key.set(field, 0);
         self.mask.set(field, 0);
     }
 
-    /// Narrows to packets whose tunnel option agrees with `value` in the bits of `mask`, and that carry the
-    /// option. What was said of other bits stays.
+    /// Restricts the match to packets that carry the tunnel option and whose option agrees with `value` in
+    /// the bits of `mask`. Other bits of the option are still matched as before.
     pub fn set_option(&mut self, option: OptionMatch) {
         let mut all = self.options.take().unwrap_or_default().into_vec();
         match all.binary_search_by_key(&option.index, |it| it.index) {
@@ -69,16 +69,16 @@ impl Match {
         self.options = Some(all.into());
     }
 
-    /// The matches on tunnel options that have no place in the key yet.
+    /// Returns the matches on tunnel options that have no slots in the key yet.
     pub fn options(&self) -> &[OptionMatch] {
         self.options.as_deref().unwrap_or_default()
     }
 
-    /// Gives the matches on tunnel options their places in the key, as a TLV table says. Longer values lose
-    /// their upper bytes, as in Open vSwitch.
+    /// Moves the matches on tunnel options to the slots of the key that a TLV table assigns to them. A value
+    /// that is longer than its slots loses its upper bytes, as in Open vSwitch.
     ///
     /// # Errors
-    /// The index of an option that the table does not have.
+    /// The index of an option that is not in the table.
     pub fn place_options(&mut self, table: &[OptionMapping]) -> Result<(), u8> {
         for option in self.options.take().unwrap_or_default() {
             let mapping = OptionMapping::of(table, option.index).ok_or(option.index)?;
@@ -91,7 +91,7 @@ impl Match {
         Ok(())
     }
 
-    /// Takes the matches on tunnel options out of the key, for those who do not know their places.
+    /// Moves the matches on tunnel options out of the key. The result does not depend on the TLV table.
     #[must_use]
     pub fn with_options_apart(mut self, table: &[OptionMapping]) -> Self {
         let has_any = self.mask.has(Field::TunMetadataPresent);
@@ -105,39 +105,40 @@ impl Match {
         self
     }
 
-    /// The values.
+    /// Returns the values.
     pub fn key(&self) -> &FlowKey {
         &self.key
     }
 
-    /// The bits that count.
+    /// Returns the mask of the bits that are compared.
     pub fn mask(&self) -> &Mask {
         &self.mask
     }
 
-    /// Whether it speaks of headers, or of the headers of a connection's first packet, without saying
-    /// `packet_type`, which means those of frames (ovs: `lib/match.c`, `match_add_ethernet_prereq`).
+    /// Returns whether the match has header fields, or the original tuple of a connection, but no
+    /// `packet_type`. It then implies packets with an Ethernet header (ovs: `lib/match.c`,
+    /// `match_add_ethernet_prereq`).
     pub fn implies_frames(&self) -> bool {
         const _: () = assert!(CT_WORDS.end == HEADER_FIELDS.start);
         let words = &self.mask.words()[Field::CtTpSrc.word()..HEADER_FIELDS.end];
         !self.mask.has(Field::PacketType) && words.iter().any(|&word| word != 0)
     }
 
-    /// Whether the packet with this key matches.
+    /// Returns whether a packet with this key matches.
     pub fn matches(&self, key: &FlowKey) -> bool {
         let words = self.key.words().iter().zip(self.mask.words()).zip(key.words());
         words.fold(0, |diff, ((want, mask), have)| diff | ((want ^ have) & mask)) == 0
     }
 
-    /// Whether some packet could match both.
+    /// Returns whether a packet can match both.
     pub fn overlaps(&self, other: &Match) -> bool {
         let both = self.mask.words().iter().zip(other.mask.words());
         let keys = self.key.words().iter().zip(other.key.words());
         both.zip(keys).all(|((m1, m2), (k1, k2))| (k1 ^ k2) & m1 & m2 == 0)
     }
 
-    /// Whether every packet that matches this matches `other` too (as OpenFlow's loose modify and
-    /// delete choose flows).
+    /// Returns whether every packet that matches this also matches `other`. OpenFlow's non-strict modify and
+    /// delete select flows by it (OpenFlow 1.3.5 section 6.4).
     pub fn is_within(&self, other: &Match) -> bool {
         other.mask.is_within(&self.mask) && other.matches(&self.key)
     }

@@ -1,8 +1,7 @@
-//! What the datapath and a device that forwards by itself tell each other: which packets of a
-//! connection it may take over, and what came of them.
+//! The interface between the datapath and devices with flow offload: rules, their traffic, and refusals.
 //!
-//! The unit is an entry of the unified flow cache: one direction of a connection, from port to port.
-//! A device may refuse any, for the switch forwards whatever a device does not.
+//! A rule covers one entry of the unified flow cache: one direction of a connection, from port to port. A
+//! device may refuse any rule; the switch then forwards its packets.
 
 use crate::action::Action;
 use crate::connection::ConnectionRef;
@@ -14,76 +13,78 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Packets that a device may forward: those that agree with `headers` in the bits of `mask`.
+/// A rule to offload. Its packets are those that agree with `headers` in the bits of `mask`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OffloadRule {
-    /// Headers of one of them.
+    /// The headers of one of its packets.
     pub headers: Headers,
-    /// Which bits of headers make others like it. Protocol, addresses and ports always do.
+    /// The bits of the headers that are matched, always including protocol, addresses and ports.
     pub mask: Headers,
-    /// The connection that they are of.
+    /// The connection of the packets.
     pub connection: ConnectionRef,
-    /// Of another zone, the same.
+    /// Their connection in a second zone, if they are tracked in two.
     pub second: Option<ConnectionRef>,
-    /// Addresses and ports behind connection tracking, where those are others.
+    /// Addresses and ports after NAT, if they change.
     pub translated: Option<Translated>,
-    /// What is done with them then. Ends in an output, which a tunnel's outer headers may precede, or in a drop;
-    /// none at all is a drop, too.
+    /// The actions after connection tracking. The last one is an output, which a tunnel's outer headers may
+    /// precede, or a drop. An empty list drops, too.
     pub actions: Arc<[Action]>,
-    /// The tunnel that they come in through. `headers` and `mask` then are those of the inner packet, whose
-    /// port is the tunnel's.
+    /// The tunnel through which the packets are received. `headers` and `mask` are then those of the inner
+    /// packet, with the tunnel's port as its in-port.
     pub tunnel: Option<OffloadTunnel>,
-    /// The mark by which the worker finds its entry of the cache, if a device that does not forward the packets
-    /// puts it on them. It may outlive the entry: the worker compares.
+    /// The mark that a device that cannot forward the packets puts on them, so that the worker finds its
+    /// cache entry by it. A mark can outlive its entry, so the worker compares the headers.
     pub mark: Option<u32>,
 }
 
-/// Outer packets that a device decapsulates: those that agree with `headers` in the bits of `mask`, and have the
-/// tunnel's header `word`.
+/// The outer packets that a device decapsulates: those that agree with `headers` in the bits of `mask` and
+/// have the tunnel header `word`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OffloadTunnel {
     /// The protocol.
     pub kind: TunnelKind,
-    /// The outer headers of one of them.
+    /// The outer headers of one packet.
     pub headers: Headers,
-    /// Which bits of them make others like it.
+    /// The bits of the outer headers that are matched.
     pub mask: Headers,
-    /// The tunnel's header: the first eight bytes, or of GRE flags, protocol and the key or zero.
+    /// The first eight bytes of the tunnel header. For GRE: flags, protocol, and the key or zero.
     pub word: u64,
-    /// The outer UDP header has a checksum.
+    /// Whether the outer UDP header has a checksum.
     pub has_checksum: bool,
-    /// Bytes in front of the inner frame.
+    /// The number of bytes before the inner frame.
     pub header_bytes: usize,
 }
 
-/// Addresses and ports of a packet, laid out as in a [`crate::FlowKey`].
+/// Addresses and ports of a packet, in the form of [`FlowKey::addresses`](crate::FlowKey::addresses) and
+/// [`FlowKey::ports`](crate::FlowKey::ports).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Translated {
-    /// The source's two words and the destination's; an IPv4 address is the low half of a second word.
+    /// Two words for the source and two for the destination. An IPv4 address is in the low half of its second
+    /// word.
     pub addresses: [u64; 4],
     /// Source and destination port.
     pub ports: u32,
 }
 
-/// A rule that a worker offers, with what it hangs on.
+/// A rule that a worker offers, with the flows that it depends on.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OffloadOffer {
     /// The worker.
     pub worker: WorkerId,
-    /// What is to be installed.
+    /// The rule to install.
     pub rule: OffloadRule,
-    /// The flows that its packets hit, which are to be credited. When one of them changes, the rule
-    /// goes.
+    /// The flows that its packets hit, whose statistics include the rule's traffic. The rule is removed when
+    /// one of them changes.
     pub flows: Vec<FlowId>,
 }
 
 impl OffloadRule {
-    /// The port that the packets come in on, within their tunnel where they have one.
+    /// Returns the port on which the packets are received: for a tunnel's packets, that of the outer packets.
     pub fn in_port(&self) -> PortNo {
         self.tunnel.as_ref().map_or(&self.headers, |tunnel| &tunnel.headers).in_port()
     }
 
-    /// The ports that the rule hangs on: those of devices and those of tunnels.
+    /// Returns the ports that the rule depends on, of devices and of tunnels.
     pub fn ports(&self) -> impl Iterator<Item = PortNo> + '_ {
         let of_action = |action: &Action| match action {
             Action::Output(port) => Some(*port),
@@ -95,46 +96,46 @@ impl OffloadRule {
         came_by.chain(self.actions.iter().filter_map(of_action))
     }
 
-    /// The UDP source port of a tunnel's outer packets, as the switch chooses it.
+    /// Returns the UDP source port that the switch selects for the outer packets of a tunnel.
     pub fn source_port(&self, to: &TunnelPush) -> u16 {
         let before = (self.headers.key_addresses(), self.headers.key_ports());
         let (addresses, ports) = self.translated.map_or(before, |it| (it.addresses, it.ports));
         to.source_port(addresses, ports, self.headers.protocol())
     }
 
-    /// The connections.
+    /// Returns the connections.
     pub fn connections(&self) -> impl Iterator<Item = ConnectionRef> + use<> {
         std::iter::once(self.connection).chain(self.second)
     }
 }
 
-/// A rule in a device, by a number that is used again when the rule is gone.
+/// The number of a rule in a device. It is reused after the rule is removed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct OffloadId(pub u32);
 
-/// Packets that a device forwarded by a rule.
+/// The traffic that a device forwarded by a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OffloadTraffic {
-    /// How many.
+    /// Packets.
     pub packets: u64,
-    /// Their bytes, from the Ethernet header on, as they came in.
+    /// Bytes of the received frames, including the Ethernet header.
     pub bytes: u64,
 }
 
 impl OffloadTraffic {
-    /// Adds what else was forwarded.
+    /// Adds further traffic.
     pub fn add(&mut self, more: OffloadTraffic) {
         self.packets += more.packets;
         self.bytes += more.bytes;
     }
 }
 
-/// A rule as a device sees it.
+/// The state of a rule in a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OffloadStatus {
-    /// What it forwarded since it was asked last.
+    /// The traffic since the last query.
     pub traffic: OffloadTraffic,
-    /// The device forwards no more by it, since it saw the connection end.
+    /// Whether the device stopped forwarding because the connection ended.
     pub is_ended: bool,
 }
 
@@ -143,7 +144,7 @@ pub struct OffloadStatus {
 pub struct OffloadRefusal {
     /// The reason.
     pub kind: Refusal,
-    /// The device's own words, where it said anything.
+    /// The message of the device, if there is one.
     pub words: Option<Arc<str>>,
 }
 
@@ -153,28 +154,27 @@ impl From<Refusal> for OffloadRefusal {
     }
 }
 
-/// A device that forwards packets by itself.
+/// A device with flow offload.
 pub trait FlowOffload {
-    /// Takes a rule over. It does nothing more with packets of a connection that had none for `idle`.
+    /// Installs a rule. The device stops forwarding by it when its connection had no packets for `idle`.
     ///
     /// # Errors
-    /// Why it does not; the rule's packets are forwarded by the switch, as before.
+    /// The reason of the refusal. The switch then forwards the rule's packets.
     fn install(&mut self, rule: &OffloadRule, idle: Duration) -> Result<OffloadId, OffloadRefusal>;
 
-    /// Returns why the device does not forward packets by a rule, but only marks them for the switch. `None` where
-    /// it forwards them.
+    /// Returns why the device only marks the packets of a rule for the switch, or `None` if it forwards them.
     fn only_marks(&self, _id: OffloadId) -> Option<OffloadRefusal> {
         None
     }
 
-    /// Forgets a rule: when this returns, it forwards no packet by it that comes later. Gives what it
-    /// forwarded since it was asked last.
+    /// Removes a rule. The device forwards no packet by it that it receives after this returns. Returns the
+    /// traffic since the last query.
     fn remove(&mut self, id: OffloadId) -> OffloadTraffic;
 
-    /// What came of a rule.
+    /// Returns the state of a rule.
     fn status(&mut self, id: OffloadId) -> OffloadStatus;
 
-    /// How often it handed a packet to the switch, by reason.
+    /// Returns how many packets the device passed to the switch, by reason.
     fn passed(&self) -> Vec<(&'static str, u64)>;
 }
 
@@ -187,10 +187,10 @@ macro_rules! refusals {
         }
 
         impl Refusal {
-            /// All of them.
+            /// All reasons.
             pub const ALL: &[Refusal] = &[$(Refusal::$name,)*];
 
-            /// A word for it.
+            /// Returns the name of the reason in counters.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Refusal::$name => $text,)*
@@ -211,35 +211,35 @@ macro_rules! refusals {
 refusals! {
     /// The packets are not tracked.
     Untracked = "untracked", "its packets are not tracked, so that nothing says when it ends";
-    /// Neither TCP nor UDP.
+    /// The protocol is neither TCP nor UDP.
     Protocol = "protocol", "it is neither TCP nor UDP";
     /// The connection is not established.
     NotEstablished = "not-established", "its connection is not established";
-    /// A helper reads the packets.
+    /// An ALG reads the packets.
     Helper = "helper", "a helper (FTP, TFTP) reads its packets";
-    /// The connection ended or is another one now.
+    /// The connection ended or changed.
     Ended = "ended", "its connection ended, or changed since it was offered";
     /// A flow changed.
     FlowChanged = "flow-changed", "a flow that its packets hit changed since it was offered";
-    /// Ports that the device has not.
+    /// The device cannot offload packets from the in-port.
     InPort = "in-port", "packets of the port that it comes in on cannot be offloaded";
-    /// A port that the device cannot send to.
+    /// The device cannot send to the output port.
     OutPort = "out-port", "packets cannot be sent directly to the port that it leaves by";
-    /// A header that the device does not look at.
+    /// A flow matches a header field that the device cannot match.
     Match = "match", "its flows look at headers that the device does not (TCP flags, IPv6 flow label)";
-    /// Steps that the device cannot carry out.
+    /// The device cannot execute the actions.
     Actions = "actions", "its flows do what the device cannot";
-    /// A tunnel that the device cannot put packets into or take them out of.
+    /// The device cannot encapsulate for the tunnel or decapsulate its packets.
     Tunnel = "tunnel", "the device does not support its tunnel (it may support VXLAN without extensions)";
-    /// Frames that may be too large for the way out.
+    /// Received frames can exceed the MTU of the output port.
     Mtu = "mtu", "frames of the port that it comes in on can be too large for the port that it leaves by";
-    /// The direction of the connection has a rule already.
+    /// This direction of the connection already has a rule.
     Twice = "twice", "the same direction of its connection is offloaded by another rule";
-    /// There is no room.
+    /// The device has no free rule.
     Full = "full", "the device has no room";
-    /// The device marks the packets and leaves them to the switch.
+    /// The device only marks the packets; the switch forwards them.
     Marked = "marked", "the device does not forward its packets, but marks them, which spares the switch a lookup";
-    /// The device failed.
+    /// The device reported an error.
     Device = "device", "the device refused it";
 }
 

@@ -1,127 +1,129 @@
-//! Options of tunnels: which field stands for which option, where its value lies in a key, and matches
-//! on options before they have a place there (ovs: `lib/tun-metadata.c`).
+//! Tunnel options: the mapping of options to `tun_metadata` fields and to slots of the key, and matches on
+//! options that have no slots yet (ovs: `lib/tun-metadata.c`).
 //!
-//! A key has 64 slots of four bytes for the values of options. A TLV table gives each option as many slots
-//! as its value needs. They need not lie side by side, so that the space never has to be put in order.
+//! A key has 64 slots of four bytes for the values of options. A TLV table assigns each option as many slots
+//! as its value needs. The slots of an option need not be adjacent, so the space never needs compaction.
 
 use crate::field::Field;
 use crate::key::{FlowKey, Mask};
 use crate::wide::Wide;
 
-/// Bytes of a slot.
+/// The number of bytes in a slot.
 const SLOT_LEN: usize = 4;
 
 impl Field {
-    /// `tun_metadata<n>`, 0 to 63.
+    /// Returns `tun_metadata<n>`, 0 to 63, or `None` for a larger number.
     pub fn tun_metadata(n: u8) -> Option<Field> {
         let first = Field::TunMetadata0 as usize;
         (n < 64).then(|| Field::ALL[first + usize::from(n)])
     }
 
-    /// Which `tun_metadata` field it is, if it is one.
+    /// Returns `n` of `tun_metadata<n>`, or `None` for any other field.
     pub fn tun_metadata_index(self) -> Option<u8> {
         let n = (self as usize).checked_sub(Field::TunMetadata0 as usize)?;
         u8::try_from(n).ok().filter(|&n| n < 64)
     }
 }
 
-/// An option that a `tun_metadata` field stands for.
+/// The tunnel option that a `tun_metadata` field stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct OptionMapping {
-    /// The namespace of the type (RFC 8926 section 3.5).
+    /// The option class, which is the namespace of the type (RFC 8926 section 3.5).
     pub class: u16,
     /// The type, with the critical bit (0x80).
     pub kind: u8,
     /// `tun_metadata<index>`.
     pub index: u8,
-    /// The slots of its value, the most significant bytes in the lowest: bit `n` for slot `n`.
+    /// The slots of its value: bit `n` stands for slot `n`. The lowest slot contains the most significant
+    /// bytes.
     pub slots: u64,
 }
 
 impl OptionMapping {
-    /// Number of slots: four bytes each.
+    /// The number of slots in a key.
     pub const SLOTS: u32 = u64::BITS;
-    /// Number of `tun_metadata` fields.
+    /// The number of `tun_metadata` fields.
     pub const FIELDS: u8 = 64;
-    /// The longest value in bytes (RFC 8926 section 3.5).
+    /// The maximum length of a value in bytes (RFC 8926 section 3.5).
     pub const LEN_MAX: u8 = 124;
 
-    /// Bytes of a value.
+    /// Returns the length of the value in bytes.
     pub fn len(&self) -> u8 {
         (self.slots.count_ones() as u8) * SLOT_LEN as u8
     }
 
-    /// Whether its value has no bytes.
+    /// Returns whether the value has no bytes.
     pub fn is_empty(&self) -> bool {
         self.slots == 0
     }
 
-    /// All bits of a value.
+    /// Returns a mask of all bits of the value.
     pub fn ones(&self) -> Wide {
         Wide::low_ones(u32::from(self.len()) * 8)
     }
 
-    /// The mapping of a field in a table.
+    /// Returns the mapping of `tun_metadata<index>` in a TLV table.
     pub fn of(table: &[OptionMapping], index: u8) -> Option<&OptionMapping> {
         table.iter().find(|it| it.index == index)
     }
 
-    /// The bit that says in a key that the option is there, and in a mask that this matters.
+    /// Returns the option's bit in [`Field::TunMetadataPresent`].
     fn present(&self) -> u128 {
         1 << (u32::from(self.index) & 63)
     }
 
-    /// Whether a packet carries the option.
+    /// Returns whether a packet carries the option.
     pub fn is_in(&self, key: &FlowKey) -> bool {
         key.get(Field::TunMetadataPresent) & self.present() != 0
     }
 
-    /// The option's value in a key; zero if it is not there.
+    /// Returns the option's value in a key, or zero if the packet does not carry it.
     pub fn read(&self, key: &FlowKey) -> Wide {
         Wide::from_bytes(&self.bytes(key))
     }
 
-    /// The value as it stands on the wire.
+    /// Returns the value in the form that it has on the wire.
     pub fn bytes(&self, key: &FlowKey) -> Vec<u8> {
         key.option_slots(self.slots).flat_map(u32::to_be_bytes).collect()
     }
 
-    /// Stores a value in a key, with the option's presence.
+    /// Stores a value in a key, and marks the option as present.
     pub fn write(&self, key: &mut FlowKey, value: Wide) {
         self.write_bytes(key, &value.to_bytes(self.len().into()));
     }
 
-    /// Stores a value of the option's length as it stands on the wire.
+    /// Stores a value in the form that it has on the wire, and marks the option as present. It must have the
+    /// option's length.
     pub fn write_bytes(&self, key: &mut FlowKey, value: &[u8]) {
         let slots = value.chunks_exact(SLOT_LEN).map(|it| it.iter().fold(0, add_byte));
         key.set_option_slots(self.slots, slots);
         key.set(Field::TunMetadataPresent, key.get(Field::TunMetadataPresent) | self.present());
     }
 
-    /// Takes the option out of a key.
+    /// Removes the option from a key.
     pub fn remove(&self, key: &mut FlowKey) {
         key.set_option_slots(self.slots, std::iter::repeat(0));
         key.set(Field::TunMetadataPresent, key.get(Field::TunMetadataPresent) & !self.present());
     }
 
-    /// Whether it matters in a mask that the option is there.
+    /// Returns whether a mask includes the presence of the option.
     pub fn is_masked(&self, mask: &Mask) -> bool {
         mask.get(Field::TunMetadataPresent) & self.present() != 0
     }
 
-    /// The bits of the value that matter in a mask.
+    /// Returns the bits of the value in a mask.
     pub fn read_mask(&self, mask: &Mask) -> Wide {
         let slots: Vec<u8> = mask.option_slots(self.slots).flat_map(u32::to_be_bytes).collect();
         Wide::from_bytes(&slots)
     }
 
-    /// Makes nothing of the option matter.
+    /// Wildcards the option's value and presence.
     pub fn remove_mask(&self, mask: &mut Mask) {
         mask.set_option_slots(self.slots, std::iter::repeat(0));
         mask.set(Field::TunMetadataPresent, mask.get(Field::TunMetadataPresent) & !self.present());
     }
 
-    /// Makes bits of the value matter besides those that do, and that the option is there.
+    /// Adds bits of the value, and the option's presence, to a mask.
     pub fn add_mask(&self, mask: &mut Mask, bits: Wide) {
         let bytes = (self.read_mask(mask) | bits).to_bytes(self.len().into());
         let slots = bytes.chunks_exact(SLOT_LEN).map(|it| it.iter().fold(0, add_byte));
@@ -134,31 +136,32 @@ fn add_byte(value: u32, byte: &u8) -> u32 {
     value << 8 | u32::from(*byte)
 }
 
-/// A match on an option, apart from a key: what a controller said, or is told.
+/// A match on a tunnel option, independent of slots: the form that controllers send and receive.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct OptionMatch {
     /// `tun_metadata<index>`.
     pub index: u8,
-    /// Bytes of the value on the wire.
+    /// The length of the value on the wire, in bytes.
     pub len: u8,
-    /// The option must not be there, as flows of the datapath may say.
+    /// The packet must not carry the option. Only flows of the datapath match on this.
     pub is_absent: bool,
     /// The value.
     pub value: Wide,
-    /// The bits of it that matter: [`Wide::ONES`] for all of them, however long the value is; none where
-    /// only the option's presence matters.
+    /// The bits of the value that are compared: [`Wide::ONES`] for all bits of a value of any length, zero to
+    /// match only on the option's presence.
     pub mask: Wide,
 }
 
 impl OptionMatch {
-    /// A match on bits of a value. The length is the least that holds it; a whole value has a byte at least.
+    /// Returns a match on bits of a value, with the shortest length that contains them. A match on the whole
+    /// value has a length of at least one byte.
     pub fn new(index: u8, value: Wide, mask: Wide) -> Self {
         let of_mask = if mask == Wide::ONES { 1 } else { mask.byte_len() };
         let len = value.byte_len().max(of_mask).min(OptionMapping::LEN_MAX.into()) as u8;
         OptionMatch { index, len, is_absent: false, value: value & mask, mask }
     }
 
-    /// What a key and its mask say of an option; `None` if nothing.
+    /// Returns the match on an option that a key and its mask contain, or `None` if they do not match on it.
     pub fn read(mapping: &OptionMapping, key: &FlowKey, mask: &Mask) -> Option<Self> {
         if !mapping.is_masked(mask) {
             return None;

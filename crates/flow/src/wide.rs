@@ -1,17 +1,17 @@
-//! Numbers that are wider than 128 bits: values of tunnel options, and what the stack holds of them.
+//! Numbers of more than 128 bits: the values of tunnel options, also on the stack of `push` and `pop`.
 
 use std::fmt;
 use std::ops::{BitAnd, BitOr, Not};
 
-/// Limbs of a number.
+/// The number of limbs.
 const LIMBS: usize = 8;
-/// Bits of a limb.
+/// The number of bits in a limb.
 const LIMB: u32 = u128::BITS;
 
 /// A number of 1,024 bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Wide {
-    /// The least significant limb last, so that numbers compare as their limbs do.
+    /// The most significant limb first, so that the derived ordering is that of the numbers.
     limbs: [u128; LIMBS],
 }
 
@@ -21,12 +21,12 @@ impl Wide {
     /// All bits set.
     pub const ONES: Wide = Wide { limbs: [u128::MAX; LIMBS] };
 
-    /// A number whose lowest `bits` bits are set.
+    /// Returns a number with the lowest `bits` bits set.
     pub fn low_ones(bits: u32) -> Wide {
         !Wide::ONES.shift_left(bits)
     }
 
-    /// Bytes as they stand on the wire; of more than 128, the last.
+    /// Returns the number that these bytes are in network byte order. Only the last 128 bytes count.
     pub fn from_bytes(bytes: &[u8]) -> Wide {
         let mut out = Wide::ZERO;
         for (limb, bytes) in out.limbs.iter_mut().rev().zip(bytes.rchunks(16)) {
@@ -35,13 +35,14 @@ impl Wide {
         out
     }
 
-    /// The low bytes as they stand on the wire, up to 128.
+    /// Returns the low `len` bytes, at most 128, in network byte order.
     pub fn to_bytes(self, len: usize) -> Vec<u8> {
         let all: Vec<u8> = self.limbs.iter().flat_map(|limb| limb.to_be_bytes()).collect();
         all[all.len().saturating_sub(len)..].to_vec()
     }
 
-    /// A hexadecimal number without a prefix, or `None` for another text or one that is too wide.
+    /// Parses a hexadecimal number without a prefix. Returns `None` for any other text or a number that is
+    /// too large.
     pub fn from_hex(digits: &str) -> Option<Wide> {
         let digits = digits.trim_start_matches('0');
         if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
@@ -59,17 +60,17 @@ impl Wide {
         rest.is_empty().then_some(out)
     }
 
-    /// The low 128 bits.
+    /// Returns the low 128 bits.
     pub fn low(self) -> u128 {
         self.limbs[LIMBS - 1]
     }
 
-    /// Whether it is zero.
+    /// Returns whether the number is zero.
     pub fn is_zero(self) -> bool {
         self == Wide::ZERO
     }
 
-    /// The least number of bytes that hold it.
+    /// Returns the minimum number of bytes that contain the number, 0 for zero.
     pub fn byte_len(self) -> usize {
         let zeros = self.limbs.iter().position(|&limb| limb != 0).map_or(LIMBS, |at| at);
         let of_limb =
@@ -77,7 +78,7 @@ impl Wide {
         (LIMBS - zeros).saturating_sub(1) * 16 + of_limb as usize
     }
 
-    /// Shifted left; bits beyond the width are lost.
+    /// Returns the number shifted left. Bits beyond the width are lost.
     #[must_use]
     pub fn shift_left(self, bits: u32) -> Wide {
         let (limbs, bits) = ((bits / LIMB) as usize, bits % LIMB);
@@ -89,7 +90,7 @@ impl Wide {
         Wide { limbs: std::array::from_fn(shifted) }
     }
 
-    /// Shifted right.
+    /// Returns the number shifted right.
     #[must_use]
     pub fn shift_right(self, bits: u32) -> Wide {
         let (limbs, bits) = ((bits / LIMB) as usize, bits % LIMB);

@@ -1,4 +1,4 @@
-//! Masks of a packet's headers.
+//! Masks of [`Headers`].
 
 use super::write::AFTER_PORTS;
 use super::{HEADER_WORDS, Headers, PORTS, PROTOCOL, SERVICE_TAG, TYPE};
@@ -38,7 +38,8 @@ impl Headers {
         Headers { words }
     }
 
-    /// A mask of all bits that tell connections apart, without the Ethernet type.
+    /// Returns a mask of the bits that identify a connection: addresses, protocol and ports. The Ethernet
+    /// type is included.
     #[must_use]
     pub fn tuple_mask(&self) -> Headers {
         let wide = if self.is_ipv6() { u64::MAX } else { 0 };
@@ -46,8 +47,8 @@ impl Headers {
         Headers { words }
     }
 
-    /// Returns whether packets that agree in the bits of this mask are of one connection in one direction, if one
-    /// of them is over IPv6 or not as said.
+    /// Returns whether packets that agree in the bits of this mask belong to the same direction of one
+    /// connection. `is_ipv6` tells whether the packets are IPv6.
     pub fn is_of_one_tuple(&self, is_ipv6: bool) -> bool {
         let wide = if is_ipv6 { u64::MAX } else { 0 };
         let [.., ports, v4, a, b, c] = self.words;
@@ -59,7 +60,7 @@ impl Headers {
         self.words[3] & SERVICE_TAG != 0
     }
 
-    /// A mask of all bits.
+    /// Returns a mask of all bits.
     #[must_use]
     pub fn exact_mask(&self) -> Headers {
         let wide = if self.is_ipv6() { u64::MAX } else { 0 };
@@ -67,7 +68,7 @@ impl Headers {
         Headers { words: [narrow, narrow, narrow, narrow, narrow, wide, wide, wide] }
     }
 
-    /// The union of both masks.
+    /// Returns the union of both masks.
     #[must_use]
     pub fn union(&self, other: &Headers) -> Headers {
         Headers { words: std::array::from_fn(|i| self.words[i] | other.words[i]) }

@@ -31,13 +31,13 @@ impl Headers {
         out
     }
 
-    /// Returns the headers with the bits of a mask only.
+    /// Returns the headers with the bits outside a mask cleared.
     #[must_use]
     pub fn masked(&self, mask: &Headers) -> Headers {
         Headers { words: std::array::from_fn(|i| self.words[i] & mask.words[i]) }
     }
 
-    /// Returns whether the headers equal other, masked headers in the bits of a mask.
+    /// Returns whether these headers, in the bits of a mask, equal headers that are masked already.
     #[inline]
     pub fn agrees(&self, masked: &Headers, mask: &Headers) -> bool {
         let differs = |i: usize| self.words[i] & mask.words[i] ^ masked.words[i];
@@ -52,7 +52,7 @@ impl Headers {
         self
     }
 
-    /// A mask of the port only.
+    /// Returns a mask of the in-port only.
     #[must_use]
     pub const fn in_port_mask() -> Headers {
         Headers { words: [0xffff_ffff << 32, 0, 0, 0, 0, 0, 0, 0] }

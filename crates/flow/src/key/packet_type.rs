@@ -7,8 +7,8 @@ use crate::field::Field;
 const ETHERNET: usize = 14;
 
 impl FlowKey {
-    /// Returns how many bytes in front of the datapath's packet do not belong to it: the Ethernet header of a
-    /// packet whose type has none.
+    /// Returns how many bytes at the start of the datapath's buffer do not belong to the packet: those of the
+    /// Ethernet header if the packet type has none, otherwise 0.
     pub fn unseen_bytes(&self) -> usize {
         if self.get(Field::PacketType) == 0 { 0 } else { ETHERNET }
     }
