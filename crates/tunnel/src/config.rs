@@ -1,4 +1,4 @@
-//! What a tunnel port is configured to be.
+//! The configuration of tunnel ports.
 
 use flow::TunnelKind;
 use std::net::{IpAddr, Ipv6Addr};
@@ -8,17 +8,17 @@ use std::net::{IpAddr, Ipv6Addr};
 pub struct TunnelConfig {
     /// The protocol.
     pub kind: TunnelKind,
-    /// The other end.
+    /// The remote end.
     pub remote: Endpoint,
-    /// This end.
+    /// The local end.
     pub local: Endpoint,
-    /// The key of packets that are received.
+    /// The key of received packets.
     pub in_key: Key,
-    /// The key of packets that are sent.
+    /// The key of sent packets.
     pub out_key: Key,
     /// The UDP port of both ends.
     pub udp_port: u16,
-    /// The outer TOS without its ECN bits, which are always taken from the packet.
+    /// The outer TOS without the ECN bits, which are always copied from the inner packet.
     pub tos: Inherit,
     /// The outer TTL.
     pub ttl: Inherit,
@@ -28,28 +28,29 @@ pub struct TunnelConfig {
     pub checksum: bool,
     /// GRE and GTP-U packets have a sequence number.
     pub sequence: bool,
-    /// VXLAN with a group policy.
+    /// VXLAN has the group policy extension.
     pub group_policy: bool,
-    /// VXLAN with the generic protocol extension.
+    /// VXLAN has the generic protocol extension.
     pub generic_protocol: bool,
     /// The packet mark of outer packets.
     pub egress_mark: Option<u32>,
-    /// Whether packets have an Ethernet header within the tunnel.
+    /// The type of the inner packets.
     pub packet_type: PacketType,
-    /// What ERSPAN headers say.
+    /// The fields of ERSPAN headers.
     pub erspan: Erspan,
-    /// The Ethernet type of what bareudp carries.
+    /// The Ethernet type of the payload of bareudp.
     pub payload_type: u16,
-    /// SRv6's segments in the order in which they are visited; without any, the other end is the only one.
+    /// The segments of SRv6 in the order in which packets visit them. If empty, the remote end is the only
+    /// one.
     pub segments: Vec<Ipv6Addr>,
-    /// SRv6's flow label.
+    /// The flow label of SRv6.
     pub flow_label: FlowLabel,
 }
 
-/// The flow label of SRv6's outer packets.
+/// The flow label of outer SRv6 packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FlowLabel {
-    /// That of the inner packet, 0 where it is IPv4.
+    /// The flow label of the inner packet, or 0 for IPv4.
     #[default]
     Copy,
     /// 0.
@@ -58,7 +59,7 @@ pub enum FlowLabel {
     Compute,
 }
 
-/// The most segments (ovs: `lib/netdev.h`, `SRV6_MAX_SEGS`).
+/// The maximum number of segments (ovs: `lib/netdev.h`, `SRV6_MAX_SEGS`).
 pub(crate) const SEGMENTS_MAX: usize = 6;
 
 /// An end of a tunnel.
@@ -67,9 +68,9 @@ pub enum Endpoint {
     /// Any address.
     #[default]
     Any,
-    /// This one.
+    /// This address.
     Is(IpAddr),
-    /// As flows say.
+    /// Flows match on it or set it.
     Flow,
 }
 
@@ -79,14 +80,14 @@ pub enum Key {
     /// No key; received packets have key 0 or none.
     #[default]
     Absent,
-    /// This one.
+    /// This key.
     Is(u64),
-    /// As flows say.
+    /// Flows match on it or set it.
     Flow,
 }
 
 impl Key {
-    /// The number; 0 without a key, or if flows set it.
+    /// Returns the configured key, or 0 if there is none.
     pub fn value(self) -> u64 {
         if let Key::Is(key) = self { key } else { 0 }
     }
@@ -95,9 +96,9 @@ impl Key {
 /// A field of the outer header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Inherit {
-    /// The inner IP packet's value; this one if the inner packet is not IP.
+    /// The value of the inner IP packet, or this value if the inner packet is not IP.
     Packet(u8),
-    /// Always this.
+    /// Always this value.
     Is(u8),
 }
 
@@ -107,38 +108,38 @@ pub enum PacketType {
     /// Ethernet frames.
     #[default]
     LegacyL2,
-    /// Packets without an Ethernet header, which get one on this side.
+    /// Packets without an Ethernet header. The switch adds one on reception.
     LegacyL3,
     /// Both.
     Aware,
 }
 
-/// A number, or that flows say it.
+/// A number that is configured or set by flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlowOr<T> {
-    /// The number.
+    /// The configured number.
     Is(T),
-    /// As flows say.
+    /// Flows set it.
     Flow,
 }
 
 impl<T: Copy> FlowOr<T> {
-    /// The number, or what the flow says.
+    /// Returns the configured number, or the one of the flow if none is configured.
     pub fn or(self, flow: T) -> T {
         if let FlowOr::Is(value) = self { value } else { flow }
     }
 }
 
-/// What ERSPAN headers say.
+/// The fields of ERSPAN headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Erspan {
-    /// 1 or 2.
+    /// The version, 1 or 2.
     pub version: FlowOr<u8>,
     /// The index of version 1.
     pub index: FlowOr<u32>,
     /// The direction of version 2.
     pub direction: FlowOr<u8>,
-    /// The hardware's number of version 2.
+    /// The hardware identifier of version 2.
     pub hardware: FlowOr<u8>,
 }
 
@@ -149,11 +150,11 @@ impl Default for Erspan {
     }
 }
 
-/// The TTL where none is configured (ovs: `lib/netdev-vport.c`, `DEFAULT_TTL`).
+/// The default TTL (ovs: `lib/netdev-vport.c`, `DEFAULT_TTL`).
 pub(crate) const DEFAULT_TTL: u8 = 64;
 
 impl TunnelConfig {
-    /// A tunnel of this kind with everything at its default, and no end yet.
+    /// Returns the default configuration of a tunnel of this kind, with any address at both ends.
     pub fn new(kind: TunnelKind) -> Self {
         let udp_port = default_udp_port(kind);
         let packet_type = match kind {
@@ -183,17 +184,17 @@ impl TunnelConfig {
         }
     }
 
-    /// The name of the datapath's port that the tunnel shares with others.
+    /// Returns the name of the datapath port, which tunnels of the same kind and UDP port share.
     pub fn device_name(&self) -> String {
         self.kind.device_name(self.udp_port)
     }
 
-    /// Whether the tunnel can carry Ethernet frames.
+    /// Returns whether the tunnel can carry Ethernet frames.
     pub(crate) fn carries_frames(&self) -> bool {
         !matches!(self.kind, TunnelKind::Gtpu | TunnelKind::Bareudp | TunnelKind::Srv6)
     }
 
-    /// Whether it can carry packets without an Ethernet header.
+    /// Returns whether the tunnel can carry packets without an Ethernet header.
     pub(crate) fn carries_packets(&self) -> bool {
         match self.kind {
             TunnelKind::Gre | TunnelKind::Gtpu | TunnelKind::Bareudp | TunnelKind::Srv6 => true,

@@ -1,4 +1,4 @@
-//! What a tunnel's outer packet carries, with every length checked (ovs: `lib/netdev-native-tnl.c`).
+//! Parses the outer headers of tunnel packets and validates every length (ovs: `lib/netdev-native-tnl.c`).
 
 use crate::encapsulate::pseudo;
 use flow::TunnelKind;
@@ -9,63 +9,63 @@ use wire::{
     protocol, vxlan,
 };
 
-/// The inner packet.
+/// A parsed tunnel packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Decapsulated<'a> {
-    /// Bytes of the outer headers.
+    /// The length of the outer headers in bytes.
     pub header_len: usize,
-    /// Where the inner packet ends in the frame; padding may follow.
+    /// The offset of the end of the inner packet in the frame. Padding may follow.
     pub end: usize,
-    /// What the inner packet is.
+    /// The type of the inner packet.
     pub inner: Inner,
-    /// What the outer headers say.
+    /// The fields of the outer headers.
     pub metadata: Metadata<'a>,
 }
 
 /// The type of an inner packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Inner {
-    /// A frame.
+    /// An Ethernet frame.
     Frame,
     /// A packet of this Ethernet type, without an Ethernet header.
     Packet(u16),
 }
 
-/// What the outer headers say.
+/// The fields of the outer headers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Metadata<'a> {
-    /// The other end.
+    /// The remote address.
     pub source: IpAddr,
-    /// This end.
+    /// The local address.
     pub destination: IpAddr,
-    /// Outer TOS.
+    /// The outer TOS.
     pub tos: u8,
-    /// Outer TTL.
+    /// The outer TTL.
     pub ttl: u8,
     /// The key.
     pub key: Option<u64>,
-    /// There was a checksum, and it was right.
+    /// The packet has a UDP or GRE checksum, and it is correct or trusted.
     pub checksum: bool,
-    /// Geneve's flag of control packets.
+    /// The OAM flag of Geneve (RFC 8926 section 3.4).
     pub oam: bool,
-    /// VXLAN's group policy: flags and group.
+    /// The group policy of VXLAN: flags and group.
     pub group: (u8, u16),
-    /// ERSPAN's version, index, direction and hardware number.
+    /// Version, index, direction and hardware identifier of ERSPAN.
     pub erspan: (u8, u32, u8, u8),
-    /// GTP-U's flags and message type.
+    /// Flags and message type of GTP-U.
     pub gtpu: (u8, u8),
-    /// Geneve's options.
+    /// The options of Geneve.
     pub options: &'a [u8],
 }
 
-/// Why a packet is not a tunnel's.
+/// Why a packet cannot be decapsulated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PopError {
-    /// A header is cut short, a length lies, or a field has a value that the protocol does not have.
+    /// A header is truncated, a length is wrong, or a field has a value that the protocol does not define.
     Malformed,
     /// A checksum is wrong.
     Checksum,
-    /// The protocol carries something that tunnels of this kind do not.
+    /// Tunnels of this kind do not support the inner packet type.
     Payload,
 }
 
@@ -75,20 +75,20 @@ impl From<wire::Malformed> for PopError {
     }
 }
 
-/// The outer headers as far as IP.
+/// The outer Ethernet and IP headers.
 struct Network<'a> {
     metadata: Metadata<'a>,
-    /// Bytes before the transport header.
+    /// The offset of the transport header in bytes.
     len: usize,
-    /// What IP carries, as far as its length says.
+    /// The payload of IP, without padding.
     payload: &'a [u8],
 }
 
-/// Reads the outer headers of a frame to a tunnel of this kind. With `trusted`, checksums are not
-/// verified: the sender left them to an offload, or they were verified before.
+/// Parses the outer headers of a frame to a tunnel of this kind. With `trusted`, UDP and GRE checksums are
+/// not verified, because a device verified them or the sender left them to an offload.
 ///
 /// # Errors
-/// The frame is not such a tunnel's.
+/// The frame cannot be decapsulated.
 pub fn decapsulate(
     kind: TunnelKind,
     frame: &[u8],
@@ -131,10 +131,10 @@ pub fn decapsulate(
     Ok(Decapsulated { header_len: before, end: before + after, inner, metadata })
 }
 
-/// The sum over bytes and their right checksum.
+/// The ones' complement sum of bytes that include their correct checksum (RFC 1071 section 1).
 const TO_ALL: u16 = 0xffff;
 
-/// SRv6: a packet whose last segment is this end (ovs: `netdev_srv6_pop_header`).
+/// Parses an SRv6 packet at its last segment (ovs: `netdev_srv6_pop_header`).
 fn of_srv6(frame: &[u8]) -> Result<Decapsulated<'_>, PopError> {
     let Network { metadata, len, payload } = network(None, frame)?;
     let next = frame.get(wire::ethernet::HEADER_LEN + 6).copied().unwrap_or_default();
@@ -151,7 +151,8 @@ fn of_srv6(frame: &[u8]) -> Result<Decapsulated<'_>, PopError> {
     Ok(Decapsulated { header_len, end: len + payload.len(), inner, metadata })
 }
 
-/// Of IPv4 or IPv6 with this protocol right behind it; of IPv6 with extension headers where none is said.
+/// Parses the Ethernet and IP headers of a packet in which `protocol` follows IP directly. With `None`, IPv6
+/// is required and any next header is accepted.
 fn network(protocol: Option<u8>, frame: &[u8]) -> Result<Network<'_>, PopError> {
     let ethernet = Ethernet::new_checked(frame)?;
     let bytes = frame.get(wire::ethernet::HEADER_LEN..).ok_or(PopError::Malformed)?;
@@ -273,7 +274,7 @@ fn of_gre<'a>(
     }
 }
 
-/// IPv4 or IPv6, by the version that a packet says.
+/// Returns IPv4 or IPv6, according to the version field of the packet.
 fn of_version(packet: &[u8]) -> Result<Inner, PopError> {
     match packet.first().map(|byte| byte >> 4) {
         Some(4) => Ok(Inner::Packet(ethertype::IPV4)),

@@ -1,4 +1,5 @@
-//! Outer headers: built once for a flow, finished for each packet (ovs: `lib/netdev-native-tnl.c`).
+//! Outer headers, which are built once per flow and finished for each packet (ovs:
+//! `lib/netdev-native-tnl.c`).
 
 use crate::config::{FlowLabel, TunnelConfig};
 use base::MacAddr;
@@ -7,11 +8,11 @@ use std::net::IpAddr;
 use wire::checksum::{Change, checksum, combine, pseudo_v4, pseudo_v6, sum, udp_nonzero};
 use wire::{erspan, ethertype, geneve, gre, gtpu, protocol, srv6, vxlan};
 
-/// Bytes of an Ethernet header without tags.
+/// The length of an Ethernet header without tags, in bytes.
 const ETHERNET: usize = 14;
-/// The last byte of an IPv6 header's flow label.
+/// The offset of the last byte of the IPv6 flow label.
 const LABEL_END: usize = ETHERNET + 3;
-/// "To be computed" in the place of a checksum: the ones' complement zero, which adds nothing.
+/// A checksum that [`finish`] must compute.
 const TO_DO: u16 = 0xffff;
 
 /// The outer headers of a flow.
@@ -19,9 +20,9 @@ const TO_DO: u16 = 0xffff;
 pub struct Outer<'a> {
     /// Ethernet source and destination.
     pub ethernet: (MacAddr, MacAddr),
-    /// This end.
+    /// The local address.
     pub source: IpAddr,
-    /// The other end, of the same family.
+    /// The remote address, of the same family.
     pub destination: IpAddr,
     /// TOS with the ECN bits.
     pub tos: u8,
@@ -29,26 +30,26 @@ pub struct Outer<'a> {
     pub ttl: u8,
     /// IPv4 packets must not be fragmented.
     pub dont_fragment: bool,
-    /// UDP and GRE have a checksum; UDP over IPv6 always has.
+    /// UDP or GRE has a checksum. UDP over IPv6 always has one.
     pub checksum: bool,
-    /// Geneve's flag of control packets.
+    /// The OAM flag of Geneve (RFC 8926 section 3.4).
     pub oam: bool,
     /// The key.
     pub key: u64,
-    /// Geneve's options, a multiple of four bytes.
+    /// The options of Geneve, a multiple of four bytes.
     pub options: &'a [u8],
-    /// VXLAN's group policy: flags and group.
+    /// The group policy of VXLAN: flags and group.
     pub group: (u8, u16),
-    /// ERSPAN's version, index, direction and hardware number.
+    /// Version, index, direction and hardware identifier of ERSPAN.
     pub erspan: (u8, u32, u8, u8),
-    /// GTP-U's flags and message type, 0 for the usual ones.
+    /// Flags and message type of GTP-U; 0 stands for the default.
     pub gtpu: (u8, u8),
-    /// The Ethernet type of packets that go without an Ethernet header.
+    /// The Ethernet type of inner packets without an Ethernet header, or `None` for frames.
     pub packet: Option<u16>,
 }
 
-/// The outer headers, without lengths and checksums of packets. `None` where the protocol cannot say
-/// what is asked: a key that is too large, a payload that it does not carry.
+/// Builds the outer headers, without the lengths and checksums of packets. Returns `None` if the protocol
+/// does not support the key (too large) or the inner packet type.
 pub fn build(config: &TunnelConfig, outer: &Outer<'_>) -> Option<Box<[u8]>> {
     let mut header = Vec::with_capacity(128);
     network(&mut header, config.kind.protocol(), outer)?;
@@ -178,8 +179,8 @@ fn erspan_header(header: &mut Vec<u8>, outer: &Outer<'_>) -> Option<()> {
     Some(())
 }
 
-/// The segment routing header. Until the headers are finished, the place of the flow label says how it is
-/// chosen (as ovs: `netdev_srv6_build_header`).
+/// Appends the segment routing header. Until [`finish`], the last byte of the flow label contains the
+/// [`FlowLabel`] setting (as in ovs: `netdev_srv6_build_header`).
 fn srv6_header(header: &mut Vec<u8>, config: &TunnelConfig, outer: &Outer<'_>) -> Option<()> {
     let IpAddr::V6(end) = outer.destination else { return None };
     let next = match outer.packet? {
@@ -197,7 +198,7 @@ fn srv6_header(header: &mut Vec<u8>, config: &TunnelConfig, outer: &Outer<'_>) -
     Some(())
 }
 
-/// Chooses the outer flow label, of which 16 bits are used.
+/// Writes the outer flow label. A computed label has the 16 bits of `hash`.
 fn finish_srv6(frame: &mut [u8], hash: u16) -> Option<()> {
     let inner = ETHERNET + 40 + srv6_len(frame)?;
     let how = *frame.get(LABEL_END)?;
@@ -215,14 +216,15 @@ fn finish_srv6(frame: &mut [u8], hash: u16) -> Option<()> {
     Some(())
 }
 
-/// Bytes of the segment routing header that [`build`] made.
+/// Returns the length of the segment routing header that [`build`] made, in bytes.
 fn srv6_len(frame: &[u8]) -> Option<usize> {
     Some((usize::from(*frame.get(ETHERNET + 41)?) + 1) * 8)
 }
 
-/// Writes into the outer headers of a whole frame what each packet has of its own: lengths, the UDP
-/// source port, a sequence number, checksums. The frame begins with what [`build`] made. `sequence` is the next
-/// number, which is used up where the headers have one. `None` where it is too long for IP.
+/// Writes the fields of the outer headers that differ between packets: lengths, UDP source port, sequence
+/// number and checksums. The frame begins with the headers that [`build`] made. `sequence` is the next
+/// sequence number; it is incremented if the headers have one. Returns `None` if the packet is too long for
+/// IP.
 pub fn finish(
     frame: &mut [u8],
     kind: TunnelKind,
@@ -271,7 +273,7 @@ fn finish_udp(frame: &mut [u8], transport: usize, source_port: u16) -> Option<()
 fn finish_gre(frame: &mut [u8], transport: usize, sequence: &mut u32) -> Option<()> {
     let flags = u16_at(frame, transport);
     if flags & gre::FLAG_SEQUENCE != 0 {
-        // Always the last of the optional words.
+        // It is always the last of the optional words (RFC 2890 section 2).
         let at = transport + gre::header_len(flags) - 4;
         frame.get_mut(at..at + 4)?.copy_from_slice(&sequence.to_be_bytes());
         *sequence = sequence.wrapping_add(1);
@@ -283,7 +285,7 @@ fn finish_gre(frame: &mut [u8], transport: usize, sequence: &mut u32) -> Option<
     Some(())
 }
 
-/// The sum of the pseudo header of an outer packet.
+/// Returns the sum of the pseudo-header of an outer packet.
 pub(crate) fn pseudo(frame: &[u8], protocol: u8, length: usize) -> Option<u16> {
     if u16_at(frame, 12) == ethertype::IPV6 {
         let address = |at: usize| Some(<[u8; 16]>::try_from(frame.get(at..at + 16)?).ok()?.into());

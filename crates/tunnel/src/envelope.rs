@@ -1,39 +1,40 @@
-//! The outer headers of a packet whose tunnel is known, read in few instructions.
+//! The outer headers of a packet of a known tunnel, parsed with few instructions.
 
 use crate::encapsulate::pseudo;
 use flow::TunnelKind;
 use wire::checksum::{combine, sum};
 use wire::{ethertype, gre, protocol};
 
-/// Bytes before the IP header.
+/// The number of bytes before the IP header.
 const NETWORK: usize = wire::ethernet::HEADER_LEN;
-/// Bytes of UDP's header and of the first part of the tunnel's.
+/// The length of the UDP header and the first eight bytes of the tunnel header.
 const UDP_AND_WORD: usize = 16;
-/// The sum over bytes and their right checksum.
+/// The ones' complement sum of bytes that include their correct checksum (RFC 1071 section 1).
 const TO_ALL: u16 = 0xffff;
 
-/// The outer headers in front of an inner frame. They alone prove nothing: a packet is the tunnel's if
-/// its IP and UDP headers, [`word`](Self::word) and [`options`](Self::options) are those of another one that
-/// [`decapsulate`](crate::decapsulate) accepted, and [`is_right`](Self::is_right).
+/// The outer headers before an inner frame. [`read`](Self::read) does not validate them all. A packet belongs
+/// to the tunnel if its IP and UDP headers, [`word`](Self::word) and [`options`](Self::options) equal those
+/// of a packet that [`decapsulate`](crate::decapsulate) accepted, and [`is_right`](Self::is_right) returns
+/// true.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Envelope<'a> {
-    /// The tunnel's header: the first eight bytes, or of GRE flags, protocol and the key or zero.
+    /// The first eight bytes of the tunnel header. For GRE: flags, protocol, and the key or zero.
     pub word: u64,
-    /// Geneve's options.
+    /// The options of Geneve.
     pub options: &'a [u8],
-    /// UDP has a checksum.
+    /// Whether UDP has a checksum.
     pub has_checksum: bool,
-    /// Bytes in front of the inner frame.
+    /// The number of bytes before the inner frame.
     pub len: usize,
-    /// Where the inner frame ends; padding may follow.
+    /// The offset of the end of the inner frame. Padding may follow.
     pub end: usize,
-    /// Where the transport header begins.
+    /// The offset of the transport header.
     transport: usize,
 }
 
 impl Envelope<'_> {
-    /// Which bits of [`word`](Self::word) tell what the tunnel carries, where these bits of the key do:
-    /// all but the others of the key.
+    /// Returns the bits of [`word`](Self::word) that are compared if `key` is the mask of the tunnel key: all
+    /// bits except those of the key that are wildcarded.
     pub const fn word_mask(kind: TunnelKind, key: u64) -> u64 {
         match kind {
             TunnelKind::Gre | TunnelKind::Ip6Gre => !0xffff_ffff | key & 0xffff_ffff,
@@ -41,9 +42,9 @@ impl Envelope<'_> {
         }
     }
 
-    /// Reads a frame with IPv4 without options, or with IPv6 without extension headers, to a tunnel of
-    /// this kind. `None` where a length is wrong, and for kinds and forms that are seldom: they are
-    /// left to [`decapsulate`](crate::decapsulate).
+    /// Parses a frame to a tunnel of this kind, over IPv4 without options or IPv6 without extension headers.
+    /// Returns `None` if a length is wrong, and for rare kinds and header forms, which
+    /// [`decapsulate`](crate::decapsulate) handles.
     #[inline]
     pub fn read(kind: TunnelKind, frame: &[u8]) -> Option<Envelope<'_>> {
         let start: &[u8; NETWORK + 20] = frame.first_chunk()?;
@@ -96,8 +97,8 @@ impl Envelope<'_> {
         }
     }
 
-    /// Whether the checksums of the frame that it was read from are right. With `trusted`, those over
-    /// what is behind IP are not looked at.
+    /// Returns whether the checksums of the frame that was parsed are correct. With `trusted`, only the
+    /// checksum of the IPv4 header is verified.
     #[inline(always)]
     pub fn is_right(&self, frame: &[u8], trusted: bool) -> bool {
         let is_ipv4 = self.transport == NETWORK + 20;
@@ -113,7 +114,7 @@ impl Envelope<'_> {
     }
 }
 
-/// The callers pass arrays long enough.
+/// The caller ensures that the array is long enough.
 #[inline]
 fn u16_in<const N: usize>(bytes: &[u8; N], at: usize) -> usize {
     usize::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]))

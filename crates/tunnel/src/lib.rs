@@ -1,8 +1,9 @@
-//! Tunnels in the userspace datapath: what a tunnel port is ([`TunnelConfig`]), which one a packet
-//! belongs to ([`Receivers`]), where outer packets go ([`Routes`], [`Neighbours`]) and end
-//! ([`PortMap`]), and the outer headers themselves ([`build`], [`finish`], [`decapsulate`]).
+//! Tunnels in the userspace datapath: the configuration of tunnel ports ([`TunnelConfig`]), the port that
+//! receives a packet ([`Receivers`]), the route and next hop of outer packets ([`Routes`], [`Neighbours`]),
+//! the local addresses at which tunnels end ([`PortMap`]), and the outer headers ([`build`], [`finish`],
+//! [`decapsulate`]).
 //!
-//! Pure state: time is an argument, and the caller supplies routes and addresses.
+//! The crate has no sockets and reads no clock. The caller supplies time, routes and addresses.
 
 #![forbid(unsafe_code)]
 
@@ -34,23 +35,23 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The addresses of network devices, with the lengths of their prefixes.
+/// The addresses of network devices with their prefix lengths.
 pub type Addresses = BTreeMap<String, Vec<(IpAddr, u8)>>;
 
-/// The UDP source ports of outer packets where nothing else is asked for
-/// (ovs: `lib/netdev-native-tnl.c`, `tnl_udp_port_min`).
+/// The default range of UDP source ports of outer packets: the first one, and the one after the last (ovs:
+/// `lib/netdev-native-tnl.c`, `tnl_udp_port_min`).
 pub const SOURCE_PORTS: (u16, u16) = (32_768, 61_000);
 
 /// The state of the underlay.
 #[derive(Clone, Debug)]
 pub struct Underlay {
-    /// Where packets go.
+    /// The routes.
     pub routes: Arc<Routes>,
-    /// Who is on the links.
+    /// The neighbours on the links.
     pub neighbours: Neighbours,
-    /// Where packets end.
+    /// The local addresses and ports at which tunnels end.
     pub ports: PortMap,
-    /// The UDP source ports to choose from.
+    /// The range of UDP source ports: the first one, and the one after the last.
     pub source_ports: (u16, u16),
 }
 

@@ -8,22 +8,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Neighbours that are kept. Any host of the underlay may announce as many addresses as it likes: one that is over
-/// this number displaces the neighbour that would expire first.
+/// The maximum number of neighbours. A host of the underlay may announce any number of addresses, so a further one
+/// displaces the neighbour that would expire first.
 pub const NEIGHBOURS_MAX: usize = 8192;
-/// How long an unused entry is kept (ovs: `NEIGH_ENTRY_DEFAULT_IDLE_TIME_MS`).
+/// The default time until an unused entry expires (ovs: `NEIGH_ENTRY_DEFAULT_IDLE_TIME_MS`).
 const AGING_S: u32 = 900;
-/// The longest time that can be set (ovs: `NEIGH_ENTRY_MAX_AGING_TIME_S`).
+/// The maximum of that time (ovs: `NEIGH_ENTRY_MAX_AGING_TIME_S`).
 const AGING_MAX_S: u32 = 3600;
-/// The width of the column of addresses (`INET6_ADDRSTRLEN`).
+/// The width of the address column (`INET6_ADDRSTRLEN`).
 const ADDRESS_WIDTH: usize = 46;
 
-/// Whom a bridge knows.
+/// A neighbour of a bridge.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Neighbour {
     /// The bridge's name.
     pub bridge: String,
-    /// The neighbour's address.
+    /// The neighbour's IP address.
     pub ip: IpAddr,
 }
 
@@ -80,13 +80,13 @@ impl Default for Neighbours {
 }
 
 impl Neighbours {
-    /// The Ethernet address of a neighbour.
+    /// Returns the Ethernet address of a neighbour, unless its entry is unknown or expired.
     pub fn lookup(&self, now: Instant, bridge: &str, ip: IpAddr) -> Option<MacAddr> {
         let entry = self.table.get(&Neighbour { bridge: bridge.to_owned(), ip })?;
         (entry.expires() > now).then_some(entry.mac)
     }
 
-    /// Packets were sent to a neighbour: it is kept.
+    /// Restarts the aging time of a neighbour that packets were sent to.
     pub fn used(&self, now: Instant, bridge: &str, ip: IpAddr) {
         if let Some(entry) = self.table.get(&Neighbour { bridge: bridge.to_owned(), ip })
             && entry.expires() > now
@@ -95,8 +95,8 @@ impl Neighbours {
         }
     }
 
-    /// Renews a neighbour that announces the address known of it. Returns false if the announcement
-    /// is news, for [`Self::learn`].
+    /// Restarts the aging time of a neighbour that announces its known Ethernet address. Returns false if the
+    /// neighbour is unknown or has another address; [`Self::learn`] then stores it.
     pub fn refresh(&self, now: Instant, bridge: &str, ip: IpAddr, mac: MacAddr) -> bool {
         let entry = self.table.get(&Neighbour { bridge: bridge.to_owned(), ip });
         let known = entry.filter(|entry| entry.mac == mac && entry.expires() > now);
@@ -106,9 +106,9 @@ impl Neighbours {
         true
     }
 
-    /// Stores the address that a neighbour announced in a packet of this time, unless a later packet announced
-    /// another. Returns the neighbours whose address is another now: this one if it is news, and one that was
-    /// displaced.
+    /// Stores the Ethernet address that a neighbour announced in a packet of this time, unless a later packet
+    /// announced another one. Returns the neighbours whose address changed: this one if it is new, and one that
+    /// was displaced.
     pub fn learn(
         &mut self,
         now: Instant,
@@ -138,17 +138,17 @@ impl Neighbours {
         Some(first)
     }
 
-    /// Removes neighbours that were not seen or used within the aging time, and returns them.
+    /// Removes and returns the neighbours that were neither seen nor used within the aging time.
     pub fn expire(&mut self, now: Instant) -> Vec<Neighbour> {
         self.take(|_, entry| entry.expires() <= now)
     }
 
-    /// Whether [`Self::expire`] would remove any.
+    /// Returns whether [`Self::expire`] would remove any.
     pub fn has_expired(&self, now: Instant) -> bool {
         self.table.values().any(|entry| entry.expires() <= now)
     }
 
-    /// Removes all neighbours, or those of a bridge, and returns them.
+    /// Removes and returns all neighbours, or those of a bridge.
     pub fn flush(&mut self, bridge: Option<&str>) -> Vec<Neighbour> {
         self.take(|neighbour, _| bridge.is_none_or(|bridge| neighbour.bridge == bridge))
     }
@@ -158,13 +158,13 @@ impl Neighbours {
         gone.map(|(neighbour, _)| neighbour).collect()
     }
 
-    /// After how many seconds an unused entry goes.
+    /// Returns the time in seconds until an unused entry expires.
     pub fn aging_s(&self) -> u32 {
         self.aging_s
     }
 
-    /// Sets [`Self::aging_s`]; `false` where that is not 1 to 3600. Who has more time left than that
-    /// has so much now.
+    /// Sets [`Self::aging_s`]. Returns false if the value is not in 1 to 3600. Entries with more time left
+    /// are shortened to the new value.
     pub fn set_aging_s(&mut self, now: Instant, aging_s: u32) -> bool {
         if !(1..=AGING_MAX_S).contains(&aging_s) {
             return false;
@@ -177,7 +177,7 @@ impl Neighbours {
         true
     }
 
-    /// The table as `tnl/neigh/show` prints it.
+    /// Returns the table as `tnl/neigh/show` prints it.
     pub fn show(&self, now: Instant) -> String {
         let title = "IP                                            MAC                 Bridge\n";
         let mut text = format!("{title}{}\n", "=".repeat(title.len() - 1));

@@ -1,4 +1,4 @@
-//! Options of tunnel ports to their configuration (ovs: `lib/netdev-vport.c`, `set_tunnel_config`).
+//! Parses the options of tunnel ports (ovs: `lib/netdev-vport.c`, `set_tunnel_config`).
 
 use crate::config::{
     Endpoint, FlowLabel, FlowOr, Inherit, Key, PacketType, SEGMENTS_MAX, TunnelConfig,
@@ -7,16 +7,16 @@ use flow::TunnelKind;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// What options say.
+/// The result of parsing options.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Parsed {
-    /// The configuration, or why there is none.
+    /// The configuration, or the error message.
     pub config: Result<TunnelConfig, String>,
-    /// Options that are not understood and are taken as not given.
+    /// One message per option that is invalid and therefore ignored.
     pub warnings: Vec<String>,
 }
 
-/// Options that other programs read (ovs-monitor-ipsec).
+/// Options of another program (ovs-monitor-ipsec).
 const OF_OTHERS: [&str; 3] = ["remote_cert", "remote_name", "psk"];
 
 /// The DSCP bits of a TOS.
@@ -29,7 +29,7 @@ struct Parser<'a> {
 }
 
 impl TunnelConfig {
-    /// Reads the options of a tunnel port of this name.
+    /// Parses the options of a tunnel port. `name` appears in messages.
     pub fn parse(kind: TunnelKind, name: &str, options: &BTreeMap<String, String>) -> Parsed {
         let mut parser = Parser { name, config: TunnelConfig::new(kind), warnings: Vec::new() };
         let done = parser.read(options);
@@ -189,7 +189,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// The first segment must be the other end, which is checked where a packet says the other end.
+    /// Parses the segments. The first one must be the remote end; [`build`](crate::build) checks that, since
+    /// flows may set the remote end.
     fn segments(&mut self, value: &str) -> Result<(), String> {
         let segments: Option<Vec<Ipv6Addr>> =
             value.split(',').filter(|it| !it.is_empty()).map(|it| it.parse().ok()).collect();
@@ -241,7 +242,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The key by its own option or `key` (ovs: `parse_key`).
+    /// Returns the key of `option`, or else that of `key` (ovs: `parse_key`).
     fn key(&mut self, options: &BTreeMap<String, String>, option: &str) -> Key {
         let Some(value) = options.get(option).or_else(|| options.get("key")) else {
             return Key::Absent;

@@ -1,5 +1,5 @@
-//! Where tunnels end: which packets to the system's own addresses are a tunnel's outer packets
-//! (ovs: `lib/tnl-ports.c`).
+//! The local endpoints of tunnels: finds the tunnel port that receives an outer packet to one of the system's
+//! addresses (ovs: `lib/tnl-ports.c`).
 
 use base::{MacAddr, PortNo};
 use flow::{FRAG_ANY, FRAG_LATER, Field, FlowKey, Mask, TunnelKind, VLAN_PRESENT};
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::IpAddr;
 
-/// A device that has addresses.
+/// A device with IP addresses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LocalDevice {
     /// Its Ethernet address.
@@ -16,20 +16,20 @@ pub struct LocalDevice {
     pub addresses: Vec<IpAddr>,
 }
 
-/// A datapath port of tunnels.
+/// A datapath port that receives tunnel packets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Listener {
     /// Its name.
     pub name: String,
     /// The protocol.
     pub kind: TunnelKind,
-    /// The UDP port, 0 without UDP.
+    /// The UDP port, or 0 if the protocol is not UDP.
     pub udp_port: u16,
     /// The number of tunnels that share it.
     pub tunnels: usize,
 }
 
-/// Where tunnels end.
+/// The local endpoints of tunnels.
 #[derive(Clone, Debug, Default)]
 pub struct PortMap {
     devices: BTreeMap<String, LocalDevice>,
@@ -37,21 +37,21 @@ pub struct PortMap {
 }
 
 impl PortMap {
-    /// Says which devices have addresses. Returns whether that is another answer than before.
+    /// Replaces the devices with addresses. Returns whether they changed.
     pub fn set_devices(&mut self, devices: BTreeMap<String, LocalDevice>) -> bool {
         let is_news = self.devices != devices;
         self.devices = devices;
         is_news
     }
 
-    /// A tunnel uses this port.
+    /// Adds a tunnel that uses this port.
     pub fn add(&mut self, port: PortNo, name: &str, kind: TunnelKind, udp_port: u16) {
         let name = name.to_owned();
         let new = Listener { name, kind, udp_port, tunnels: 0 };
         self.listeners.entry(port).or_insert(new).tunnels += 1;
     }
 
-    /// A tunnel does not use this port any more.
+    /// Removes a tunnel that used this port.
     pub fn remove(&mut self, port: PortNo) {
         let Some(listener) = self.listeners.get_mut(&port) else { return };
         listener.tunnels -= 1;
@@ -60,13 +60,13 @@ impl PortMap {
         }
     }
 
-    /// Whether a device has an address that tunnels can end at.
+    /// Returns whether a device has an address.
     pub fn has_address(&self, device: &str) -> bool {
         self.devices.get(device).is_some_and(|device| !device.addresses.is_empty())
     }
 
-    /// Whether packets to an address reach a device: its own, or the group of those whose last bits are
-    /// the same (RFC 4291 section 2.7.1), to which neighbours answer too.
+    /// Returns whether a device receives packets to an address: its own address, or the solicited-node
+    /// multicast address of one (RFC 4291 section 2.7.1).
     pub fn is_address_of(&self, device: &str, ip: IpAddr) -> bool {
         const SOLICITED_NODE: u128 = 0xff02 << 112 | 0x1_ff00_0000;
         const LAST_BITS: u128 = 0xff_ffff;
@@ -121,7 +121,7 @@ impl PortMap {
         found.map(|(port, it)| (*port, it.kind))
     }
 
-    /// The ports, as `tnl/ports/show` prints them.
+    /// Returns the ports as `tnl/ports/show` prints them.
     pub fn show(&self) -> String {
         let mut text = "Listening ports:\n".to_owned();
         for (port, Listener { name, tunnels, kind, .. }) in &self.listeners {
@@ -133,7 +133,8 @@ impl PortMap {
         text
     }
 
-    /// What each port takes: the port's name and number, and the key and mask of its packets.
+    /// Returns the packets that the ports receive: for each pattern, name and number of the port, key and
+    /// mask.
     pub fn matches(&self) -> Vec<(&str, PortNo, FlowKey, Mask)> {
         let mut all = Vec::new();
         for (port, listener) in &self.listeners {

@@ -1,32 +1,32 @@
-//! Which tunnel port a received packet belongs to (ovs: `ofproto/tunnel.c`, `tnl_find`).
+//! Finds the tunnel port of a received packet (ovs: `ofproto/tunnel.c`, `tnl_find`).
 
 use crate::config::{Endpoint, Key, PacketType, TunnelConfig};
 use base::PortNo;
 use hashbrown::HashMap;
 use std::net::IpAddr;
 
-/// What a received packet's outer headers say.
+/// The outer header fields of a received packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arrived {
-    /// The datapath's port of its protocol.
+    /// The datapath port that received it.
     pub device: PortNo,
-    /// Its key, 0 without one.
+    /// The key, or 0 if there is none.
     pub key: u64,
-    /// The other end.
+    /// The remote address.
     pub source: Option<IpAddr>,
-    /// This end.
+    /// The local address.
     pub destination: Option<IpAddr>,
-    /// Whether it had an Ethernet header within the tunnel.
+    /// Whether the inner packet has an Ethernet header.
     pub is_frame: bool,
 }
 
-/// What a port's packets have in common; two ports cannot share it.
+/// The packets that a port receives. Each port has another pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Pattern {
     device: PortNo,
-    /// None where flows say.
+    /// `None` for any key (`key=flow`).
     key: Option<u64>,
-    /// None where flows say.
+    /// `None` for any address.
     remote: Option<IpAddr>,
     local: Local,
     packet_type: PacketType,
@@ -39,7 +39,7 @@ enum Local {
     Flow,
 }
 
-/// The ports of tunnels; `P` names one.
+/// The tunnel ports. `P` identifies a port.
 #[derive(Clone, Debug)]
 pub struct Receivers<P> {
     ports: HashMap<Pattern, P>,
@@ -52,7 +52,10 @@ impl<P> Default for Receivers<P> {
 }
 
 impl<P: Copy + PartialEq> Receivers<P> {
-    /// Adds a port. Returns the port that receives the same packets already as the error.
+    /// Adds a port.
+    ///
+    /// # Errors
+    /// The port that already has the same pattern.
     pub fn add(&mut self, device: PortNo, config: &TunnelConfig, port: P) -> Result<(), P> {
         let pattern = Pattern::of(device, config);
         if let Some(other) = self.ports.get(&pattern) {
@@ -67,8 +70,8 @@ impl<P: Copy + PartialEq> Receivers<P> {
         self.ports.retain(|_, other| *other != port);
     }
 
-    /// The port of a packet: the one that says most of its packets. A port with a key comes before
-    /// one whose flows match the key, then one with a remote address, then one with a local one.
+    /// Returns the port with the most specific pattern that matches the packet. A configured key has
+    /// precedence over `key=flow`, then a remote address over any, then a local address over any.
     pub fn find(&self, packet: &Arrived) -> Option<P> {
         if self.ports.is_empty() {
             return None;

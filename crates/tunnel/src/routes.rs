@@ -1,5 +1,5 @@
-//! Routes: to which device outer packets go, and with which source address. Rules choose the tables
-//! of the lookup (ovs: `lib/ovs-router.c`).
+//! The routing tables of outer packets: device, next hop and source address. Rules select the tables of a
+//! lookup (ovs: `lib/ovs-router.c`).
 
 mod rules;
 mod show;
@@ -13,13 +13,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Bits before an IPv4 address that is written as an IPv6 address.
+/// The prefix length of IPv4-mapped IPv6 addresses (RFC 4291 section 2.5.5.2).
 const MAPPED_BITS: u8 = 96;
-/// What is added to the length of a prefix that a command added, so that it comes first
-/// (ovs: `ovs_router_add`).
+/// The number that a user route adds to its prefix length, so that it has precedence (ovs: `ovs_router_add`).
 const USER_BONUS: u16 = 32;
 
-/// The table that is looked at last (Linux: `include/uapi/linux/rtnetlink.h`, `enum rt_class_t`).
+/// The table that is searched last (Linux: `include/uapi/linux/rtnetlink.h`, `enum rt_class_t`).
 pub const TABLE_DEFAULT: u32 = 253;
 /// The table of ordinary routes.
 pub const TABLE_MAIN: u32 = 254;
@@ -63,17 +62,17 @@ pub struct SystemRouting {
 /// A route that a command adds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UserRoute {
-    /// The table that it stands in.
+    /// The table.
     pub table: u32,
-    /// Packets with this mark take it.
+    /// The packet mark that the route applies to.
     pub mark: u32,
-    /// The prefix and its bits.
+    /// The destination prefix and its length in bits.
     pub prefix: (IpAddr, u8),
     /// The device.
     pub device: String,
-    /// The next hop, where the destination is not on the device's link.
+    /// The next hop; `None` if the destination is on the device's link.
     pub gateway: Option<IpAddr>,
-    /// The source address: one of the device's, on the network of the destination or the next hop.
+    /// The source address: an address of the device on the network of the destination or the next hop.
     pub source: Option<IpAddr>,
 }
 
@@ -82,36 +81,36 @@ pub struct UserRoute {
 pub struct Route {
     /// Whether a command added it.
     pub is_user: bool,
-    /// Packets with this mark take it.
+    /// The packet mark that the route applies to.
     pub mark: u32,
-    /// The prefix, without the bits behind it.
+    /// The destination prefix; the host bits are zero.
     pub prefix: IpAddr,
-    /// The bits of the prefix.
+    /// The length of the prefix in bits.
     pub len: u8,
     /// The device.
     pub device: String,
-    /// The next hop, where the destination is not on the device's link.
+    /// The next hop; `None` if the destination is on the device's link.
     pub gateway: Option<IpAddr>,
     /// The source address.
     pub source: IpAddr,
-    /// The MTU of the path, where the route says one.
+    /// The MTU of the path, if the route sets one.
     pub mtu: Option<u32>,
 }
 
-/// The next hop of a packet.
+/// The result of a lookup.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hop {
     /// The device.
     pub device: String,
-    /// Its source address.
+    /// The source address.
     pub source: IpAddr,
-    /// The next hop, where the destination is not on the device's link.
+    /// The next hop; `None` if the destination is on the device's link.
     pub gateway: Option<IpAddr>,
-    /// The bytes that an IP packet may have: the route's MTU or the device's, where one is known.
+    /// The maximum length of an IP packet in bytes: the smaller of the known MTUs of route and device.
     pub mtu: Option<u32>,
 }
 
-/// One length of prefixes from one source; the greatest comes first.
+/// The precedence and the length of prefixes. Sorts the highest precedence first.
 type Level = (Reverse<u16>, u8);
 
 /// The routes of one table.
@@ -125,13 +124,13 @@ struct Table {
 pub struct Routes {
     tables: BTreeMap<u32, Table>,
     rules: Rules,
-    /// The system's last report, to apply again when addresses change.
+    /// The system's state that was last applied.
     system: SystemRouting,
 }
 
 impl Routes {
-    /// Replaces the system's routes and rules. Returns whether anything changed. A route whose device
-    /// has no source address is left out, as in Open vSwitch.
+    /// Replaces the routes, rules and addresses of the system. Returns whether anything changed. Omits routes
+    /// whose device has no source address, as in Open vSwitch.
     pub fn set_system(&mut self, system: SystemRouting) -> bool {
         if self.system == system {
             return false;
@@ -141,7 +140,7 @@ impl Routes {
         let is_user = |route: &mut Route| route.is_user;
         self.tables.values_mut().for_each(|table| table.retain(is_user));
         let mut routes = self.system.routes.clone();
-        // A later route takes the place of an earlier one to its prefix.
+        // A later route replaces an earlier one with the same prefix, so the lowest metric is last.
         routes.sort_by_key(|route| Reverse(route.metric));
         for SystemRoute { table, prefix, len, device, gateway, source, mtu, .. } in routes {
             let preferred = source.filter(|it| it.is_ipv4() == prefix.is_ipv4());
@@ -156,8 +155,7 @@ impl Routes {
         true
     }
 
-    /// Adds a route by command; `false` where its device has no address to send from, or not the one
-    /// that is asked for.
+    /// Adds a user route. Returns false if its device has no usable source address, or not the requested one.
     pub fn add(&mut self, route: UserRoute) -> bool {
         let UserRoute { table, mark, prefix: (prefix, len), device, gateway, source } = route;
         let found = match source {
@@ -174,7 +172,7 @@ impl Routes {
         true
     }
 
-    /// Removes a route that was added by command; `false` where there is none.
+    /// Removes a user route. Returns false if there is none.
     pub fn remove(&mut self, table: u32, (prefix, len): (IpAddr, u8), mark: u32) -> bool {
         let Some(routes) = self.tables.get_mut(&table) else { return false };
         let is_removed = routes.remove_user((prefix, len), mark);
@@ -184,25 +182,24 @@ impl Routes {
         is_removed
     }
 
-    /// Whether a table has routes.
+    /// Returns whether a table has routes.
     pub fn has_table(&self, table: u32) -> bool {
         self.tables.contains_key(&table)
     }
 
-    /// Adds a rule by command; one with priority 0 gets the last free one before the standard ones
-    /// for all routes.
+    /// Adds a user rule. Priority 0 stands for the last free priority before the main table's rule (ovs:
+    /// `ovs_router_rule_add_cmd`).
     pub fn add_rule(&mut self, rule: Rule) {
         self.rules.add(rule);
     }
 
-    /// Removes a rule that was added by command; one with priority 0 stands for any. `false` where
-    /// there is none.
+    /// Removes a user rule. Priority 0 matches any priority. Returns false if there is no such rule.
     pub fn remove_rule(&mut self, rule: &Rule) -> bool {
         self.rules.remove(rule)
     }
 
-    /// The way to an address for packets with this mark. With a source address, that has to be one of
-    /// the system's own, and rules about it count.
+    /// Returns the route to an address for packets with this mark. A source address must be one of the
+    /// system's; rules that match on source addresses then apply to it.
     pub fn lookup(&self, mark: u32, destination: IpAddr, source: Option<IpAddr>) -> Option<Hop> {
         if let Some(source) = source {
             self.tables.get(&TABLE_LOCAL)?.find(mark, source)?;
@@ -215,8 +212,8 @@ impl Routes {
         Some(Hop { device: route.device.clone(), source, gateway: route.gateway, mtu })
     }
 
-    /// The source address of a device that shares the longest prefix with the target, or else with the
-    /// gateway (ovs: `ovs_router_get_netdev_source_address`).
+    /// Returns the address of a device on the network of the target, or else on the network of the gateway
+    /// (ovs: `ovs_router_get_netdev_source_address`).
     fn source_for(
         &self,
         (target, gateway): (IpAddr, Option<IpAddr>),
@@ -227,24 +224,24 @@ impl Routes {
             if gateway.is_ipv4() == target.is_ipv4() {
                 return self.source_of(device, gateway);
             }
-            // RFC 5549: the next hop's network says nothing of addresses of the other family.
+            // With a next hop of the other family (RFC 5549), any address of the target's family is used.
             let mut own = self.system.addresses.get(device)?.iter().map(|(address, _)| *address);
             own.find(|address| address.is_ipv4() == target.is_ipv4())
         })
     }
 
-    /// The address of a device on the same network as another address.
+    /// Returns the address of a device on the same network as `peer`, with the longest prefix.
     pub fn source_of(&self, device: &str, peer: IpAddr) -> Option<IpAddr> {
         let near = self.near(device, peer);
         near.max_by_key(|(_, len)| *len).map(|(address, _)| *address)
     }
 
-    /// Whether an address is a device's, on the same network as another one.
+    /// Returns whether a device has this address, on the same network as `peer`.
     fn is_source_of(&self, device: &str, address: IpAddr, peer: IpAddr) -> bool {
         self.near(device, peer).any(|(own, _)| *own == address)
     }
 
-    /// The addresses of a device whose networks have another address.
+    /// Returns the addresses of a device whose networks contain `peer`.
     fn near(&self, device: &str, peer: IpAddr) -> impl Iterator<Item = &(IpAddr, u8)> {
         let addresses = self.system.addresses.get(device).into_iter().flatten();
         addresses.filter(move |(address, len)| {
@@ -252,7 +249,7 @@ impl Routes {
         })
     }
 
-    /// Devices that routes lead to, and their addresses.
+    /// Returns the devices that routes use, with their addresses.
     pub fn local_devices(&self) -> impl Iterator<Item = (&String, &Vec<(IpAddr, u8)>)> {
         let is_used = |device: &String| self.iter().any(|route| route.device == *device);
         self.system.addresses.iter().filter(move |(device, _)| is_used(device))
@@ -307,7 +304,7 @@ fn level(is_user: bool, prefix: IpAddr, len: u8) -> Level {
     (Reverse(u16::from(len) + if is_user { USER_BONUS } else { 0 }), len)
 }
 
-/// An address as an IPv6 address, without the bits behind a prefix of its own family.
+/// Returns the prefix of an address, as an IPv6 address. `len` counts bits of the address's own family.
 fn masked(ip: IpAddr, len: u8) -> u128 {
     let (bits, len) = match ip {
         IpAddr::V4(ip) => (ip.to_ipv6_mapped().to_bits(), len.min(32) + MAPPED_BITS),

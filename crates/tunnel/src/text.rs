@@ -1,4 +1,4 @@
-//! Tunnel ports as `dpif/show` and `ofproto/list-tunnels` print them.
+//! Prints tunnel ports for `dpif/show` and `ofproto/list-tunnels`.
 
 use crate::config::default_udp_port;
 use crate::config::{
@@ -9,8 +9,8 @@ use flow::TunnelKind;
 use std::fmt::Write;
 
 impl TunnelConfig {
-    /// The options that make this configuration, as `dpif/show` prints them
-    /// (ovs: `lib/netdev-vport.c`, `get_tunnel_config`).
+    /// Returns the options of this configuration as `dpif/show` prints them (ovs: `lib/netdev-vport.c`,
+    /// `get_tunnel_config`).
     pub fn describe_options(&self) -> String {
         let mut options: Vec<(&str, String)> = Vec::new();
         let mut add = |name, value: Option<String>| {
@@ -116,7 +116,7 @@ impl TunnelConfig {
         );
     }
 
-    /// What packets of the tunnel are recognised by (ovs: `ofproto/tunnel.c`, `tnl_match_fmt`).
+    /// Returns the pattern of the packets that the port receives (ovs: `ofproto/tunnel.c`, `tnl_match_fmt`).
     pub(crate) fn describe_match(&self, device: PortNo) -> String {
         let local = match self.local {
             Endpoint::Is(ip) => ip.to_string(),
@@ -141,7 +141,7 @@ impl TunnelConfig {
         text
     }
 
-    /// One line of `ofproto/list-tunnels` (ovs: `ofproto/tunnel.c`, `tnl_port_format`).
+    /// Returns the port's line of `ofproto/list-tunnels` (ovs: `ofproto/tunnel.c`, `tnl_port_format`).
     pub fn describe(&self, name: &str, device: PortNo) -> String {
         let kind = self.kind.name();
         let mut text = format!("port {device}: {name} ({kind}: {}", self.describe_match(device));
@@ -172,7 +172,7 @@ impl TunnelConfig {
     }
 }
 
-/// As C's `%#x`, which prints 0 without a prefix.
+/// Formats as `%#x` of C, which prints 0 without a prefix.
 fn hexadecimal(value: u64) -> String {
     if value == 0 { "0".to_owned() } else { format!("{value:#x}") }
 }

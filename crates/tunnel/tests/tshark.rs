@@ -1,5 +1,5 @@
-//! Wireshark's reading of what is put in front of packets: it knows every form of every tunnel, finds the
-//! packet inside, and has nothing to complain of, checksums included.
+//! Checks outer headers with Wireshark's dissectors: they must recognize every header form of every tunnel
+//! kind, find the inner packet, and report no error, checksums included.
 
 use base::MacAddr;
 use flow::TunnelKind;
@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::process::Command;
 use tunnel::{Outer, TunnelConfig};
 
-/// A frame, what it is called where it is wrong, and the protocols that Wireshark must find in it.
+/// A frame, its name in messages, and the protocols that Wireshark must find in it.
 struct Form {
     name: String,
     frame: Vec<u8>,
@@ -130,7 +130,7 @@ fn wireshark_reads_every_encapsulation_without_a_complaint() {
         let behind = protocols.split_once(":ip").map_or("", |(_, behind)| behind);
         assert!(behind.contains(form.protocols), "{}: {line}", form.name);
         assert_eq!((expert, malformed), ("", ""), "{}: {line}", form.name);
-        // 0 is wrong, 1 right; 3 is none.
+        // Wireshark's status of a checksum: 0 is bad, 1 good, 3 not present.
         let is_wrong = |statuses: &str| statuses.split(',').any(|status| status == "0");
         assert!(!is_wrong(ip) && !is_wrong(udp), "{}: {line}", form.name);
     }

@@ -40,7 +40,7 @@ fn encapsulate(config: &TunnelConfig, outer: &Outer<'_>, inner: &[u8]) -> Vec<u8
     frame
 }
 
-/// What is put into a tunnel comes out, with the checksums that other ends verify.
+/// Decapsulation returns the encapsulated packet, and the checksums that receivers verify are correct.
 fn check(config: &TunnelConfig, outer: &Outer<'_>, header_len: usize) {
     let frame = encapsulate(config, outer, &INNER);
     let found = decapsulate(config.kind, &frame, false).unwrap();
@@ -64,7 +64,7 @@ fn check(config: &TunnelConfig, outer: &Outer<'_>, header_len: usize) {
         options: outer.options,
     };
     assert_eq!(found.metadata, expect);
-    // Padding of short frames is not the inner packet's.
+    // Padding of short frames is not part of the inner packet.
     let padded = [frame.as_slice(), &[0; 9]].concat();
     let found = decapsulate(config.kind, &padded, false).unwrap();
     assert_eq!(found.end, frame.len());
@@ -126,7 +126,8 @@ fn segments_stand_behind_the_outer_header() {
     assert_eq!(label("srv6_flowlabel=copy", &INNER, 0x0800), 0);
     assert_eq!(label("srv6_flowlabel=zero", &v6, 0x86dd), 0);
     assert_eq!(label("srv6_flowlabel=compute", &v6, 0x86dd), 40_000);
-    // Several segments: the first is the outer destination, and no packet for here yet.
+    // With several segments, the first one is the outer destination, where the packet is not decapsulated
+    // yet.
     let several = srv6("srv6_segs=fd00::2,fd00::3,fd00::4");
     let mut frame = encapsulate(&several, &outer(0x0800), &INNER);
     let found = wire::Srv6::find(protocol::ROUTING, &frame[54..]).unwrap();
@@ -137,7 +138,7 @@ fn segments_stand_behind_the_outer_header() {
     assert_eq!((found.header_len, found.inner), (54 + 8 + 48, Inner::Packet(0x0800)));
     frame[54 + 2] = 0;
     assert_eq!(decapsulate(TunnelKind::Srv6, &frame, false), Err(PopError::Malformed));
-    // Another first segment than the other end, an IPv4 end, a frame.
+    // Refused: a first segment other than the remote end, an IPv4 end, a frame.
     let other = srv6("srv6_segs=fd00::3");
     assert_eq!(build(&other, &outer(0x0800)), None);
     assert_eq!(build(&srv6(""), &Outer { packet: Some(0x0800), ..self::outer(V4, 0) }), None);
@@ -202,7 +203,7 @@ proptest! {
 }
 
 proptest! {
-    /// What [`Envelope`] reads of a packet that is like an accepted one is what [`decapsulate`] says.
+    /// [`Envelope`] and [`decapsulate`] agree on packets that equal an accepted one.
     #[test]
     fn envelopes_agree_with_the_whole_reading(
         kind in 0usize..3,
@@ -224,7 +225,7 @@ proptest! {
             let at = at % frame.len();
             frame[at] = byte;
         }
-        // What the headers of an ordinary packet say before: protocol, no options, no fragment.
+        // Conditions that hold for ordinary packets: the protocol, no options, no fragment.
         let fixed = if is_ipv6 { vec![12, 13, 14, 20] } else { vec![12, 13, 14, 20, 21, 23] };
         let is_ordinary = fixed.iter().all(|&at| frame[at] == good[at]);
         let mask = Envelope::word_mask(kind, 0);

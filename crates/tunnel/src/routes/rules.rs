@@ -1,4 +1,4 @@
-//! Rules: which tables of routes a packet's source address may look at, in which order (ip-rule(8)).
+//! Policy rules: select the tables of a lookup, and their order, by the packet's source address (ip-rule(8)).
 
 use super::{TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN, masked};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -14,19 +14,19 @@ pub struct Rule {
     pub priority: u32,
     /// Whether a command added it.
     pub is_user: bool,
-    /// It applies to sources outside the prefix (`ip rule add not`).
+    /// Whether it applies to sources outside the prefix (`ip rule add not`).
     pub is_inverted: bool,
-    /// The prefix of source addresses that it is for.
+    /// The prefix of source addresses.
     pub prefix: IpAddr,
-    /// The bits of the prefix; with 0 the rule is for all packets.
+    /// The length of the prefix in bits. With 0 the rule applies to all packets.
     pub len: u8,
     /// The table to search. If it has no route, the next rule applies.
     pub table: u32,
 }
 
 impl Rule {
-    /// Whether it applies to packets with this source; packets without one count as from the
-    /// unspecified address.
+    /// Returns whether the rule applies to packets with this source. Without one, the unspecified address is
+    /// assumed.
     pub(super) fn is_for(&self, destination: IpAddr, source: Option<IpAddr>) -> bool {
         let unspecified = match destination {
             IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -54,7 +54,7 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// Takes the system's rules in place of those of before.
+    /// Replaces the system's rules. A family without rules gets the standard ones.
     pub fn set_system(&mut self, system: &[Rule]) {
         self.0.retain(|rule| rule.is_user);
         let families = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
@@ -90,7 +90,8 @@ impl Rules {
         found.map(|at| self.0.remove(at)).is_some()
     }
 
-    /// The priority right before the last rule that leaves room there (ovs: `ovs_router_rule_add_cmd`).
+    /// Returns the priority directly before the last rule that has a free one before it (ovs:
+    /// `ovs_router_rule_add_cmd`).
     fn free_priority(&self) -> u32 {
         let (mut free, mut before) = (0, 0);
         for Rule { priority, .. } in &self.0 {
@@ -103,7 +104,7 @@ impl Rules {
     }
 }
 
-/// The rules of a family that every system has; IPv6 has no table for the default route.
+/// Returns the standard rules of a family. IPv6 has no rule for the default table.
 fn standard(family: IpAddr) -> Vec<Rule> {
     let mut tables = vec![(0, TABLE_LOCAL), (PRIORITY_MAIN, TABLE_MAIN)];
     if family.is_ipv4() {

@@ -8,18 +8,18 @@ use std::fmt::Write;
 const STANDARD_TABLES: [u32; 3] = [TABLE_LOCAL, TABLE_MAIN, TABLE_DEFAULT];
 
 impl Routes {
-    /// The standard tables as `ovs/route/show` prints them.
+    /// Returns the standard tables as `ovs/route/show` prints them.
     pub fn show(&self) -> String {
         self.text("Route Table:\n".to_owned(), &STANDARD_TABLES, false)
     }
 
-    /// All tables.
+    /// Returns all tables as `ovs/route/show table=all` prints them.
     pub fn show_all(&self) -> String {
         let tables: Vec<u32> = self.tables.keys().copied().collect();
         self.text(String::new(), &tables, true)
     }
 
-    /// One table.
+    /// Returns one table as `ovs/route/show table=ID` prints it.
     pub fn show_table(&self, table: u32) -> String {
         let title = match name_of(table) {
             Some(_) => "Route Table:\n".to_owned(),
@@ -58,7 +58,7 @@ impl Routes {
         text
     }
 
-    /// The rules of IPv4 or IPv6 as `ovs/route/rule/show` prints them.
+    /// Returns the rules of IPv4 or IPv6 as `ovs/route/rule/show` prints them.
     pub fn show_rules(&self, is_ipv4: bool) -> String {
         let rules = self.rules.iter().filter(|rule| rule.prefix.is_ipv4() == is_ipv4);
         rules.map(line).collect()
@@ -74,7 +74,7 @@ fn line(rule: &Rule) -> String {
     let _ = match rule.len {
         0 => write!(text, "all"),
         len if len == whole => write!(text, "{}", rule.prefix),
-        // The second blank is Open vSwitch's.
+        // Open vSwitch also prints a trailing space.
         len => write!(text, "{}/{len} ", rule.prefix),
     };
     let _ = match name_of(rule.table) {
@@ -84,7 +84,7 @@ fn line(rule: &Rule) -> String {
     text
 }
 
-/// The name of a standard table.
+/// Returns the name of a standard table.
 fn name_of(table: u32) -> Option<&'static str> {
     match table {
         TABLE_DEFAULT => Some("default"),

@@ -187,14 +187,14 @@ fn rules_choose_the_table_by_the_source() {
     check(&routes, 0, "10.0.0.100", Some("10.0.0.11"), Some(("p1", "10.0.0.11", Some("10.0.0.1"))));
     check(&routes, 0, "10.0.0.100", Some("10.0.0.22"), Some(near));
     check(&routes, 0, "10.0.0.100", None, Some(near));
-    // The default route of IPv6 is none of IPv4's.
+    // The default route of IPv6 does not apply to IPv4.
     check(&routes, 0, "20.0.0.1", Some("10.0.0.11"), None);
-    // A rule for all packets of one family says nothing of the other.
+    // A rule for all packets of one family does not apply to the other.
     check(&routes, 0, "2004::4", Some("fd00::22"), None);
     routes.add_rule(rule("::/0", 11));
     check(&routes, 0, "2004::4", Some("fd00::22"), Some(("p1", "fd00::22", Some("fd00::1"))));
     check(&routes, 0, "10.0.0.100", None, Some(near));
-    // A table without a route leaves the packet to the next rule.
+    // If a table has no route, the next rule applies.
     routes.add_rule(rule("not 10.0.0.100/32", 4));
     check(&routes, 0, "10.0.0.100", Some("10.0.0.22"), Some(near));
     assert!(routes.add(table(4, user("10.0.0.0", 8, 0, "p1", None))));
