@@ -1,8 +1,8 @@
 //! Translates packets between `wire::text`'s form and hexadecimal digits, line by line.
 //!
-//! A line of hexadecimal digits only is a frame and is described; any other line is a description
-//! and is built. Every line gets exactly one line in answer, `error: ...` where it is neither, so
-//! that a program at the other end of a pipe stays in step (`testdata/oracle` does that).
+//! A line of hexadecimal digits only is a frame, whose description is printed. Any other line is a
+//! description, whose frame is printed. For every line exactly one line is printed, `error: ...` if it is
+//! invalid, so that a program that uses it through a pipe (`testdata/oracle`) stays synchronized.
 
 use std::io::{BufRead, Write};
 
@@ -26,7 +26,7 @@ fn translate(line: &str) -> Result<String, String> {
     }
 }
 
-/// The bytes that `line` spells, if it is nothing but pairs of hexadecimal digits.
+/// Returns the bytes of a line that consists only of pairs of hexadecimal digits.
 fn bytes(line: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u32>> = line.chars().map(|digit| digit.to_digit(16)).collect();
     let pairs = digits?;

@@ -1,6 +1,6 @@
-//! Builds packets: tests, replies and ICMP errors. Lengths and checksums come by themselves.
+//! Builds packets for tests, replies and ICMP errors. Lengths and checksums are computed.
 //!
-//! Each layer is a type of its own, so that a TCP flag on a UDP packet does not compile:
+//! Each layer has its own type, so that a TCP flag on a UDP packet does not compile:
 //!
 //! ```
 //! use wire::{PacketBuilder, TcpFlags};
@@ -32,7 +32,7 @@ use crate::upper::{Addresses, UpperLayer};
 use crate::vlan::Tci;
 use crate::{arp, checksum};
 
-/// The start of a packet: Ethernet and VLAN tags, or nothing when only the IP packet is wanted.
+/// The start of a packet: an Ethernet header with VLAN tags, or nothing to build only the IP packet.
 #[derive(Debug, Clone, Default)]
 #[must_use]
 pub struct PacketBuilder {
@@ -46,17 +46,17 @@ impl PacketBuilder {
         PacketBuilder { link: Some((src, dst)), tags: Vec::new() }
     }
 
-    /// A packet without Ethernet header, as ICMP errors quote it.
+    /// A packet without an Ethernet header, in the form that ICMP errors quote.
     pub fn bare() -> Self {
         PacketBuilder::default()
     }
 
-    /// An 802.1Q tag inside those added before.
+    /// Adds an 802.1Q tag inside the previous ones.
     pub fn vlan(self, tci: Tci) -> Self {
         self.tag(ethertype::VLAN, tci)
     }
 
-    /// A tag of type `tpid` inside those added before.
+    /// Adds a tag of type `tpid` inside the previous ones.
     pub fn tag(mut self, tpid: u16, tci: Tci) -> Self {
         self.tags.push((tpid, tci));
         self
@@ -72,13 +72,13 @@ impl PacketBuilder {
         IpBuilder::new(self, Addresses::V6 { source, destination })
     }
 
-    /// An ARP request ("who has `target_ip`") from the frame's sender.
+    /// An ARP request for `target_ip` from the frame's source address.
     pub fn arp_request(self, sender_ip: Ipv4Addr, target_ip: Ipv4Addr) -> Vec<u8> {
         let sender = self.link.unwrap_or_default().0;
         self.arp(arp::REQUEST, (sender, sender_ip), (MacAddr::ZERO, target_ip))
     }
 
-    /// An ARP reply from the frame's sender to its receiver.
+    /// An ARP reply from the frame's source address to its destination address.
     pub fn arp_reply(self, sender_ip: Ipv4Addr, target_ip: Ipv4Addr) -> Vec<u8> {
         let (sender, target) = self.link.unwrap_or_default();
         self.arp(arp::REPLY, (sender, sender_ip), (target, target_ip))
@@ -103,7 +103,7 @@ impl PacketBuilder {
         self.raw(ethertype::ARP, &body)
     }
 
-    /// A frame of any type with `body` behind the type field.
+    /// A frame of any type with `body` after the type field.
     pub fn raw(self, ethertype: u16, body: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(14 + self.tags.len() * 4 + body.len());
         if let Some((src, dst)) = self.link {
@@ -120,8 +120,8 @@ impl PacketBuilder {
     }
 }
 
-/// Completes the checksums of an IP packet after changes by hand: the IPv4 header's and the
-/// transport's. Says whether `packet` was whole enough for both.
+/// Computes the checksums of an IP packet (IPv4 header and transport) after its bytes were changed. Returns
+/// whether `packet` has both headers.
 pub fn fill_checksums(packet: &mut [u8]) -> bool {
     let Ok(upper) = UpperLayer::find(packet) else { return false };
     if let Ok(mut ip) = crate::Ipv4::new_checked(&mut *packet) {

@@ -1,9 +1,9 @@
-//! The Internet checksum: whole (RFC 1071), of pseudo headers, changed in place (RFC 1624),
-//! and verified. Also the CRC32c of SCTP, which is none of that kind.
+//! The Internet checksum: computation (RFC 1071), sums of pseudo-headers, incremental updates (RFC 1624) and
+//! verification. Also the CRC32c of SCTP.
 //!
-//! Words to keep apart: a *sum* is the folded ones' complement sum of 16-bit words; a *checksum*
-//! is its complement, as headers hold it. A packet with a *partial* checksum, as the kernel hands
-//! over for its network card to finish, holds in that place the sum of the pseudo header.
+//! Terms: a *sum* is the folded ones' complement sum of 16-bit words. A *checksum* is the complement of a
+//! sum, the form in which headers contain it. A packet with a *partial* checksum, which the kernel leaves for
+//! the network card to complete, contains the sum of the pseudo-header in the checksum field.
 
 mod crc32c;
 #[cfg(test)]
@@ -21,10 +21,9 @@ pub fn sum(bytes: &[u8]) -> u16 {
     u16::from_be_bytes(fold(total(bytes)).to_ne_bytes())
 }
 
-/// The sum, unfolded and in the machine's byte order (RFC 1071 section 2, B and C): 2^32 and 2^16
-/// are both 1 modulo 0xffff. Halves of words are added, as vectors of the processor can, which for
-/// whole packets takes half as long as to carry from word to word. Each step adds less than 2^33, so
-/// that 64 bits last for any slice a packet can be.
+/// Returns the sum, unfolded and in native byte order (RFC 1071 section 2, B and C): 2^32 and 2^16 are both 1
+/// modulo 0xffff. It adds halves of words, which the compiler vectorizes; for whole packets this takes half
+/// as long as adding words with carry. Each step adds less than 2^33, so 64 bits suffice for any packet.
 #[inline]
 fn total(bytes: &[u8]) -> u64 {
     let (chunks, tail) = bytes.as_chunks::<8>();
@@ -45,20 +44,20 @@ fn total(bytes: &[u8]) -> u64 {
     total + u64::from(u32::from_ne_bytes(last))
 }
 
-/// The ones' complement sum of two words: what it carries is added at the other end.
+/// Returns the ones' complement sum of two words, with end-around carry.
 #[inline]
 const fn plus(a: u64, b: u64) -> u64 {
     let (sum, carry) = a.overflowing_add(b);
     sum + carry as u64
 }
 
-/// The checksum of `bytes`: what a header holds when its own field was zero in them.
+/// Returns the checksum of `bytes`, in which the checksum field must be zero.
 #[inline]
 pub fn checksum(bytes: &[u8]) -> u16 {
     !sum(bytes)
 }
 
-/// The sum of two pieces; the first must have an even length.
+/// Returns the sum of two adjacent parts from their sums. The first part must have an even length.
 #[inline]
 pub const fn combine(a: u16, b: u16) -> u16 {
     fold(a as u64 + b as u64)
@@ -78,55 +77,55 @@ pub fn pseudo_v6(source: Ipv6Addr, destination: Ipv6Addr, protocol: u8, len: usi
     fold(addresses + u64::from(protocol) + len as u64)
 }
 
-/// UDP has no checksum of zero: that means "none", and its other form goes out (RFC 768).
+/// Returns the checksum as UDP transmits it: 0 is sent as 0xffff, since 0 means "no checksum" (RFC 768).
 #[inline]
 pub const fn udp_nonzero(checksum: u16) -> u16 {
     if checksum == 0 { 0xffff } else { checksum }
 }
 
-/// How the sum over a packet changes when fields in it do (RFC 1624, equation 3).
+/// The change of a packet's sum when fields change (RFC 1624, equation 3).
 ///
-/// One change serves a header's checksum and the transport's alike.
+/// The same change applies to the checksum of the header and to that of the transport protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub struct Change(u16);
 
 impl Change {
-    /// Nothing changed.
+    /// No change.
     pub const NONE: Change = Change(0);
 
-    /// A 16-bit word went from `old` to `new`.
+    /// The change of a 16-bit word from `old` to `new`.
     #[inline]
     pub const fn u16(old: u16, new: u16) -> Self {
         Change(fold(!old as u64 + new as u64))
     }
 
-    /// Two words in a row did.
+    /// The change of two adjacent words.
     #[inline]
     pub const fn u32(old: u32, new: u32) -> Self {
         Change(fold(sum32(!old) + sum32(new)))
     }
 
-    /// Eight words in a row did.
+    /// The change of eight adjacent words.
     #[inline]
     pub const fn u128(old: u128, new: u128) -> Self {
         Change(fold(sum128(!old) + sum128(new)))
     }
 
-    /// This change and another one.
+    /// Returns the combination of this change and another one.
     #[inline]
     pub const fn and(self, other: Change) -> Self {
         Change(combine(self.0, other.0))
     }
 
-    /// The checksum after the change.
+    /// Returns the checksum after the change.
     #[inline]
     #[must_use]
     pub const fn checksum(self, before: u16) -> u16 {
         !combine(!before, self.0)
     }
 
-    /// The sum after the change.
+    /// Returns the sum after the change.
     #[inline]
     #[must_use]
     pub const fn sum(self, before: u16) -> u16 {
@@ -134,13 +133,13 @@ impl Change {
     }
 }
 
-/// `checksum` after a word it covers went from `old` to `new`.
+/// Returns `checksum` after a covered word changed from `old` to `new`.
 #[must_use]
 pub const fn update_u16(checksum: u16, old: u16, new: u16) -> u16 {
     Change::u16(old, new).checksum(checksum)
 }
 
-/// `checksum` after an IPv4 address (or two words) that it covers went from `old` to `new`.
+/// Returns `checksum` after a covered IPv4 address (or two words) changed from `old` to `new`.
 #[must_use]
 pub const fn update_u32(checksum: u16, old: u32, new: u32) -> u16 {
     Change::u32(old, new).checksum(checksum)
@@ -149,11 +148,11 @@ pub const fn update_u32(checksum: u16, old: u32, new: u32) -> u16 {
 /// The result of verifying a checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// It is right.
+    /// The checksum is correct.
     Good,
-    /// It is wrong.
+    /// The checksum is wrong.
     Bad,
-    /// There is no checksum to verify: UDP over IPv4 without, a fragment, another protocol.
+    /// There is no checksum to verify: UDP over IPv4 without one, a fragment, or another protocol.
     Absent,
 }
 
@@ -163,17 +162,17 @@ impl Verdict {
     }
 }
 
-/// Verifies the checksum of an IPv4 header; `header` is it, with its options.
+/// Verifies the checksum of an IPv4 header, given with its options.
 pub fn verify_ipv4_header(header: &[u8]) -> Verdict {
     Verdict::of(sum(header))
 }
 
-/// Verifies a TCP segment under the pseudo header's sum.
+/// Verifies a TCP segment, given the sum of the pseudo-header.
 pub fn verify_tcp(pseudo: u16, segment: &[u8]) -> Verdict {
     Verdict::of(combine(pseudo, sum(segment)))
 }
 
-/// The same over IPv4, all at once; `addresses` are source and destination.
+/// Verifies a TCP segment over IPv4 in one pass. `addresses` are source and destination.
 #[inline]
 pub fn verify_tcp_v4(addresses: u64, segment: &[u8]) -> Verdict {
     let protocol_len = u32::from(crate::protocol::TCP) + segment.len() as u32;
@@ -183,8 +182,8 @@ pub fn verify_tcp_v4(addresses: u64, segment: &[u8]) -> Verdict {
     if is_right { Verdict::Good } else { Verdict::Bad }
 }
 
-/// Verifies a TCP segment, or what else has a pseudo header, over IPv6, all at once; `addresses` are source
-/// and destination, the upper halves first.
+/// Verifies a TCP segment, or another message with a pseudo-header, over IPv6 in one pass. `addresses` are
+/// source and destination, the upper half of each first.
 #[inline]
 pub fn verify_v6(addresses: &[u64; 4], protocol: u8, segment: &[u8]) -> Verdict {
     let [a, b, c, d] = addresses;
@@ -204,8 +203,7 @@ pub fn verify_udp_v4(pseudo: u16, datagram: &[u8]) -> Verdict {
     }
 }
 
-/// Verifies a UDP datagram over IPv6, where an absent checksum is a bad one (RFC 8200
-/// section 8.1).
+/// Verifies a UDP datagram over IPv6, which must have a checksum (RFC 8200 section 8.1).
 pub fn verify_udp_v6(pseudo: u16, datagram: &[u8]) -> Verdict {
     match u16_at(datagram, crate::udp::field::CHECKSUM) {
         0 => Verdict::Bad,
@@ -218,12 +216,12 @@ pub fn verify_icmp(message: &[u8]) -> Verdict {
     Verdict::of(sum(message))
 }
 
-/// Verifies an ICMPv6 message under the pseudo header's sum.
+/// Verifies an ICMPv6 message, given the sum of the pseudo-header.
 pub fn verify_icmpv6(pseudo: u16, message: &[u8]) -> Verdict {
     Verdict::of(combine(pseudo, sum(message)))
 }
 
-/// Verifies the CRC32c of an SCTP packet, which covers no pseudo header; one too short for a
+/// Verifies the CRC32c of an SCTP packet, which covers no pseudo-header. A packet that is too short for the
 /// common header has none.
 pub fn verify_sctp(packet: &[u8]) -> Verdict {
     match crate::Sctp::new_checked(packet) {
@@ -233,12 +231,12 @@ pub fn verify_sctp(packet: &[u8]) -> Verdict {
     }
 }
 
-/// Finishes a partial checksum: sums `packet` from `start` (the sum of the pseudo header stands in
-/// the field already) and writes the checksum `offset` bytes behind `start`. These are the two
-/// numbers of a virtio network header. Says whether they lay within the packet.
+/// Completes a partial checksum: sums `packet` from `start` (the field contains the sum of the pseudo-header)
+/// and writes the checksum `offset` bytes after `start`, as the fields `csum_start` and `csum_offset` of a
+/// virtio network header define. Returns whether both lie within the packet.
 pub fn finish_partial(packet: &mut [u8], start: usize, offset: usize) -> bool {
     let Some(at) = start.checked_add(offset) else { return false };
-    // A result of zero goes out in its other form, which every protocol takes and UDP needs.
+    // A result of zero is sent as 0xffff, which every protocol accepts and UDP requires.
     let value = udp_nonzero(checksum(range(packet, start, packet.len())));
     put_u16(packet, at, value)
 }

@@ -1,46 +1,46 @@
-//! Why bytes are not the header they were taken for.
+//! Errors in headers.
 
 use std::fmt;
 
-/// What `new_checked` found wrong. Small and `Copy`, since packets from outside make it often.
+/// The error of `new_checked`. It is small and `Copy`, since malformed packets may be frequent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// The bytes end before the header does.
+    /// The header is truncated.
     #[error("{header} header needs {need} bytes, only {have} are there")]
     Truncated {
         /// The header that was read.
         header: Header,
-        /// Bytes it needs.
+        /// The number of bytes that it needs.
         need: u32,
-        /// Bytes that are there.
+        /// The number of bytes available.
         have: u32,
     },
-    /// A length field says what cannot be.
+    /// A length field has an impossible value.
     #[error("{header} length field says {says} bytes, it may say {min} to {max}")]
     Length {
-        /// The header whose field lies.
+        /// The header with the field.
         header: Header,
-        /// What the field says, in bytes.
+        /// The value of the field, in bytes.
         says: u32,
-        /// The least it may say: the length of the header itself.
+        /// The minimum: the length of the header itself.
         min: u32,
-        /// The most it may say: the bytes that are there.
+        /// The maximum: the number of bytes available.
         max: u32,
     },
-    /// A version or hardware type is another than the one this header has.
+    /// The version or hardware type is not that of this header.
     #[error("{header} header says version or type {found}, expected {expected}")]
     Kind {
         /// The header that was read.
         header: Header,
         /// The value in the packet.
         found: u16,
-        /// The value that belongs there.
+        /// The expected value.
         expected: u16,
     },
 }
 
 impl Malformed {
-    /// Fails unless `have` bytes hold a header of `need`.
+    /// Fails unless `have` is at least `need`.
     pub(crate) fn unless_holds(header: Header, need: usize, have: usize) -> Result<(), Malformed> {
         if have >= need {
             return Ok(());
@@ -69,7 +69,7 @@ impl Malformed {
         Err(Malformed::Kind { header, found, expected })
     }
 
-    /// The header that was at fault.
+    /// Returns the header with the error.
     pub const fn header(self) -> Header {
         match self {
             Malformed::Truncated { header, .. }
@@ -79,7 +79,7 @@ impl Malformed {
     }
 }
 
-/// The headers this crate reads, as [`Malformed`] names them.
+/// The headers that this crate parses, for [`Malformed`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Header {
     /// Ethernet II or 802.3.
@@ -98,13 +98,13 @@ pub enum Header {
     Tcp,
     /// UDP.
     Udp,
-    /// SCTP's common header.
+    /// The common header of SCTP.
     Sctp,
     /// ICMP for IPv4.
     Icmp,
     /// ICMPv6.
     Icmpv6,
-    /// Neither IPv4 nor IPv6 where a network header was due.
+    /// A network header that is neither IPv4 nor IPv6.
     Network,
     /// VXLAN, also with the generic protocol extension or a group policy.
     Vxlan,

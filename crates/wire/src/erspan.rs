@@ -6,13 +6,14 @@ use crate::octets::{range, u8_at, u16_at, u32_at};
 
 /// Bytes of a type II header: the common word and the index.
 pub const HEADER_LEN_1: usize = 8;
-/// Bytes of a type III header: the common word, a timestamp, and what the mirror says of itself.
+/// Bytes of a type III header: the common word, a timestamp, and a word of tag, flags and hardware
+/// identifier.
 pub const HEADER_LEN_2: usize = 12;
-/// The session's number has ten bits.
+/// The largest session identifier (ten bits).
 pub const SESSION_MAX: u16 = 0x3ff;
-/// The index has twenty bits.
+/// The largest index (twenty bits).
 pub const INDEX_MAX: u32 = 0xf_ffff;
-/// The hardware's number has six bits.
+/// The largest hardware identifier (six bits).
 pub const HARDWARE_MAX: u8 = 0x3f;
 
 /// Bytes that start with an ERSPAN header.
@@ -44,22 +45,22 @@ impl<T: AsRef<[u8]>> Erspan<T> {
         u8_at(self.bytes.as_ref(), 0) >> 4
     }
 
-    /// The session's number, ten bits.
+    /// The session identifier, ten bits.
     pub fn session(&self) -> u16 {
         u16_at(self.bytes.as_ref(), 2) & SESSION_MAX
     }
 
-    /// The port index of version 1, else 0.
+    /// The port index of version 1; 0 for version 2.
     pub fn index(&self) -> u32 {
         if self.version() == 1 { u32_at(self.bytes.as_ref(), 4) & INDEX_MAX } else { 0 }
     }
 
-    /// The direction of version 2, 1 for egress; else 0.
+    /// The direction of version 2, 1 for egress; 0 for version 1.
     pub fn direction(&self) -> u8 {
         if self.version() == 2 { (u8_at(self.bytes.as_ref(), 11) >> 3) & 1 } else { 0 }
     }
 
-    /// The hardware's number of version 2, else 0.
+    /// The hardware identifier of version 2; 0 for version 1.
     pub fn hardware(&self) -> u8 {
         let word = u16_at(self.bytes.as_ref(), 10);
         if self.version() == 2 { (word >> 4) as u8 & HARDWARE_MAX } else { 0 }
@@ -102,7 +103,7 @@ mod tests {
         let two = Erspan::new_checked(header_2(0x237, 1, 7)).unwrap();
         assert_eq!((two.version(), two.session()), (2, 0x237));
         assert_eq!((two.direction(), two.hardware(), two.index()), (1, 7, 0));
-        // As Open vSwitch's test has it (ovs: tests/tunnel-push-pop.at).
+        // From a test of Open vSwitch (ovs: `tests/tunnel-push-pop.at`).
         assert_eq!(header_2(0x237, 1, 7)[10..], [0x00, 0x78]);
         assert!(Erspan::new_checked([0x30; 12]).is_err());
         assert!(Erspan::new_checked([0x20; 8]).is_err());

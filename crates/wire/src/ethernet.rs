@@ -39,17 +39,17 @@ impl<T: AsRef<[u8]>> Ethernet<T> {
         self.bytes
     }
 
-    /// Whom the frame is for.
+    /// The destination address.
     pub fn destination(&self) -> MacAddr {
         MacAddr(array_at(self.bytes.as_ref(), field::DESTINATION))
     }
 
-    /// Who sent the frame.
+    /// The source address.
     pub fn source(&self) -> MacAddr {
         MacAddr(array_at(self.bytes.as_ref(), field::SOURCE))
     }
 
-    /// The type field as it stands; below [`ethertype::MIN`] it is a length.
+    /// The type field. A value below [`ethertype::MIN`] is a length.
     pub fn ethertype(&self) -> u16 {
         u16_at(self.bytes.as_ref(), field::TYPE)
     }
@@ -78,16 +78,16 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ethernet<T> {
     }
 }
 
-/// The type that a frame really has, and how many bytes of `rest` (what follows the type field)
-/// come before its payload.
+/// Returns the Ethernet type of a frame, and the number of bytes of `rest` (the bytes after the type field)
+/// before its payload.
 ///
-/// An 802.3 length is replaced by the type of the SNAP header behind it, or by
-/// [`ethertype::NONE`] when there is none (ovs: lib/flow.c, `parse_ethertype`).
+/// For an 802.3 length it is the type of the SNAP header that follows, or [`ethertype::NONE`] if there is
+/// none (ovs: `lib/flow.c`, `parse_ethertype`).
 pub fn resolve_type(type_field: u16, rest: &[u8]) -> (u16, usize) {
     if type_field >= ethertype::MIN {
         return (type_field, 0);
     }
-    // LLC 'aa aa 03' announces SNAP; an organisation of zero, an Ethernet type.
+    // LLC 'aa aa 03' means that a SNAP header follows; with OUI 0 it contains an Ethernet type.
     let snap = rest.starts_with(&[0xaa, 0xaa, 0x03, 0, 0, 0]) && rest.len() >= LLC_SNAP_LEN;
     if !snap {
         return (ethertype::NONE, 0);

@@ -1,19 +1,19 @@
-//! Which part of a datagram a packet carries.
+//! The part of a datagram that a packet carries.
 
-/// Whether a packet is a fragment, and whether the transport header is in it.
+/// Whether a packet is a fragment, and whether it contains the transport header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Fragment {
     /// A whole datagram.
     #[default]
     None,
-    /// The first of several: it starts with the transport header.
+    /// The first fragment, which starts with the transport header.
     First,
-    /// One after the first: no transport header in it.
+    /// A fragment after the first, without a transport header.
     Later,
 }
 
 impl Fragment {
-    /// From the offset of the fragment in its datagram (any unit) and the "more" flag.
+    /// Returns the part, from the offset in the datagram (in any unit) and the "more fragments" flag.
     pub const fn from_offset(offset: u16, more: bool) -> Self {
         match (offset, more) {
             (0, false) => Fragment::None,
@@ -22,7 +22,7 @@ impl Fragment {
         }
     }
 
-    /// Whether the transport header can be in this packet.
+    /// Returns whether the packet can contain the transport header.
     pub const fn has_transport_header(self) -> bool {
         !matches!(self, Fragment::Later)
     }

@@ -5,15 +5,15 @@ use crate::octets::{range, u8_at, u16_at, u32_at};
 
 /// Bytes of the header without options.
 pub const HEADER_LEN: usize = 8;
-/// The most bytes that options take: six bits count words of four bytes.
+/// The maximum length of all options in bytes: a six-bit number of words of four bytes.
 pub const OPTIONS_LEN_MAX: usize = 63 * 4;
-/// IANA's UDP port.
+/// The UDP port assigned by IANA.
 pub const PORT: u16 = 6081;
-/// The flag of control packets.
+/// The flag of control packets (O).
 pub const FLAG_OAM: u8 = 0x80;
-/// The flag that says that some option is critical.
+/// The flag of packets with a critical option (C).
 pub const FLAG_CRITICAL: u8 = 0x40;
-/// The bit of an option's type that says that it must be understood.
+/// The bit of an option's type that marks it as critical: the receiver must support it.
 pub const OPTION_CRITICAL: u8 = 0x80;
 
 /// Bytes that start with a Geneve header.
@@ -25,7 +25,7 @@ pub struct Geneve<T: AsRef<[u8]>> {
 /// One option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GeneveOption<'a> {
-    /// Who defines the type.
+    /// The option class, which is the namespace of the type.
     pub class: u16,
     /// The type, with the critical bit (0x80).
     pub kind: u8,
@@ -37,7 +37,7 @@ impl<T: AsRef<[u8]>> Geneve<T> {
     /// A view of `bytes`.
     ///
     /// # Errors
-    /// Too short for header and options, a version other than 0, options that overrun.
+    /// Too short for header and options, a version other than 0, or an option that exceeds the options.
     #[inline]
     pub fn new_checked(bytes: T) -> Result<Self, Malformed> {
         let raw = bytes.as_ref();
@@ -67,24 +67,24 @@ impl<T: AsRef<[u8]>> Geneve<T> {
         u16_at(self.bytes.as_ref(), 2)
     }
 
-    /// The network's number, 24 bits.
+    /// The virtual network identifier, 24 bits.
     pub fn vni(&self) -> u32 {
         u32_at(self.bytes.as_ref(), 4) >> 8
     }
 
-    /// The options' bytes.
+    /// The bytes of the options.
     pub fn options(&self) -> &[u8] {
         range(self.bytes.as_ref(), HEADER_LEN, self.header_len())
     }
 
-    /// What the header wraps.
+    /// The bytes after the header: the encapsulated packet.
     pub fn payload(&self) -> &[u8] {
         let bytes = self.bytes.as_ref();
         range(bytes, self.header_len(), bytes.len())
     }
 }
 
-/// The options in some bytes, up to the first that overruns.
+/// Returns the options in `bytes`, up to the first that exceeds them.
 pub fn read_options(bytes: &[u8]) -> impl Iterator<Item = GeneveOption<'_>> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -96,18 +96,18 @@ pub fn read_options(bytes: &[u8]) -> impl Iterator<Item = GeneveOption<'_>> {
     })
 }
 
-/// The header without the options, of which `options_len` bytes follow.
+/// Returns the fixed header of a packet with `options_len` bytes of options.
 pub const fn header(flags: u8, protocol: u16, vni: u32, options_len: usize) -> [u8; HEADER_LEN] {
     let (p, v) = (protocol.to_be_bytes(), (vni << 8).to_be_bytes());
     [(options_len / 4) as u8 & 0x3f, flags, p[0], p[1], v[0], v[1], v[2], v[3]]
 }
 
-/// Whether some option must be understood.
+/// Returns whether an option is critical.
 pub fn has_critical(options: &[u8]) -> bool {
     read_options(options).any(|option| option.kind & OPTION_CRITICAL != 0)
 }
 
-/// The first four bytes of an option with a value of `len` bytes.
+/// Returns the first four bytes of an option with a value of `len` bytes.
 pub const fn option_header(class: u16, kind: u8, len: usize) -> [u8; 4] {
     let c = class.to_be_bytes();
     [c[0], c[1], kind, (len / 4) as u8 & 0x1f]

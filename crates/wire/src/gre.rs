@@ -18,7 +18,7 @@ pub struct Gre<T: AsRef<[u8]>> {
     bytes: T,
 }
 
-/// Bytes of a header with these flags.
+/// Returns the length in bytes of a header with these flags.
 pub const fn header_len(flags: u16) -> usize {
     HEADER_LEN
         + 4 * ((flags & FLAG_CHECKSUM != 0) as usize
@@ -30,7 +30,7 @@ impl<T: AsRef<[u8]>> Gre<T> {
     /// A view of `bytes`.
     ///
     /// # Errors
-    /// Too short, or flags other than checksum, key and sequence number: routing, a version.
+    /// Too short, or flags other than checksum, key and sequence number, such as routing or a version.
     #[inline]
     pub fn new_checked(bytes: T) -> Result<Self, Malformed> {
         let raw = bytes.as_ref();
@@ -63,7 +63,7 @@ impl<T: AsRef<[u8]>> Gre<T> {
         (self.flags() & FLAG_KEY != 0).then(|| u32_at(self.bytes.as_ref(), at))
     }
 
-    /// What the header wraps.
+    /// The bytes after the header: the encapsulated packet.
     pub fn payload(&self) -> &[u8] {
         let bytes = self.bytes.as_ref();
         range(bytes, self.header_len(), bytes.len())

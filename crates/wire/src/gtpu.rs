@@ -5,17 +5,17 @@ use crate::octets::{range, u8_at, u16_at, u32_at};
 
 /// Bytes of the header without optional fields.
 pub const HEADER_LEN: usize = 8;
-/// Bytes of the optional fields, which are all there if any flag asks for one.
+/// Bytes of the optional fields. All are present if any of their flags is set.
 pub const OPTIONAL_LEN: usize = 4;
-/// IANA's UDP port.
+/// The UDP port assigned by IANA.
 pub const PORT: u16 = 2152;
 /// Version 1, protocol type GTP.
 pub const FLAGS: u8 = 0x30;
-/// A sequence number is there.
+/// A sequence number is present.
 pub const FLAG_SEQUENCE: u8 = 0x02;
-/// Sequence number, N-PDU number or extension header: any makes the optional fields be there.
+/// Sequence number, N-PDU number or extension header: with any of them the optional fields are present.
 const FLAGS_OPTIONAL: u8 = 0x07;
-/// The message that carries a user's packet.
+/// The message type of user packets.
 pub const G_PDU: u8 = 255;
 
 /// Bytes that start with a GTP-U header.
@@ -52,17 +52,17 @@ impl<T: AsRef<[u8]>> Gtpu<T> {
         u8_at(self.bytes.as_ref(), 1)
     }
 
-    /// Bytes behind the first eight.
+    /// The number of bytes after the first eight.
     pub fn length(&self) -> usize {
         u16_at(self.bytes.as_ref(), 2).into()
     }
 
-    /// The tunnel endpoint's number.
+    /// The tunnel endpoint identifier.
     pub fn endpoint(&self) -> u32 {
         u32_at(self.bytes.as_ref(), 4)
     }
 
-    /// Bytes of the header with its optional fields; extension headers are not looked into.
+    /// Bytes of the header with its optional fields, without extension headers.
     pub fn header_len(&self) -> usize {
         HEADER_LEN + if self.flags() & FLAGS_OPTIONAL != 0 { OPTIONAL_LEN } else { 0 }
     }
@@ -72,13 +72,13 @@ impl<T: AsRef<[u8]>> Gtpu<T> {
         if self.flags() & 0x04 != 0 { u8_at(self.bytes.as_ref(), 11) } else { 0 }
     }
 
-    /// What the header wraps.
+    /// The bytes after the header: the encapsulated packet.
     pub fn payload(&self) -> &[u8] {
         range(self.bytes.as_ref(), self.header_len(), HEADER_LEN + self.length())
     }
 }
 
-/// A header of this flags, type, length and endpoint, without the optional fields.
+/// Returns a header without the optional fields.
 pub const fn header(flags: u8, kind: u8, length: u16, endpoint: u32) -> [u8; HEADER_LEN] {
     let (l, e) = (length.to_be_bytes(), endpoint.to_be_bytes());
     [flags, kind, l[0], l[1], e[0], e[1], e[2], e[3]]

@@ -37,12 +37,12 @@ pub struct Icmp<T: AsRef<[u8]>> {
 
 icmp_view!(Icmp);
 
-/// Whether a message of this type quotes the packet that it is about.
+/// Returns whether messages of this type are errors, which quote the packet that caused them.
 pub const fn is_error(icmp_type: u8) -> bool {
     matches!(icmp_type, UNREACHABLE | SOURCE_QUENCH | REDIRECT | TIME_EXCEEDED | PARAMETER_PROBLEM)
 }
 
-/// Whether a message of this type has an identifier: the queries and their replies.
+/// Returns whether messages of this type have an identifier: queries and their replies.
 pub const fn has_id(icmp_type: u8) -> bool {
     matches!(icmp_type, ECHO_REPLY | ECHO_REQUEST | TIMESTAMP_REQUEST..=INFO_REPLY)
 }

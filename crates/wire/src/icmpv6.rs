@@ -55,8 +55,7 @@ impl<T: AsRef<[u8]>> Icmpv6<T> {
         matches!(self.icmp_type(), NEIGHBOUR_SOLICIT | NEIGHBOUR_ADVERT) && self.code() == 0
     }
 
-    /// The target of a neighbour solicitation or advertisement; none for another message or
-    /// one that ends before it.
+    /// The target of a neighbour solicitation or advertisement; `None` for any other or a truncated message.
     pub fn nd_target(&self) -> Option<Ipv6Addr> {
         let bytes = self.bytes.as_ref();
         let whole = self.is_neighbour_discovery() && bytes.len() >= field::ND_OPTIONS;
@@ -88,13 +87,13 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Icmpv6<T> {
     }
 }
 
-/// Whether a message of this type quotes the packet that it is about. RFC 4443 gives errors all types
-/// below 128; only those that exist count here.
+/// Returns whether messages of this type are errors, which quote the packet that caused them. RFC 4443
+/// section 2.1 reserves all types below 128 for errors; this returns true only for those that it defines.
 pub const fn is_error(icmp_type: u8) -> bool {
     matches!(icmp_type, UNREACHABLE..=PARAMETER_PROBLEM)
 }
 
-/// Whether a message of this type has an identifier.
+/// Returns whether messages of this type have an identifier.
 pub const fn has_id(icmp_type: u8) -> bool {
     matches!(icmp_type, ECHO_REQUEST | ECHO_REPLY)
 }
@@ -102,22 +101,22 @@ pub const fn has_id(icmp_type: u8) -> bool {
 /// A neighbour discovery option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NdOption<'a> {
-    /// Its number, [`OPTION_SOURCE_LINK`] for instance.
+    /// The type, such as [`OPTION_SOURCE_LINK`].
     pub kind: u8,
-    /// Where it starts, in bytes from the start of the ICMPv6 header.
+    /// Its offset in bytes from the start of the ICMPv6 header.
     pub at: usize,
-    /// What follows kind and length.
+    /// The bytes after type and length.
     pub data: &'a [u8],
 }
 
 impl NdOption<'_> {
-    /// The Ethernet address in a link-layer option; none when the option is of another length.
+    /// The Ethernet address in a link-layer option; `None` if the option has another length.
     pub fn link_address(&self) -> Option<MacAddr> {
         <[u8; 6]>::try_from(self.data).ok().map(MacAddr)
     }
 }
 
-/// Walks neighbour discovery options, until the end or the first that is malformed.
+/// Iterates over neighbour discovery options, up to the first malformed one.
 #[derive(Debug, Clone)]
 pub struct NdOptions<'a> {
     bytes: &'a [u8],
@@ -130,8 +129,8 @@ impl<'a> Iterator for NdOptions<'a> {
     fn next(&mut self) -> Option<NdOption<'a>> {
         let at = self.at;
         let len = usize::from(u8_at(self.bytes, at + 1)) * OPTION_UNIT;
-        // A length of zero would never end; the range from 2 to 0 is none, which ends the walk
-        // (RFC 4861 section 4.6: nodes discard such a packet).
+        // With a length of zero the range is invalid, which ends the iteration (RFC 4861 section 4.6: nodes
+        // discard such a packet).
         let data = self.bytes.get(at + 2..at + len);
         self.at = if data.is_some() { at + len } else { self.bytes.len() };
         Some(NdOption { kind: u8_at(self.bytes, at), at, data: data? })

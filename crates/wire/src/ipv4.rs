@@ -38,7 +38,7 @@ impl<T: AsRef<[u8]>> Ipv4<T> {
     /// A view of `bytes`, which may be longer than the packet (Ethernet padding).
     ///
     /// # Errors
-    /// Too short, not version 4, or a header length or total length that the bytes cannot keep.
+    /// Too short, not version 4, or a header length or total length that exceeds the bytes.
     #[inline]
     pub fn new_checked(bytes: T) -> Result<Self, Malformed> {
         let view = Ipv4::new_quoted(bytes)?;
@@ -47,11 +47,11 @@ impl<T: AsRef<[u8]>> Ipv4<T> {
         Ok(view)
     }
 
-    /// A view of a packet that may have been cut, as ICMP errors quote them: the header must be
-    /// whole, the total length may say more than is there.
+    /// A view of a packet that may be truncated, as in ICMP errors. The header must be complete; the total
+    /// length may exceed the bytes.
     ///
     /// # Errors
-    /// As [`Ipv4::new_checked`], but for the total length.
+    /// As [`Ipv4::new_checked`], except for the total length.
     #[inline]
     pub fn new_quoted(bytes: T) -> Result<Self, Malformed> {
         let raw = bytes.as_ref();
@@ -77,7 +77,7 @@ impl<T: AsRef<[u8]>> Ipv4<T> {
         u8_at(self.bytes.as_ref(), field::TOS)
     }
 
-    /// Bytes of the packet, header included, as the header says.
+    /// The total length field: the length of the packet in bytes, header included.
     pub fn total_len(&self) -> usize {
         u16_at(self.bytes.as_ref(), field::TOTAL_LEN).into()
     }
@@ -97,28 +97,28 @@ impl<T: AsRef<[u8]>> Ipv4<T> {
         self.fragment_field() & MORE_FRAGMENTS != 0
     }
 
-    /// Where this fragment belongs in its datagram, in bytes.
+    /// The offset of this fragment in its datagram, in bytes.
     pub fn fragment_offset(&self) -> usize {
         usize::from(self.fragment_field() & OFFSET_MASK) * 8
     }
 
-    /// Which part of a datagram this is.
+    /// The part of a datagram that this packet carries.
     pub fn fragment(&self) -> Fragment {
         let raw = self.fragment_field();
         Fragment::from_offset(raw & OFFSET_MASK, raw & MORE_FRAGMENTS != 0)
     }
 
-    /// Hops left.
+    /// The time to live.
     pub fn ttl(&self) -> u8 {
         u8_at(self.bytes.as_ref(), field::TTL)
     }
 
-    /// What the payload is; see [`crate::protocol`].
+    /// The protocol of the payload; see [`crate::protocol`].
     pub fn protocol(&self) -> u8 {
         u8_at(self.bytes.as_ref(), field::PROTOCOL)
     }
 
-    /// The header checksum as it stands.
+    /// The header checksum in the packet.
     pub fn checksum(&self) -> u16 {
         u16_at(self.bytes.as_ref(), field::CHECKSUM)
     }
@@ -143,7 +143,7 @@ impl<T: AsRef<[u8]>> Ipv4<T> {
         range(self.bytes.as_ref(), HEADER_LEN, self.header_len())
     }
 
-    /// What follows the header, without padding behind the packet.
+    /// The bytes after the header, without padding after the packet.
     pub fn payload(&self) -> &[u8] {
         let bytes = self.bytes.as_ref();
         range(bytes, self.header_len(), self.total_len().min(bytes.len()))
@@ -170,12 +170,12 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv4<T> {
         put_u16(self.bytes.as_mut(), field::ID, id);
     }
 
-    /// Sets flags and offset together, as they stand on the wire.
+    /// Sets flags and offset together, in the form that they have on the wire.
     pub fn set_fragment_field(&mut self, raw: u16) {
         put_u16(self.bytes.as_mut(), field::FRAGMENT, raw);
     }
 
-    /// Sets the hops left.
+    /// Sets the time to live.
     pub fn set_ttl(&mut self, ttl: u8) {
         put(self.bytes.as_mut(), field::TTL, [ttl]);
     }

@@ -1,4 +1,4 @@
-//! IPv6 headers and the walk over extension headers (RFC 8200).
+//! IPv6 headers and extension headers (RFC 8200).
 
 use std::net::Ipv6Addr;
 
@@ -22,7 +22,7 @@ pub const HEADER_LEN: usize = 40;
 pub const FRAGMENT_HEADER_LEN: usize = 8;
 /// The flow label, in the first word of the header.
 pub const LABEL_MASK: u32 = 0x000f_ffff;
-/// Every extension header has at least this many bytes.
+/// The minimum length of an extension header in bytes.
 pub(crate) const EXTENSION_MIN_LEN: usize = 8;
 
 /// Bytes that start with an IPv6 header.
@@ -32,11 +32,11 @@ pub struct Ipv6<T: AsRef<[u8]>> {
 }
 
 impl<T: AsRef<[u8]>> Ipv6<T> {
-    /// A view of `bytes`, which may be longer than the packet. Jumbograms (payload length zero,
-    /// RFC 2675) are taken for empty.
+    /// A view of `bytes`, which may be longer than the packet. Jumbograms (payload length zero, RFC 2675) are
+    /// regarded as empty.
     ///
     /// # Errors
-    /// Too short, not version 6, or a payload length that the bytes cannot keep.
+    /// Too short, not version 6, or a payload length that exceeds the bytes.
     #[inline]
     pub fn new_checked(bytes: T) -> Result<Self, Malformed> {
         let view = Ipv6::new_quoted(bytes)?;
@@ -45,11 +45,11 @@ impl<T: AsRef<[u8]>> Ipv6<T> {
         Ok(view)
     }
 
-    /// A view of a packet that may have been cut, as ICMPv6 errors quote them: the fixed header
-    /// must be whole, the payload length may say more than is there.
+    /// A view of a packet that may be truncated, as in ICMPv6 errors. The fixed header must be complete; the
+    /// payload length may exceed the bytes.
     ///
     /// # Errors
-    /// As [`Ipv6::new_checked`], but for the payload length.
+    /// As [`Ipv6::new_checked`], except for the payload length.
     #[inline]
     pub fn new_quoted(bytes: T) -> Result<Self, Malformed> {
         let raw = bytes.as_ref();
@@ -73,17 +73,17 @@ impl<T: AsRef<[u8]>> Ipv6<T> {
         self.first_word() & LABEL_MASK
     }
 
-    /// Bytes behind the fixed header, as it says.
+    /// The payload length field: the number of bytes after the fixed header.
     pub fn payload_len(&self) -> usize {
         u16_at(self.bytes.as_ref(), field::PAYLOAD_LEN).into()
     }
 
-    /// The kind of the first header behind the fixed one; see [`crate::protocol`].
+    /// The type of the header after the fixed one; see [`crate::protocol`].
     pub fn next_header(&self) -> u8 {
         u8_at(self.bytes.as_ref(), field::NEXT_HEADER)
     }
 
-    /// Hops left.
+    /// The hop limit.
     pub fn hop_limit(&self) -> u8 {
         u8_at(self.bytes.as_ref(), field::HOP_LIMIT)
     }
@@ -98,13 +98,13 @@ impl<T: AsRef<[u8]>> Ipv6<T> {
         array_at::<16>(self.bytes.as_ref(), field::DESTINATION).into()
     }
 
-    /// What follows the fixed header, extension headers included, without padding.
+    /// The bytes after the fixed header, extension headers included, without padding.
     pub fn payload(&self) -> &[u8] {
         let bytes = self.bytes.as_ref();
         range(bytes, HEADER_LEN, (HEADER_LEN + self.payload_len()).min(bytes.len()))
     }
 
-    /// Walks the extension headers to the first header that is none.
+    /// Parses the extension headers up to the first other header.
     ///
     /// # Errors
     /// An extension header that does not fit into the payload.
@@ -135,7 +135,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv6<T> {
         put_u16(self.bytes.as_mut(), field::PAYLOAD_LEN, payload_len);
     }
 
-    /// Sets the hops left.
+    /// Sets the hop limit.
     pub fn set_hop_limit(&mut self, hop_limit: u8) {
         put(self.bytes.as_mut(), field::HOP_LIMIT, [hop_limit]);
     }
@@ -151,32 +151,32 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv6<T> {
     }
 }
 
-/// Where the extension headers of a packet end, and what they said.
+/// The end of a packet's extension headers, and their contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extensions {
-    /// The kind of what follows them. In a later fragment it is [`protocol::FRAGMENT`], since
-    /// what is there has no header of its own (ovs: lib/flow.c, `parse_ipv6_ext_hdrs`).
+    /// The type of the header after them. In a later fragment it is [`protocol::FRAGMENT`], since that
+    /// contains no further header (ovs: `lib/flow.c`, `parse_ipv6_ext_hdrs`).
     pub protocol: u8,
-    /// Bytes that they take, counted from the end of the fixed header.
+    /// Their total length in bytes.
     pub len: usize,
-    /// Which part of a datagram the packet carries. An "atomic" fragment (offset zero, none to
-    /// follow; RFC 6946) is none.
+    /// The part of a datagram that the packet carries. An atomic fragment (offset zero, no more fragments;
+    /// RFC 6946) counts as a whole datagram.
     pub fragment: Fragment,
-    /// The last fragment header seen.
+    /// The last fragment header.
     pub fragment_header: Option<FragmentHeader>,
-    /// A routing header has segments left: the destination address is not the final one, and
-    /// the one in the pseudo header is another (RFC 8200 section 8.1).
+    /// Whether a routing header has segments left. The destination address is then not the final one, which
+    /// the pseudo-header contains (RFC 8200 section 8.1).
     pub routed: bool,
 }
 
 /// An IPv6 fragment header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FragmentHeader {
-    /// Where it stands, in bytes from the end of the fixed header.
+    /// Its offset in bytes from the end of the fixed header.
     pub at: usize,
-    /// The kind of the header that the reassembled datagram has there.
+    /// The type of the header at this place of the reassembled datagram.
     pub next_header: u8,
-    /// Where the fragment belongs in the datagram's fragmentable part, in bytes.
+    /// The offset of the fragment in the fragmentable part of the datagram, in bytes.
     pub offset: usize,
     /// Whether fragments follow.
     pub more: bool,
@@ -185,12 +185,12 @@ pub struct FragmentHeader {
 }
 
 impl Extensions {
-    /// Walks from `next_header`, the kind of what `payload` starts with.
+    /// Parses the extension headers of `payload`, whose first header has the type `next_header`.
     ///
-    /// The walk ends: every header takes at least eight bytes of the payload.
+    /// The loop terminates, since every header has at least eight bytes.
     ///
     /// # Errors
-    /// A header that does not fit into `payload`.
+    /// A header exceeds `payload`.
     pub fn walk(next_header: u8, payload: &[u8]) -> Result<Self, Malformed> {
         let mut walk = Extensions {
             protocol: next_header,
@@ -218,7 +218,7 @@ impl Extensions {
         }
     }
 
-    /// Reads the header at the start of `rest`. Returns whether it is the last one.
+    /// Parses the header at the start of `rest`. Returns whether it is the last one.
     fn step(&mut self, rest: &[u8], len: usize) -> bool {
         let kind = self.protocol;
         self.protocol = u8_at(rest, 0);
@@ -265,9 +265,9 @@ mod tests {
         assert!(walk(0, &hop[..7]).is_err());
         assert!(walk(0, &[6, 1, 0, 0, 0, 0, 0, 0]).is_err(), "says 16 bytes, has 8");
         assert_eq!(walk(43, &[17, 0, 0, 1, 0, 0, 0, 0]), Ok((17, 8, none, true)));
-        // An authentication header counts in words of four bytes, less two.
+        // The length of an authentication header is in words of four bytes, minus 2 (RFC 4302 section 2.2).
         assert_eq!(walk(51, &[6, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]), Ok((6, 12, none, false)));
-        // Fragments: atomic, first, later; a later one ends the walk whatever it names next.
+        // Fragments: atomic, first, later. A later one ends the parsing, whatever its next header is.
         assert_eq!(walk(44, &[6, 0, 0, 0, 0, 0, 0, 9]), Ok((6, 8, none, false)));
         assert_eq!(walk(44, &[6, 0, 0, 1, 0, 0, 0, 9]), Ok((6, 8, Fragment::First, false)));
         assert_eq!(walk(44, &[0, 0, 0, 8, 0, 0, 0, 9]), Ok((44, 8, Fragment::Later, false)));

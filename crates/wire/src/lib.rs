@@ -1,15 +1,14 @@
-//! What packets look like: views over bytes, one file per protocol, checksums, rewriting of
-//! fields in place, and a builder with a short text form for tests.
+//! Packet formats: views of bytes, one file per protocol, checksums, rewriting of fields in place, and a
+//! builder with a short text form for tests.
 //!
 //! The contract of every view `Foo<T>`:
 //!
-//! * `Foo::new_checked(bytes)` looks at every length the header claims and refuses those that
-//!   the bytes cannot keep, with a [`Malformed`] that says which header and why.
-//! * After `new_checked`, no accessor panics, whatever the bytes are. A setter may make a length
-//!   field lie again; accessors then give an empty slice or zero, and still do not panic.
-//! * A view borrows or owns: `T` is `&[u8]`, `&mut [u8]` or `Vec<u8>`. Setters need
-//!   `T: AsMut<[u8]>` and write their field alone. What also keeps checksums right stands in
-//!   [`rewrite`].
+//! * `Foo::new_checked(bytes)` validates every length field against the bytes. Its error [`Malformed`] names
+//!   the header and the reason.
+//! * After `new_checked`, no accessor panics. A setter may make a length field invalid again; accessors then
+//!   return an empty slice or zero.
+//! * A view borrows or owns: `T` is `&[u8]`, `&mut [u8]` or `Vec<u8>`. Setters need `T: AsMut<[u8]>` and
+//!   write only their field. The functions of [`rewrite`] also update checksums.
 //!
 //! Offsets are in bytes; addresses are [`base::MacAddr`] and the standard library's.
 

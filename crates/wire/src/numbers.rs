@@ -1,11 +1,11 @@
-//! The protocol numbers of IEEE and IANA that the switch knows by name.
+//! Protocol numbers of IEEE and IANA.
 
 /// Ethernet types (IEEE 802 numbers).
 pub mod ethertype {
     /// Values below this are 802.3 lengths, not types.
     pub const MIN: u16 = 0x0600;
-    /// What Open vSwitch calls a frame that has a length and no SNAP type
-    /// (ovs: lib/packets.h, `FLOW_DL_TYPE_NONE`).
+    /// The type of a frame with a length and no SNAP header (ovs: `include/openvswitch/packets.h`,
+    /// `FLOW_DL_TYPE_NONE`).
     pub const NONE: u16 = 0x05ff;
     /// IPv4.
     pub const IPV4: u16 = 0x0800;
@@ -30,8 +30,8 @@ pub mod ethertype {
     /// ERSPAN type III within GRE, which Open vSwitch calls version 2.
     pub const ERSPAN_III: u16 = 0x22eb;
 
-    /// Whether a VLAN tag follows. Exactly the two that Open vSwitch takes for one
-    /// (ovs: lib/packets.h); the old 0x9100 of some vendors is a type like any other.
+    /// Returns whether this is the type of a VLAN tag. As in Open vSwitch (ovs: `lib/packets.h`), these are
+    /// 0x8100 and 0x88a8, but not the 0x9100 of some vendors.
     pub const fn is_vlan(ethertype: u16) -> bool {
         matches!(ethertype, VLAN | SERVICE_VLAN)
     }
@@ -57,7 +57,7 @@ pub mod protocol {
     pub const GRE: u8 = 47;
     /// IPv6 routing header.
     pub const ROUTING: u8 = 43;
-    /// IPv6 fragment header; also the protocol Open vSwitch gives later IPv6 fragments.
+    /// IPv6 fragment header; also the protocol of later IPv6 fragments, as in Open vSwitch.
     pub const FRAGMENT: u8 = 44;
     /// IPsec authentication header.
     pub const AUTHENTICATION: u8 = 51;

@@ -1,8 +1,8 @@
-//! Big-endian reads and writes that cannot panic.
+//! Big-endian reads and writes that do not panic.
 //!
-//! The views check lengths once, in `new_checked`; these fall back to zero (or write nothing)
-//! where bytes are missing, so that even a `T: AsRef<[u8]>` that changes its mind between two
-//! calls, or a setter that made a length field lie, does no harm.
+//! The views check lengths once, in `new_checked`. If bytes are missing nevertheless, since a setter made a
+//! length field invalid or a `T: AsRef<[u8]>` returns different bytes at each call, these functions return
+//! zero or write nothing.
 
 /// The `N` bytes at `at`, or zeros.
 #[inline]
@@ -28,19 +28,19 @@ pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(array_at(bytes, at))
 }
 
-/// The bytes from `from` up to `to`, or none.
+/// The bytes from `from` up to `to`, or an empty slice.
 #[inline]
 pub(crate) fn range(bytes: &[u8], from: usize, to: usize) -> &[u8] {
     bytes.get(from..to).unwrap_or(&[])
 }
 
-/// The bytes from `from` up to `to` for writing, or none.
+/// The bytes from `from` up to `to` for writing, or an empty slice.
 #[inline]
 pub(crate) fn range_mut(bytes: &mut [u8], from: usize, to: usize) -> &mut [u8] {
     bytes.get_mut(from..to).unwrap_or(&mut [])
 }
 
-/// Writes `value` at `at`. Returns whether it fitted, and writes nothing if not.
+/// Writes `value` at `at`. Returns false and writes nothing if it does not fit.
 #[inline]
 pub(crate) fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) -> bool {
     match bytes.get_mut(at..).and_then(|tail| tail.first_chunk_mut::<N>()) {

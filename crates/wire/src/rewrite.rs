@@ -1,14 +1,14 @@
-//! Changes the fields that switches rewrite, and keeps checksums right as it does.
+//! Rewrites header fields and updates checksums.
 //!
-//! Every function takes the packet from its IP header on (frames, for the Ethernet addresses),
-//! changes one field ([`TupleV4`] changes several), and returns
-//! whether the packet had it; otherwise the packet stays as it is. None panics: in cut packets, with
-//! wrong lengths and in later fragments (which have no transport header) they change what is there.
-//! A packet without a checksum (UDP's zero over IPv4) gets none.
+//! Every function takes the packet from its IP header on (for Ethernet addresses, the frame) and changes one
+//! field ([`TupleV4`] changes several). It returns whether the packet has the field; otherwise the packet is
+//! unchanged. No function panics. In truncated packets, packets with wrong lengths, and later fragments
+//! (which have no transport header), they change the fields that are present. A packet without a checksum
+//! (zero in UDP over IPv4) remains without one.
 //!
-//! `l4_partial` says that the transport's checksum field holds only the sum of the pseudo header,
-//! as in packets that the kernel leaves for a network card to finish. New addresses then change
-//! that sum; new ports do not.
+//! With `l4_partial`, the transport checksum field contains only the sum of the pseudo-header, as in packets
+//! that the kernel leaves for a network card to complete. New addresses then change that sum; new ports do
+//! not.
 
 mod tuple;
 
@@ -55,8 +55,8 @@ pub fn set_ipv6_src(packet: &mut [u8], new: Ipv6Addr, l4_partial: bool) -> bool 
     put(packet, crate::ipv6::field::SOURCE, new.octets())
 }
 
-/// Sets the destination address of an IPv6 packet. With segments left in a routing header, that
-/// address is not in the pseudo header, and the transport's checksum stays (ovs: lib/packets.c,
+/// Sets the destination address of an IPv6 packet. If a routing header has segments left, the pseudo-header
+/// does not contain that address, so the transport checksum is unchanged (ovs: `lib/packets.c`,
 /// `packet_set_ipv6`).
 pub fn set_ipv6_dst(packet: &mut [u8], new: Ipv6Addr, l4_partial: bool) -> bool {
     let Ok(old) = Ipv6::new_quoted(&*packet).map(|ip| ip.destination()) else { return false };
@@ -138,8 +138,8 @@ pub fn set_nd_reserved(packet: &mut [u8], reserved: u32, l4_partial: bool) -> bo
     put(packet, upper.start + icmpv6::field::REST, reserved.to_be_bytes())
 }
 
-/// Sets the type of the first link-layer address option of a neighbour solicitation or
-/// advertisement, or of the first option where none is one.
+/// Sets the type of the first link-layer address option of a neighbour solicitation or advertisement, or of
+/// the first option if there is no such option.
 pub fn set_nd_option_kind(packet: &mut [u8], kind: u8, l4_partial: bool) -> bool {
     let is_link = |option: &icmpv6::NdOption<'_>| {
         let known = [icmpv6::OPTION_SOURCE_LINK, icmpv6::OPTION_TARGET_LINK];
@@ -195,7 +195,7 @@ fn set_ipv4_address(
     put(packet, at, new.octets())
 }
 
-/// Sets one byte of an IPv4 header; the checksum changes by the word that the byte is in.
+/// Sets one byte of an IPv4 header and updates the checksum for the word that contains it.
 fn set_ipv4_byte(packet: &mut [u8], at: usize, value: u8) -> bool {
     if Ipv4::new_quoted(&*packet).is_err() {
         return false;
@@ -208,7 +208,7 @@ fn set_ipv4_byte(packet: &mut [u8], at: usize, value: u8) -> bool {
     put_u16(packet, ipv4::field::CHECKSUM, change.checksum(header_sum))
 }
 
-/// Carries a change of an address to the transport's checksum, where that covers addresses.
+/// Updates the transport checksum for a changed address, if it covers a pseudo-header.
 fn change_pseudo_header(packet: &mut [u8], change: Change, l4_partial: bool, is_v6_dst: bool) {
     let Ok(upper) = UpperLayer::find_quoted(packet) else { return };
     let covered = upper.has_pseudo_header() && !(is_v6_dst && upper.routed);
@@ -241,9 +241,8 @@ fn set_port(packet: &mut [u8], offset: usize, port: u16, l4_partial: bool) -> bo
     }
 }
 
-/// Sets a port of an SCTP packet that is all there. A first fragment gets the CRC that it would
-/// have were it the whole: the true one depends on fragments that are elsewhere (ovs:
-/// lib/packets.c, `packet_set_sctp_port`).
+/// Sets a port of an SCTP packet that is not truncated. A first fragment gets the CRC of its own bytes, since
+/// the CRC of the datagram depends on the other fragments (ovs: `lib/packets.c`, `packet_set_sctp_port`).
 fn set_sctp_port(packet: &mut [u8], offset: usize, port: u16, l4_partial: bool) -> bool {
     let Ok(upper) = UpperLayer::find(packet) else { return false };
     if !upper.fragment.has_transport_header() {
@@ -258,7 +257,7 @@ fn set_sctp_port(packet: &mut [u8], offset: usize, port: u16, l4_partial: bool) 
     put_u16(segment, offset, port)
 }
 
-/// Sets the 16-bit word `offset` bytes into the transport header.
+/// Sets the 16-bit word at `offset` bytes of the transport header.
 fn set_transport_word(
     packet: &mut [u8],
     upper: &UpperLayer,
@@ -285,7 +284,7 @@ fn find_icmp(packet: &[u8]) -> Option<UpperLayer> {
     (upper.protocol == expected).then_some(upper)
 }
 
-/// Looks with `look` into the ICMPv6 message of `packet`.
+/// Applies `look` to the ICMPv6 message of `packet`.
 fn find_nd<R>(
     packet: &[u8],
     look: impl Fn(&icmpv6::Icmpv6<&[u8]>) -> Option<R>,

@@ -20,29 +20,29 @@ pub const CHUNK_HEADER_LEN: usize = 4;
 pub mod chunk {
     /// Payload data.
     pub const DATA: u8 = 0;
-    /// Asks for an association.
+    /// Requests an association.
     pub const INIT: u8 = 1;
-    /// Answers that.
+    /// Answers INIT.
     pub const INIT_ACK: u8 = 2;
     /// Selective acknowledgement.
     pub const SACK: u8 = 3;
-    /// Asks whether the other side is there.
+    /// Probes the peer.
     pub const HEARTBEAT: u8 = 4;
-    /// Answers that.
+    /// Answers HEARTBEAT.
     pub const HEARTBEAT_ACK: u8 = 5;
     /// Ends the association at once.
     pub const ABORT: u8 = 6;
-    /// Asks to end the association.
+    /// Requests the end of the association.
     pub const SHUTDOWN: u8 = 7;
-    /// Answers that.
+    /// Answers SHUTDOWN.
     pub const SHUTDOWN_ACK: u8 = 8;
-    /// Tells of an error.
+    /// Reports an error.
     pub const ERROR: u8 = 9;
     /// Returns the state cookie.
     pub const COOKIE_ECHO: u8 = 10;
-    /// Answers that: the association is there.
+    /// Answers COOKIE ECHO: the association is established.
     pub const COOKIE_ACK: u8 = 11;
-    /// Answers the answer to a shutdown.
+    /// Answers SHUTDOWN ACK.
     pub const SHUTDOWN_COMPLETE: u8 = 14;
     /// In ABORT and SHUTDOWN COMPLETE: the verification tag is the receiver's, reflected.
     pub const FLAG_REFLECTED: u8 = 1;
@@ -55,7 +55,7 @@ pub struct Chunk<'a> {
     pub kind: u8,
     /// Its flags.
     pub flags: u8,
-    /// What follows type, flags and length, without padding.
+    /// The bytes after type, flags and length, without padding.
     pub value: &'a [u8],
 }
 
@@ -68,7 +68,7 @@ pub struct Sctp<T: AsRef<[u8]>> {
 transport_view!(Sctp);
 
 impl<T: AsRef<[u8]>> Sctp<T> {
-    /// A view of `bytes`, all of which is the SCTP packet: its header has no length.
+    /// A view of `bytes`, which must end where the SCTP packet ends, since its header has no length.
     ///
     /// # Errors
     /// Too short.
@@ -83,13 +83,13 @@ impl<T: AsRef<[u8]>> Sctp<T> {
         u32_at(self.bytes.as_ref(), field::TAG)
     }
 
-    /// The CRC32c in the packet, as [`crate::checksum::crc32c`] returns it; it goes over the wire
-    /// with its least significant byte first (RFC 9260 appendix A).
+    /// The CRC32c in the packet, in the form of [`crate::checksum::crc32c`]. On the wire its least
+    /// significant byte is the first one (RFC 9260 appendix A).
     pub fn checksum(&self) -> u32 {
         u32::from_le_bytes(array_at(self.bytes.as_ref(), field::CHECKSUM))
     }
 
-    /// The chunks one by one; `None` for one with a wrong length, which is then the last.
+    /// Returns the chunks. A chunk with a wrong length is returned as `None` and ends the iteration.
     pub fn chunks(&self) -> impl Iterator<Item = Option<Chunk<'_>>> {
         let mut rest = self.payload();
         std::iter::from_fn(move || {
@@ -108,7 +108,7 @@ impl<T: AsRef<[u8]>> Sctp<T> {
         })
     }
 
-    /// The chunks behind the header.
+    /// The chunks after the header.
     pub fn payload(&self) -> &[u8] {
         let bytes = self.bytes.as_ref();
         range(bytes, HEADER_LEN, bytes.len())

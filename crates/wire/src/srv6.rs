@@ -14,7 +14,7 @@ pub const FIXED_LEN: usize = 8;
 /// Bytes of a segment.
 pub const SEGMENT_LEN: usize = 16;
 
-/// A segment routing header behind an IPv6 header and perhaps other extension headers.
+/// A segment routing header after an IPv6 header, possibly with other extension headers between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Srv6<'a> {
     bytes: &'a [u8],
@@ -22,10 +22,10 @@ pub struct Srv6<'a> {
 }
 
 impl<'a> Srv6<'a> {
-    /// Finds it in what follows an IPv6 header that says `next_header`.
+    /// Finds it in `payload`, the bytes after an IPv6 header with this `next_header`.
     ///
     /// # Errors
-    /// There is none before the upper layer, or a header is cut short or says a wrong length.
+    /// There is none before the upper layer, or a header is truncated or has a wrong length.
     pub fn find(next_header: u8, payload: &'a [u8]) -> Result<Self, Malformed> {
         let (mut next, mut at) = (next_header, 0);
         let mut found = None;
@@ -52,22 +52,22 @@ impl<'a> Srv6<'a> {
         Ok(Srv6 { bytes, len: at })
     }
 
-    /// Bytes of all extension headers.
+    /// The length of all extension headers in bytes.
     pub fn extensions_len(&self) -> usize {
         self.len
     }
 
-    /// What follows the header.
+    /// The type of the next header.
     pub fn next_header(&self) -> u8 {
         u8_at(self.bytes, 0)
     }
 
-    /// The number of segments still to be visited.
+    /// The number of remaining segments.
     pub fn segments_left(&self) -> u8 {
         u8_at(self.bytes, 3)
     }
 
-    /// The segments in the order in which they are visited: the header has the last one first.
+    /// Returns the segments in the order in which packets visit them. The header contains the last one first.
     pub fn segments(&self) -> impl Iterator<Item = Ipv6Addr> {
         let last = usize::from(u8_at(self.bytes, 4));
         let segment = |at: usize| array_at::<16>(self.bytes, FIXED_LEN + at * SEGMENT_LEN).into();
@@ -75,8 +75,7 @@ impl<'a> Srv6<'a> {
     }
 }
 
-/// Appends a header in front of a packet of this protocol, with the segments in the order in which they
-/// are visited. There are at most 127.
+/// Appends a header to `out`. `segments` are in the order in which packets visit them, at most 127.
 pub fn header(out: &mut Vec<u8>, next_header: u8, segments: &[Ipv6Addr]) {
     let last = segments.len().saturating_sub(1) as u8;
     out.extend([next_header, 2 * segments.len() as u8, ROUTING_TYPE, last, last, 0, 0, 0]);
@@ -97,7 +96,7 @@ mod tests {
         assert_eq!((found.next_header(), found.segments_left()), (protocol::IPV4, 2));
         assert_eq!(found.segments().collect::<Vec<_>>(), segments);
         assert_eq!(found.extensions_len(), bytes.len());
-        // Behind other extension headers.
+        // After other extension headers.
         let behind = [&[protocol::ROUTING, 0, 1, 4, 0, 0, 0, 0][..], &bytes].concat();
         let found = Srv6::find(protocol::HOP_BY_HOP, &behind).unwrap();
         assert_eq!(found.extensions_len(), behind.len());

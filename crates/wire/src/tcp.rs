@@ -20,7 +20,7 @@ pub(crate) mod field {
 /// Bytes of a header without options.
 pub const HEADER_LEN: usize = 20;
 
-/// The control bits, twelve of them as flow keys have them (three of the twelve are reserved).
+/// The control bits: twelve bits as in flow keys, of which three are reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct TcpFlags(pub u16);
 
@@ -35,15 +35,15 @@ impl TcpFlags {
     pub const RST: TcpFlags = TcpFlags(0x004);
     /// Push.
     pub const PSH: TcpFlags = TcpFlags(0x008);
-    /// The acknowledgement number counts.
+    /// The acknowledgement number is valid.
     pub const ACK: TcpFlags = TcpFlags(0x010);
-    /// The urgent pointer counts.
+    /// The urgent pointer is valid.
     pub const URG: TcpFlags = TcpFlags(0x020);
     /// Congestion was experienced.
     pub const ECE: TcpFlags = TcpFlags(0x040);
     /// The congestion window was reduced.
     pub const CWR: TcpFlags = TcpFlags(0x080);
-    /// The bits that exist.
+    /// All twelve bits.
     pub const MASK: u16 = 0x0fff;
 
     /// Each named bit with its letter in the text form.
@@ -83,7 +83,7 @@ impl BitOrAssign for TcpFlags {
     }
 }
 
-/// The letters of the text form, `SA` for instance; `-` for none. Reserved bits do not show.
+/// Prints the letters of the text form, such as `SA`, or `-` for none. Reserved bits are not printed.
 impl fmt::Display for TcpFlags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text: String =
@@ -104,7 +104,7 @@ impl<T: AsRef<[u8]>> Tcp<T> {
     /// A view of `bytes`.
     ///
     /// # Errors
-    /// Too short, or a data offset below five words or beyond the end.
+    /// Too short, or a data offset that is below five words or exceeds the bytes.
     #[inline]
     pub fn new_checked(bytes: T) -> Result<Self, Malformed> {
         let raw = bytes.as_ref();
@@ -138,17 +138,17 @@ impl<T: AsRef<[u8]>> Tcp<T> {
         u16_at(self.bytes.as_ref(), field::WINDOW)
     }
 
-    /// The checksum as it stands.
+    /// The checksum in the packet.
     pub fn checksum(&self) -> u16 {
         u16_at(self.bytes.as_ref(), field::CHECKSUM)
     }
 
-    /// The options one by one, until the end or the first that is malformed.
+    /// Returns the options, up to the first malformed one.
     pub fn options(&self) -> TcpOptions<'_> {
         TcpOptions { rest: range(self.bytes.as_ref(), HEADER_LEN, self.header_len()) }
     }
 
-    /// The window scale option's shift, as it stands (RFC 7323 caps it at 14).
+    /// The shift of the window scale option, as in the packet (RFC 7323 section 2.3 limits it to 14).
     pub fn window_scale(&self) -> Option<u8> {
         self.options().find_map(|option| match option {
             TcpOption::WindowScale(shift) => Some(shift),
@@ -182,11 +182,11 @@ fn header_len(raw: &[u8]) -> usize {
 /// A TCP option; padding is skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TcpOption<'a> {
-    /// The largest segment that the sender takes, in bytes.
+    /// The largest segment that the sender accepts, in bytes.
     MaxSegmentSize(u16),
-    /// How far windows from the sender are shifted.
+    /// The shift of the sender's windows.
     WindowScale(u8),
-    /// The sender understands selective acknowledgements.
+    /// The sender supports selective acknowledgements.
     SackPermitted,
     /// Selective acknowledgements: pairs of 32-bit edges.
     Sack(&'a [u8]),
@@ -194,19 +194,19 @@ pub enum TcpOption<'a> {
     Timestamps {
         /// The sender's clock.
         value: u32,
-        /// The peer's clock, given back.
+        /// The peer's clock, echoed.
         echo: u32,
     },
-    /// Any other, or a known one of an odd length.
+    /// Any other option, or a known one with an unexpected length.
     Other {
-        /// Its number.
+        /// The kind.
         kind: u8,
-        /// What follows kind and length.
+        /// The bytes after kind and length.
         data: &'a [u8],
     },
 }
 
-/// Walks TCP options; see [`Tcp::options`].
+/// Iterates over TCP options; see [`Tcp::options`].
 #[derive(Debug, Clone)]
 pub struct TcpOptions<'a> {
     rest: &'a [u8],
@@ -263,7 +263,7 @@ mod tests {
             ),
             (&[8, 10, 0, 0, 0, 1, 0, 0, 0, 2], &[Timestamps { value: 1, echo: 2 }]),
             (&[3, 4, 1, 2], &[Other { kind: 3, data: &[1, 2] }]),
-            // A length of zero or one, or beyond the end, ends the walk.
+            // A length of zero or one, or one that exceeds the bytes, ends the iteration.
             (&[4, 2, 2, 0, 4, 2], &[SackPermitted]),
             (&[2, 1], &[]),
             (&[2, 4, 5], &[]),

@@ -1,5 +1,5 @@
-//! The contract of the views: whatever the bytes, no accessor panics after `new_checked`, and
-//! setters cannot change that.
+//! The contract of the views: after `new_checked` no accessor panics, whatever the bytes are, also after
+//! setters.
 
 use std::hint::black_box;
 
@@ -10,7 +10,7 @@ use crate::ethernet::resolve_type;
 use crate::ipv6::Extensions;
 use crate::*;
 
-/// Calls every accessor of every view that takes `bytes`.
+/// Calls every accessor of every view that accepts `bytes`.
 fn read_all(bytes: &[u8]) {
     if let Ok(v) = Ethernet::new_checked(bytes) {
         black_box((v.destination(), v.source(), resolve_type(v.ethertype(), v.payload())));
@@ -94,7 +94,7 @@ fn read_icmpv6<T: AsRef<[u8]>>(v: &Icmpv6<T>) {
     black_box((v.nd_source_link(), v.nd_target_link()));
 }
 
-/// Bytes at random, and with first bytes that get them past the checks of versions and lengths.
+/// Random bytes, partly with first bytes that pass the checks of versions and lengths.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let starts = vec![
         vec![],
@@ -125,7 +125,7 @@ proptest! {
         read_all(&bytes);
     }
 
-    /// What a checked view promises, and not only that it does not panic.
+    /// Lengths of a checked view lie within the bytes.
     #[test]
     fn lengths_hold(bytes in bytes()) {
         if let Ok(v) = Ipv4::new_checked(&bytes[..]) {
@@ -152,7 +152,7 @@ proptest! {
         }
     }
 
-    /// Setters may make length fields lie; accessors must bear it.
+    /// Setters may make length fields invalid; accessors must not panic.
     #[test]
     fn setters_do_not_break_the_contract(bytes in bytes(), word: u16, byte: u8, wide: u128) {
         let owned = || bytes.clone();

@@ -24,8 +24,8 @@
 //! is `2960`). A fragment after the first has `len` bytes and no transport header. All frames take
 //! `eth=SRC>DST`, `vlan=VID[/PRIORITY]`, and `svlan=` for a service tag outside those. Without
 //! `eth`, each address is 02:00:00:00:00:XX with the last octet of the IP address. Payloads are
-//! the bytes 0, 1, 2 and so on, or what `data=` says, with `%20` for what is no graphic character, a
-//! parenthesis or a percent sign. Numbers may be hexadecimal with `0x`.
+//! the bytes 0, 1, 2 and so on, or those of `data=`, where `%20` and the like stand for characters that are
+//! not graphic, parentheses and percent signs. Numbers may be hexadecimal with `0x`.
 
 mod parse;
 mod print;
@@ -42,17 +42,17 @@ use crate::Sctp;
 use crate::sctp::chunk;
 use base::MacAddr;
 
-/// What is wrong with a text, and where.
+/// An error in a text, and its position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("column {column}: {what}")]
 pub struct TextError {
-    /// Where, in bytes from the start of the text, the first being 1.
+    /// The position in bytes, starting with 1.
     pub column: usize,
-    /// What, and what should stand there instead.
+    /// The error, and what is expected instead.
     pub what: String,
 }
 
-/// The Ethernet address that the text form gives to `ip`.
+/// Returns the default Ethernet address of `ip` in the text form.
 pub fn default_mac(ip: IpAddr) -> MacAddr {
     let last = match ip {
         IpAddr::V4(ip) => ip.to_bits() as u8,
@@ -78,8 +78,8 @@ const CHUNKS: [(&str, u8); 13] = [
     ("shutdown-complete", chunk::SHUTDOWN_COMPLETE),
 ];
 
-/// The SCTP chunks that `text` names; `None` for one that there is not. Each is as small as it may
-/// be and zero but for the tag of INIT and INIT ACK.
+/// Returns the SCTP chunks that `text` names, or `None` for an unknown name. Each chunk has its minimum
+/// length and contains zeros, except for the tag of INIT and INIT ACK.
 fn chunks(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     for name in text.split(',') {
@@ -104,7 +104,7 @@ fn chunks(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// `payload` as `chunks=` names it; `None` where it has other bytes than that would make.
+/// Returns `payload` in the form of `chunks=`, or `None` if that form does not produce these bytes.
 fn named_chunks(sctp: &Sctp<&[u8]>) -> Option<String> {
     let mut names = Vec::new();
     for chunk in sctp.chunks() {
@@ -120,7 +120,7 @@ fn named_chunks(sctp: &Sctp<&[u8]>) -> Option<String> {
     (chunks(&text).as_deref() == Some(sctp.payload())).then_some(text)
 }
 
-/// `payload` as `data=` spells it; `None` where `len=` says it, and for what is no text.
+/// Returns `payload` in the form of `data=`, or `None` if `len=` describes it or it is not text.
 fn spelled(payload: &[u8]) -> Option<String> {
     if payload.is_empty() || payload == self::payload(payload.len() as u16) {
         return None;
@@ -135,7 +135,7 @@ fn spelled(payload: &[u8]) -> Option<String> {
     })
 }
 
-/// What `data=` spells; `None` for a percent sign without two digits behind it.
+/// Returns the bytes of `data=`, or `None` for a percent sign without two digits after it.
 fn unspelled(text: &str) -> Option<Vec<u8>> {
     let (mut bytes, mut rest) = (Vec::new(), text);
     while let Some((before, behind)) = rest.split_once('%') {
@@ -147,7 +147,7 @@ fn unspelled(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The payload that the text form gives to `len` bytes.
+/// Returns the payload of `len=`.
 fn payload(len: u16) -> Vec<u8> {
     (0..len).map(|at| at as u8).collect()
 }

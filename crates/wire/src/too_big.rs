@@ -1,4 +1,4 @@
-//! "Packet too big": the ICMP error that tells a packet's sender of a smaller MTU (RFC 1191 section 4,
+//! "Packet too big": the ICMP error that reports a smaller MTU to the sender of a packet (RFC 1191 section 4,
 //! RFC 4443 section 3.2).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -8,17 +8,17 @@ use crate::octets::{put, put_u16, put_u32, range, u8_at, u16_at};
 use crate::upper::{Addresses, UpperLayer};
 use crate::{Ipv4, ethernet, ethertype, icmp, icmpv6, ipv4, ipv6, protocol};
 
-/// The longest error (RFC 1812 section 4.3.2.3; RFC 4443 section 3.2).
+/// The maximum length of an error in bytes (RFC 1812 section 4.3.2.3; RFC 4443 section 3.2).
 const ICMP_PACKET_MAX: usize = 576;
 const ICMPV6_PACKET_MAX: usize = 1280;
 /// "Fragmentation needed and DF set".
 const FRAGMENTATION_NEEDED: u8 = 4;
 const TTL: u8 = 64;
 
-/// Writes the frame that answers a frame which is too large: from its receiver to its sender, with the
-/// same VLAN tags. `frame_max` is the number of bytes that a frame may have. Returns the answer's length, or
-/// `None` where no answer may be sent (RFC 1812 section 4.3.2.7, RFC 4443 section 2.4): for IPv4 without DF,
-/// ICMP errors, later fragments, multicast and broadcast, and frames that are not IP.
+/// Writes the error for a frame that is too large, from its receiver to its sender, with the same VLAN tags.
+/// `frame_max` is the maximum length of a frame in bytes. Returns the length of the error, or `None` if none
+/// may be sent (RFC 1812 section 4.3.2.7, RFC 4443 section 2.4): for IPv4 without DF, ICMP errors, later
+/// fragments, multicast and broadcast, and frames that are not IP.
 pub fn too_big(frame: &[u8], frame_max: u32, out: &mut [u8]) -> Option<usize> {
     let network = network(frame)?;
     let mtu = frame_max.saturating_sub(u32::try_from(network).ok()?);
@@ -46,7 +46,7 @@ pub fn too_big(frame: &[u8], frame_max: u32, out: &mut [u8]) -> Option<usize> {
     Some(network + written?)
 }
 
-/// Where the network header begins, behind all VLAN tags.
+/// Returns the offset of the network header, after all VLAN tags.
 fn network(frame: &[u8]) -> Option<usize> {
     let mut at = ethernet::HEADER_LEN;
     while ethertype::is_vlan(u16_at(frame, at - 2)) {
@@ -60,7 +60,7 @@ fn is_error(upper: &UpperLayer, packet: &[u8]) -> bool {
     let kind = u8_at(packet, upper.start);
     match upper.protocol {
         protocol::ICMP => icmp::is_error(kind),
-        // The high bit says that a message is not an error (RFC 4443 section 2.1).
+        // The high bit is set in messages that are not errors (RFC 4443 section 2.1).
         protocol::ICMPV6 => kind < 0x80,
         _ => false,
     }

@@ -26,7 +26,7 @@ impl<T: AsRef<[u8]>> Udp<T> {
     /// A view of `bytes`.
     ///
     /// # Errors
-    /// Too short, or a length below eight or beyond the end.
+    /// Too short, or a length that is below eight or exceeds the bytes.
     #[inline]
     pub fn new_checked(bytes: T) -> Result<Self, Malformed> {
         let raw = bytes.as_ref();
@@ -36,17 +36,17 @@ impl<T: AsRef<[u8]>> Udp<T> {
         Ok(Udp { bytes })
     }
 
-    /// Bytes of header and payload, as the header says.
+    /// The length field: bytes of header and payload.
     pub fn length(&self) -> usize {
         u16_at(self.bytes.as_ref(), field::LENGTH).into()
     }
 
-    /// The checksum as it stands; zero means that the sender made none.
+    /// The checksum in the packet; zero means that there is none.
     pub fn checksum(&self) -> u16 {
         u16_at(self.bytes.as_ref(), field::CHECKSUM)
     }
 
-    /// What follows the header, as far as the length says.
+    /// The payload, up to the end that the length field gives.
     pub fn payload(&self) -> &[u8] {
         range(self.bytes.as_ref(), HEADER_LEN, self.length())
     }

@@ -1,4 +1,4 @@
-//! Where the transport header of an IP packet is, of either version.
+//! Finds the transport header of IPv4 and IPv6 packets.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -29,7 +29,7 @@ pub enum Addresses {
 }
 
 impl Addresses {
-    /// The sum of the pseudo header of a segment of `len` bytes.
+    /// Returns the sum of the pseudo-header of a segment of `len` bytes.
     pub fn pseudo_sum(&self, protocol: u8, len: usize) -> u16 {
         match *self {
             Addresses::V4 { source, destination } => {
@@ -42,21 +42,21 @@ impl Addresses {
     }
 }
 
-/// What an IP packet carries, and where.
+/// The upper-layer header of an IP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UpperLayer {
     /// The packet's addresses.
     pub addresses: Addresses,
     /// The protocol; [`protocol::FRAGMENT`] in a later IPv6 fragment.
     pub protocol: u8,
-    /// Where it starts, in bytes from the IP header.
+    /// Its offset in bytes from the IP header.
     pub start: usize,
-    /// Where the packet ends, in the same bytes; padding behind it does not count.
+    /// The end of the packet in bytes from the IP header, without padding.
     pub end: usize,
-    /// Which part of a datagram the packet carries.
+    /// The part of a datagram that the packet carries.
     pub fragment: Fragment,
-    /// An IPv6 routing header has segments left, so that the destination address is not the
-    /// pseudo header's.
+    /// Whether an IPv6 routing header has segments left. The pseudo-header then does not contain the
+    /// destination address in the packet.
     pub routed: bool,
 }
 
@@ -64,8 +64,8 @@ impl UpperLayer {
     /// Finds it in `packet`, which starts with an IP header.
     ///
     /// # Errors
-    /// What [`Ipv4::new_checked`], [`Ipv6::new_checked`] and the walk over extension headers
-    /// refuse; a version that is neither 4 nor 6.
+    /// The errors of [`Ipv4::new_checked`], [`Ipv6::new_checked`] and [`Ipv6::extensions`], or a version that
+    /// is neither 4 nor 6.
     pub fn find(packet: &[u8]) -> Result<Self, Malformed> {
         match version(packet)? {
             4 => Ok(Self::of_ipv4(&Ipv4::new_checked(packet)?, packet.len())),
@@ -73,10 +73,10 @@ impl UpperLayer {
         }
     }
 
-    /// The same for a packet that may have been cut, as ICMP errors quote them.
+    /// Finds it in a packet that may be truncated, as in ICMP errors.
     ///
     /// # Errors
-    /// As [`UpperLayer::find`], but for lengths beyond the end.
+    /// As [`UpperLayer::find`], except for lengths that exceed the bytes.
     pub fn find_quoted(packet: &[u8]) -> Result<Self, Malformed> {
         match version(packet)? {
             4 => Ok(Self::of_ipv4(&Ipv4::new_quoted(packet)?, packet.len())),
@@ -107,14 +107,14 @@ impl UpperLayer {
         })
     }
 
-    /// The bytes from the transport header to the end of the packet; `packet` must be the one
-    /// that this was found in.
+    /// Returns the bytes from the transport header to the end of the packet. `packet` must be the same as in
+    /// [`UpperLayer::find`].
     pub fn segment<'a>(&self, packet: &'a [u8]) -> &'a [u8] {
         range(packet, self.start, self.end)
     }
 
-    /// Source and destination port of TCP, UDP or SCTP; none in later fragments, in other
-    /// protocols, and where fewer than four bytes are there.
+    /// Returns source and destination port of TCP, UDP or SCTP, or `None` for later fragments, other
+    /// protocols and truncated headers.
     pub fn ports(&self, packet: &[u8]) -> Option<(u16, u16)> {
         let segment = self.segment(packet);
         let known = matches!(self.protocol, protocol::TCP | protocol::UDP | protocol::SCTP);
@@ -122,8 +122,8 @@ impl UpperLayer {
         there.then(|| (u16_at(segment, 0), u16_at(segment, 2)))
     }
 
-    /// Where the transport's Internet checksum stands, in bytes from the IP header; none in later
-    /// fragments, in protocols without one (SCTP has a CRC), and where the packet ends before it.
+    /// Returns the offset of the transport's Internet checksum in bytes from the IP header, or `None` for
+    /// later fragments, protocols without one (SCTP has a CRC) and truncated headers.
     pub fn checksum_at(&self) -> Option<usize> {
         let v6 = matches!(self.addresses, Addresses::V6 { .. });
         let offset = match self.protocol {
@@ -137,13 +137,13 @@ impl UpperLayer {
         (self.fragment.has_transport_header() && at + 2 <= self.end).then_some(at)
     }
 
-    /// Whether the transport checksum covers a pseudo header.
+    /// Returns whether the transport checksum covers a pseudo-header.
     pub fn has_pseudo_header(&self) -> bool {
         self.protocol != protocol::ICMP
     }
 
-    /// Verifies the transport checksum. Fragments are [`Verdict::Absent`], since theirs covers the
-    /// whole datagram; so is a destination that a routing header still changes.
+    /// Verifies the transport checksum. It is [`Verdict::Absent`] for fragments, since the checksum covers
+    /// the whole datagram, and if a routing header has segments left.
     pub fn verify(&self, packet: &[u8]) -> Verdict {
         if self.protocol == protocol::SCTP && self.fragment == Fragment::None {
             return checksum::verify_sctp(self.segment(packet));
@@ -162,8 +162,8 @@ impl UpperLayer {
         }
     }
 
-    /// Computes the transport checksum. Returns false if the packet has none to compute: in
-    /// fragments, and where a routing header still changes the destination.
+    /// Computes the transport checksum. Returns false if there is none to compute: for fragments, and if a
+    /// routing header has segments left.
     pub fn fill_checksum(&self, packet: &mut [u8]) -> bool {
         if self.protocol == protocol::SCTP && self.fragment == Fragment::None {
             let segment = range_mut(packet, self.start, self.end);
@@ -188,7 +188,7 @@ impl UpperLayer {
         self.fragment == Fragment::None && !self.routed
     }
 
-    /// What the transport checksum covers: the segment, for UDP as far as its own length says.
+    /// Returns the bytes that the transport checksum covers: the segment, for UDP up to its own length.
     fn covered<'a>(&self, packet: &'a [u8]) -> &'a [u8] {
         let segment = self.segment(packet);
         if self.protocol != protocol::UDP {
@@ -199,7 +199,7 @@ impl UpperLayer {
     }
 }
 
-/// The IP version in the first nibble, if it is one.
+/// Returns the IP version in the first nibble.
 fn version(packet: &[u8]) -> Result<u8, Malformed> {
     Malformed::unless_holds(Header::Network, 1, packet.len())?;
     match u8_at(packet, 0) >> 4 {

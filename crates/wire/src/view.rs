@@ -1,7 +1,6 @@
-//! What views of related headers have in common, written once: ICMP of both families, and the ports of
-//! TCP, UDP and SCTP.
+//! Shared parts of views: ICMP and ICMPv6, and the ports of TCP, UDP and SCTP.
 
-/// The fields of ICMP's header, which ICMPv6 has too (RFC 4443 section 2.1).
+/// The fields of ICMP and ICMPv6 headers (RFC 4443 section 2.1).
 pub(crate) mod icmp_field {
     pub const TYPE: usize = 0;
     pub const CODE: usize = 1;
@@ -17,8 +16,8 @@ pub(crate) mod port_field {
     pub const DESTINATION: usize = 2;
 }
 
-/// A view's `new_checked` and the accessors that ICMP and ICMPv6 share. What a type means, and `is_error`,
-/// are the protocol's own.
+/// Defines `new_checked` and the accessors that ICMP and ICMPv6 share. The including module defines
+/// `is_error` and the types.
 macro_rules! icmp_view {
     ($View:ident) => {
         impl<T: AsRef<[u8]>> $View<T> {
@@ -38,7 +37,7 @@ macro_rules! icmp_view {
                 self.bytes
             }
 
-            /// The type, [`ECHO_REQUEST`] for instance.
+            /// The type, such as [`ECHO_REQUEST`].
             pub fn icmp_type(&self) -> u8 {
                 $crate::octets::u8_at(self.bytes.as_ref(), field::TYPE)
             }
@@ -48,13 +47,13 @@ macro_rules! icmp_view {
                 $crate::octets::u8_at(self.bytes.as_ref(), field::CODE)
             }
 
-            /// The checksum as it stands.
+            /// The checksum in the packet.
             pub fn checksum(&self) -> u16 {
                 $crate::octets::u16_at(self.bytes.as_ref(), field::CHECKSUM)
             }
 
-            /// The four bytes behind the checksum, whose meaning depends on the type: flags of a neighbour
-            /// advertisement, the MTU of a "packet too big".
+            /// The four bytes after the checksum. Their meaning depends on the type, such as the flags of a
+            /// neighbour advertisement or the MTU of a "packet too big".
             pub fn rest(&self) -> u32 {
                 $crate::octets::u32_at(self.bytes.as_ref(), field::REST)
             }
@@ -64,17 +63,18 @@ macro_rules! icmp_view {
                 $crate::octets::u16_at(self.bytes.as_ref(), field::ECHO_ID)
             }
 
-            /// The sequence number of such a message.
+            /// The sequence number of a query or its reply.
             pub fn echo_seq(&self) -> u16 {
                 $crate::octets::u16_at(self.bytes.as_ref(), field::ECHO_SEQ)
             }
 
-            /// Whether the payload is the start of the packet that the message is about.
+            /// Returns whether the message is an error, whose payload is the start of the packet that caused
+            /// it.
             pub fn is_error(&self) -> bool {
                 is_error(self.icmp_type())
             }
 
-            /// What follows the header: echo data, or for errors the quoted packet.
+            /// The bytes after the header: echo data, or for errors the quoted packet.
             pub fn payload(&self) -> &[u8] {
                 let bytes = self.bytes.as_ref();
                 $crate::octets::range(bytes, HEADER_LEN, bytes.len())
@@ -83,7 +83,7 @@ macro_rules! icmp_view {
     };
 }
 
-/// A view's ports, which stand at the same place in TCP, UDP and SCTP.
+/// Defines the accessors of ports, which are at the same offsets in TCP, UDP and SCTP.
 macro_rules! transport_view {
     ($View:ident) => {
         impl<T: AsRef<[u8]>> $View<T> {

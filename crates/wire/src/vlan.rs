@@ -1,4 +1,4 @@
-//! VLAN tags (IEEE 802.1Q and 802.1ad): the four bytes behind an Ethernet type that says so.
+//! VLAN tags (IEEE 802.1Q and 802.1ad).
 
 use crate::error::{Header, Malformed};
 use crate::octets::{put_u16, range, u16_at};
@@ -8,22 +8,22 @@ mod field {
     pub const TYPE: usize = 2;
 }
 
-/// Bytes of a tag as it follows a type field: the TCI and the next type.
+/// Bytes of a tag after its type field: the TCI and the next type.
 pub const HEADER_LEN: usize = 4;
 
-/// A tag's control information: priority, drop-eligible bit, VLAN number.
+/// The control information of a tag: priority, drop-eligible bit, VLAN id.
 ///
-/// Open vSwitch uses the drop-eligible bit (`CFI`) in flow keys to say "a tag is there"; on the
-/// wire it is a bit like the others, and so it is here.
+/// The drop-eligible bit (CFI) has its meaning of the standard here. In flow keys, the same bit is set if
+/// there is a tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub struct Tci(pub u16);
 
 impl Tci {
-    /// The bits of the VLAN number.
+    /// The bits of the VLAN id.
     pub const VID_MASK: u16 = 0x0fff;
     /// The bits of the priority.
     pub const PCP_MASK: u16 = 0xe000;
-    /// How far the priority is shifted.
+    /// The shift of the priority.
     pub const PCP_SHIFT: u32 = 13;
 
     /// VLAN `vid` (low 12 bits) with priority `pcp` (low 3 bits).
@@ -31,7 +31,7 @@ impl Tci {
         Tci((vid & Self::VID_MASK) | ((pcp as u16) << Self::PCP_SHIFT))
     }
 
-    /// The VLAN number, 0 to 4095.
+    /// The VLAN id, 0 to 4095.
     pub const fn vid(self) -> u16 {
         self.0 & Self::VID_MASK
     }
@@ -42,7 +42,7 @@ impl Tci {
     }
 }
 
-/// Bytes that start with a tag's TCI, as the payload of a frame of type 0x8100 does.
+/// Bytes that start with the TCI of a tag: the payload of a frame of type 0x8100 or 0x88a8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vlan<T: AsRef<[u8]>> {
     bytes: T,
@@ -69,12 +69,12 @@ impl<T: AsRef<[u8]>> Vlan<T> {
         Tci(u16_at(self.bytes.as_ref(), field::TCI))
     }
 
-    /// The type of what the tag wraps.
+    /// The Ethernet type after the tag.
     pub fn ethertype(&self) -> u16 {
         u16_at(self.bytes.as_ref(), field::TYPE)
     }
 
-    /// What the tag wraps.
+    /// The bytes after the tag.
     pub fn payload(&self) -> &[u8] {
         let bytes = self.bytes.as_ref();
         range(bytes, HEADER_LEN, bytes.len())
@@ -82,7 +82,7 @@ impl<T: AsRef<[u8]>> Vlan<T> {
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Vlan<T> {
-    /// Sets the type of what the tag wraps.
+    /// Sets the Ethernet type after the tag.
     pub fn set_ethertype(&mut self, ethertype: u16) {
         put_u16(self.bytes.as_mut(), field::TYPE, ethertype);
     }

@@ -6,24 +6,24 @@ use crate::octets::{range, u8_at, u16_at, u32_at};
 
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 8;
-/// IANA's UDP port.
+/// The UDP port assigned by IANA.
 pub const PORT: u16 = 4789;
-/// The flag without which there is no VNI.
+/// The flag that is set if the VNI is valid.
 pub const FLAG_VNI: u32 = 0x0800_0000;
-/// The header's eight bytes with the flag of a VNI, but without the VNI (RFC 7348, section 5).
+/// The eight bytes of a header with only [`FLAG_VNI`] and a VNI of zero (RFC 7348 section 5).
 pub const VNI_ALONE: u64 = (FLAG_VNI as u64) << 32;
-/// The VNI's bits among the header's eight bytes.
+/// The bits of the VNI in the eight bytes of a header.
 pub const VNI_MASK: u64 = 0xffff_ff00;
-/// The flag of a group policy.
+/// The flag of the group policy extension.
 pub const FLAG_GROUP_POLICY: u32 = 0x8000_0000;
 /// The flag of the generic protocol extension.
 pub const FLAG_GPE: u32 = 0x0400_0000;
-/// The generic protocol extension's flag of management packets.
+/// The flag of OAM packets in the generic protocol extension.
 pub const FLAG_OAM: u32 = 0x0100_0000;
 /// The bits that the generic protocol extension adds: version, P, B and O, and the next protocol
 /// (ovs: `lib/packets.h`, `VXLAN_GPE_USED_BITS`).
 const GPE_BITS: u32 = 0x3000_0000 | FLAG_GPE | 0x0300_0000 | 0xff;
-/// The bits that a group policy adds: G, D, A and the group.
+/// The bits that the group policy extension adds: G, D, A and the group.
 const GROUP_POLICY_BITS: u32 = FLAG_GROUP_POLICY | 0x0048_0000 | 0xffff;
 
 /// Bytes that start with a VXLAN header.
@@ -36,7 +36,7 @@ impl<T: AsRef<[u8]>> Vxlan<T> {
     /// A view of `bytes`.
     ///
     /// # Errors
-    /// Fewer than 8 bytes, no VNI flag, a flag or reserved byte that no extension explains.
+    /// Fewer than 8 bytes, no VNI flag, or a flag or reserved byte that no extension defines.
     #[inline]
     pub fn new_checked(bytes: T) -> Result<Self, Malformed> {
         let raw = bytes.as_ref();
@@ -55,37 +55,37 @@ impl<T: AsRef<[u8]>> Vxlan<T> {
         Ok(view)
     }
 
-    /// The first word: flags and what extensions put there.
+    /// The first word: flags and the fields of extensions.
     pub fn flags(&self) -> u32 {
         u32_at(self.bytes.as_ref(), 0)
     }
 
-    /// The network's number, 24 bits.
+    /// The virtual network identifier, 24 bits.
     pub fn vni(&self) -> u32 {
         u32_at(self.bytes.as_ref(), 4) >> 8
     }
 
-    /// The next protocol of the generic protocol extension, where that is used: 1 IPv4, 2 IPv6,
-    /// 3 Ethernet, 4 NSH.
+    /// The next protocol, if the packet has the generic protocol extension: 1 IPv4, 2 IPv6, 3 Ethernet, 4
+    /// NSH.
     pub fn next_protocol(&self) -> Option<u8> {
         (self.flags() & FLAG_GPE != 0).then(|| u8_at(self.bytes.as_ref(), 3))
     }
 
-    /// The group policy's flags (D 0x40, A 0x08) and group, where there is one.
+    /// The flags (D 0x40, A 0x08) and the group of the group policy, if the packet has one.
     pub fn group_policy(&self) -> Option<(u8, u16)> {
         let is_there = self.flags() & FLAG_GROUP_POLICY != 0 && self.next_protocol().is_none();
         let raw = self.bytes.as_ref();
         is_there.then(|| (u8_at(raw, 1) & 0x48, u16_at(raw, 2)))
     }
 
-    /// What the header wraps.
+    /// The bytes after the header: the encapsulated packet.
     pub fn payload(&self) -> &[u8] {
         let bytes = self.bytes.as_ref();
         range(bytes, HEADER_LEN, bytes.len())
     }
 }
 
-/// The header of this flags word and network number.
+/// Returns a header with this flags word and VNI.
 pub const fn header(flags: u32, vni: u32) -> [u8; HEADER_LEN] {
     let (f, v) = (flags.to_be_bytes(), (vni << 8).to_be_bytes());
     [f[0], f[1], f[2], f[3], v[0], v[1], v[2], v[3]]

@@ -11,22 +11,22 @@ use crate::{checksum, icmp, icmpv6, ipv4, octets, sctp, tcp, udp};
 
 /// The longest IP packet, header included.
 const MAX_PACKET_LEN: usize = 65_535;
-/// How much of the packet in question an ICMP error quotes at most: together with the headers it
-/// does not pass 576 bytes for IPv4 (RFC 1812 section 4.3.2.3) and 1280 for IPv6 (RFC 4443).
+/// The maximum number of quoted bytes in an ICMP error. With the headers it has at most 576 bytes for IPv4
+/// (RFC 1812 section 4.3.2.3) and 1280 bytes for IPv6 (RFC 4443 section 2.4).
 const QUOTE_V4: usize = 548;
 const QUOTE_V6: usize = 1232;
 
-/// Which transport checksum [`IpBuilder`] writes.
+/// The transport checksum that [`IpBuilder`] writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Checksum {
-    /// The right one.
+    /// The correct checksum.
     #[default]
     Full,
-    /// Only the sum of the pseudo header, for a network card to finish.
+    /// Only the sum of the pseudo-header, which a network card completes.
     Partial,
-    /// Zero, which UDP over IPv4 takes for "none".
+    /// Zero, which in UDP over IPv4 means "no checksum".
     Zero,
-    /// A wrong one.
+    /// A wrong checksum.
     Bad,
 }
 
@@ -41,7 +41,7 @@ pub struct IpBuilder {
     id: u32,
     label: u32,
     dont_fragment: bool,
-    /// Offset in bytes, and whether more follow.
+    /// Offset in bytes, and the "more fragments" flag.
     fragment: Option<(u16, bool)>,
     checksum: Checksum,
 }
@@ -73,7 +73,7 @@ impl IpBuilder {
         self
     }
 
-    /// The identification; IPv4 takes its low 16 bits, IPv6 has it in fragments alone.
+    /// The identification. IPv4 uses the low 16 bits; in IPv6 only fragments have it.
     pub fn id(mut self, id: u32) -> Self {
         self.id = id;
         self
@@ -91,14 +91,14 @@ impl IpBuilder {
         self
     }
 
-    /// Makes it a fragment that belongs `offset` bytes (a multiple of 8) into its datagram. Use
-    /// [`IpBuilder::raw`] for all but the first, since they have no transport header.
+    /// Makes the packet a fragment at `offset` bytes (a multiple of 8) of its datagram. Use
+    /// [`IpBuilder::raw`] for all fragments except the first, since they have no transport header.
     pub fn fragment(mut self, offset: u16, more: bool) -> Self {
         self.fragment = Some((offset & 0xfff8, more));
         self
     }
 
-    /// Which transport checksum to write.
+    /// The transport checksum to write.
     pub fn checksum(mut self, checksum: Checksum) -> Self {
         self.checksum = checksum;
         self
@@ -116,7 +116,7 @@ impl IpBuilder {
         self.transport(protocol::UDP, header)
     }
 
-    /// An SCTP packet with the verification tag `tag`; its payload are the chunks.
+    /// An SCTP packet with the verification tag `tag`. Its payload consists of the chunks.
     pub fn sctp(self, source: u16, destination: u16, tag: u32) -> TransportBuilder {
         let mut header = [source.to_be_bytes(), destination.to_be_bytes()].concat();
         header.extend(tag.to_be_bytes());
@@ -136,8 +136,8 @@ impl IpBuilder {
         self.icmp(icmp_type, 0, u32::from(id) << 16 | u32::from(seq))
     }
 
-    /// An ICMP or ICMPv6 error about `quoted`, which starts with its IP header. As much of it goes
-    /// in as the RFCs allow.
+    /// An ICMP or ICMPv6 error about `quoted`, which starts with its IP header. The packet is truncated to
+    /// the length that the RFCs allow.
     pub fn icmp_error(self, icmp_type: u8, code: u8, rest: u32, quoted: &[u8]) -> TransportBuilder {
         let most = match self.addresses {
             Addresses::V4 { .. } => QUOTE_V4,
@@ -147,7 +147,7 @@ impl IpBuilder {
         self.icmp(icmp_type, code, rest).payload(quote)
     }
 
-    /// Any ICMP or ICMPv6 message; `rest` is the word behind the checksum.
+    /// Any ICMP or ICMPv6 message; `rest` is the word after the checksum.
     pub fn icmp(self, icmp_type: u8, code: u8, rest: u32) -> TransportBuilder {
         let mut header = vec![icmp_type, code, 0, 0];
         header.extend(rest.to_be_bytes());
@@ -181,12 +181,12 @@ impl IpBuilder {
         let mut body = target.octets().to_vec();
         body.extend([option, 1]);
         body.extend(mac.0);
-        // RFC 4861 sections 4.3 and 4.4: receivers drop what does not come with 255.
+        // Receivers drop the message unless the hop limit is 255 (RFC 4861 sections 7.1.1 and 7.1.2).
         self.ttl(255).icmp(icmp_type, 0, flags).payload(body)
     }
 
-    /// Any protocol with `body` behind the IP header and no checksum written: later fragments,
-    /// and protocols that have no builder.
+    /// A packet of any protocol with `body` after the IP header, without a transport checksum: for later
+    /// fragments and for protocols that have no builder.
     pub fn raw(self, protocol: u8, body: &[u8]) -> Vec<u8> {
         self.finish(protocol, body)
     }
@@ -202,7 +202,7 @@ impl IpBuilder {
         }
     }
 
-    /// The packet with the right transport checksum, or the one that was asked for.
+    /// Returns the packet with the selected transport checksum.
     pub(super) fn build(self, protocol: u8, mut segment: Vec<u8>) -> Vec<u8> {
         segment.truncate(self.room());
         let wanted = self.checksum;
@@ -226,7 +226,7 @@ impl IpBuilder {
             let crc = checksum::sctp_crc(&segment);
             let value = match wanted {
                 Checksum::Full => crc,
-                // The CRC has no pseudo header whose sum could stand in for it.
+                // The CRC covers no pseudo-header, so there is no partial form.
                 Checksum::Partial | Checksum::Zero => 0,
                 Checksum::Bad => crc ^ 0x5555,
             };
@@ -235,7 +235,7 @@ impl IpBuilder {
         self.finish(protocol, &segment)
     }
 
-    /// The number of bytes that fit behind the IP header and a fragment header.
+    /// Returns the number of bytes that fit after the IP header and a fragment header.
     pub(super) fn room(&self) -> usize {
         match self.addresses {
             Addresses::V4 { .. } => MAX_PACKET_LEN - ipv4::HEADER_LEN,
@@ -285,7 +285,7 @@ impl IpBuilder {
         header
     }
 
-    /// The fragment header of an IPv6 fragment, nothing for a whole packet.
+    /// The fragment header of an IPv6 fragment, or nothing for a whole packet.
     fn ipv6_fragment_header(&self, protocol: u8) -> Vec<u8> {
         let Some((offset, more)) = self.fragment else { return Vec::new() };
         let mut header = vec![protocol, 0];

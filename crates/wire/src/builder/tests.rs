@@ -1,4 +1,4 @@
-//! What the builder builds, the views read back.
+//! The views read back the packets that the builder makes.
 
 use proptest::prelude::*;
 
@@ -166,7 +166,7 @@ proptest! {
         prop_assert_eq!(echo.payload(), &payload[..]);
     }
 
-    /// A partial checksum, finished as a card would, is the full one.
+    /// A partial checksum that is completed as a network card does equals the full one.
     #[test]
     fn partial_finishes_to_full(
         a: [u8; 16], b: [u8; 16], v6: bool,

@@ -5,7 +5,7 @@ use crate::numbers::protocol;
 use crate::tcp::{self, TcpFlags};
 use crate::{octets, udp};
 
-/// A TCP segment; flags are ACK and the window 65,535 unless set.
+/// A TCP segment. The defaults are the flag ACK and a window of 65,535.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct TcpBuilder {
@@ -87,13 +87,13 @@ impl TcpBuilder {
         self
     }
 
-    /// The data; cut where the packet would pass 65,535 bytes.
+    /// The data, truncated if the packet would exceed 65,535 bytes.
     pub fn payload(mut self, payload: impl Into<Vec<u8>>) -> Self {
         self.payload = payload.into();
         self
     }
 
-    /// The packet.
+    /// Returns the packet.
     #[must_use]
     pub fn build(self) -> Vec<u8> {
         let options = self.options();
@@ -112,7 +112,7 @@ impl TcpBuilder {
         self.ip.build(protocol::TCP, segment)
     }
 
-    /// The options, padded in front with no-operations to whole words; 20 bytes at most.
+    /// Returns the options, at most 20 bytes. No-operation options before them pad them to whole words.
     fn options(&self) -> Vec<u8> {
         let mut options = Vec::new();
         if let Some(mss) = self.mss {
@@ -151,8 +151,7 @@ impl TransportBuilder {
         TransportBuilder { ip, protocol, header, payload: Vec::new() }
     }
 
-    /// Time to live or hop limit, after what the message itself asks for (255 in neighbour
-    /// discovery).
+    /// Time to live or hop limit. Overrides the default of the message (255 in neighbour discovery).
     pub fn ttl(mut self, ttl: u8) -> Self {
         self.ip.ttl = ttl;
         self

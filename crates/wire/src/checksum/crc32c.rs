@@ -1,10 +1,10 @@
-//! CRC32c, the checksum of SCTP (RFC 9260 appendix A), whole and changed in place.
+//! CRC32c, the checksum of SCTP (RFC 9260 appendix A): computation and incremental updates.
 
-/// The polynomial 0x1edc6f41 with its bits mirrored: the CRC takes each byte from its least
-/// significant bit on.
+/// The polynomial 0x1edc6f41, bit-reversed, since the CRC processes the least significant bit of a byte
+/// first.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-/// What each value of a byte does to a remainder of zero.
+/// The remainder of each byte value.
 const TABLE: [u32; 256] = table();
 
 const fn table() -> [u32; 256] {
@@ -32,26 +32,25 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     !divide(u32::MAX, bytes.iter().copied())
 }
 
-/// The CRC32c of an SCTP packet, its own checksum field taken for zero as the RFC wants.
+/// Returns the CRC32c of an SCTP packet, with its checksum field regarded as zero (RFC 9260 section 6.8).
 pub fn sctp_crc(packet: &[u8]) -> u32 {
     let field = crate::sctp::field::CHECKSUM..crate::sctp::field::CHECKSUM + 4;
     let bytes = packet.iter().enumerate();
     !divide(u32::MAX, bytes.map(|(at, byte)| if field.contains(&at) { 0 } else { *byte }))
 }
 
-/// What a change of a 16-bit word from `old` to `new`, with `behind` bytes after it, does to the
-/// CRC32c of the bytes it is in: the CRC after is the CRC before, exclusive or this.
+/// Returns the difference of the CRC32c of a message when a 16-bit word with `behind` bytes after it changes
+/// from `old` to `new`. The new CRC is the old one XOR this value.
 ///
-/// The division is linear, so that the CRCs of two texts of one length differ by the remainder of
-/// their difference, and that is zero up to the word and behind it. A CRC that was wrong stays
-/// wrong by the same bits.
+/// The division is linear, so the CRCs of two messages of equal length differ by the remainder of their
+/// difference, which is zero except for the word. A CRC that was wrong stays wrong by the same bits.
 #[must_use]
 pub fn crc32c_change(old: u16, new: u16, behind: usize) -> u32 {
     let difference = (old ^ new).to_be_bytes();
     divide(0, difference.into_iter().chain(std::iter::repeat_n(0, behind)))
 }
 
-/// The remainder after `bytes` too.
+/// Returns the remainder after `bytes` are appended.
 fn divide(remainder: u32, bytes: impl Iterator<Item = u8>) -> u32 {
     bytes.fold(remainder, |remainder, byte| {
         let index = (remainder as u8) ^ byte;

@@ -1,4 +1,4 @@
-//! Laws of the checksum, against the plainest possible way to compute it.
+//! Compares the checksum functions with a naive implementation.
 
 use proptest::prelude::*;
 
@@ -46,7 +46,7 @@ proptest! {
         prop_assert_eq!(sum(&bytes), plain_sum(&bytes));
     }
 
-    /// The one with its pseudo header is the one with a sum of it, whatever stands in it.
+    /// Verifying with addresses equals verifying with the sum of the pseudo-header.
     #[test]
     fn tcp_over_ipv4_all_at_once(
         a: u32, b: u32, mut segment in prop::collection::vec(any::<u8>(), 20..200), right: bool,
@@ -103,8 +103,8 @@ proptest! {
         prop_assert_eq!(pseudo_v4(a4.into(), b4.into(), proto, len.into()), sum(&v4));
     }
 
-    /// The first word stands for a version or port that is never zero: over zeros alone, the two
-    /// forms of zero may differ.
+    /// The first word is non-zero, as a version or port is: over zeros alone, the result can be the other
+    /// representation of zero.
     #[test]
     fn incremental_is_full(
         bytes in prop::collection::vec(any::<u8>(), 16..100), new: u128, word in 0usize..5,

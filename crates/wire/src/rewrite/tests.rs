@@ -1,4 +1,5 @@
-//! After any rewrite, a full checksum agrees; nothing panics, whatever the bytes.
+//! After any rewrite, a computed checksum agrees with the one in the packet. No rewrite panics, whatever the
+//! bytes are.
 
 use proptest::prelude::*;
 
@@ -93,7 +94,7 @@ fn packets(v6: bool, payload: &[u8], checksum: Checksum) -> Vec<Vec<u8>> {
         ip.clone().tcp(1000, 80).payload(payload).build(),
         ip.clone().udp(1000, 53).payload(payload).build(),
     ];
-    // ICMP's and SCTP's cover no pseudo header, whose sum a partial checksum would be.
+    // The checksums of ICMP and SCTP cover no pseudo-header, so they have no partial form.
     if checksum == Checksum::Full {
         packets.push(ip.clone().echo_request(1, 2).payload(payload).build());
         packets.push(ip.clone().sctp(1000, 80, 7).payload(payload).build());
@@ -161,7 +162,7 @@ fn later_fragments_have_no_ports() {
     }
 }
 
-/// With segments left, the destination on the wire is not the pseudo header's.
+/// If segments are left, the pseudo-header does not contain the destination in the packet.
 #[test]
 fn routing_header_shields_the_checksum_from_the_destination() {
     for (segments_left, covered) in [(0, true), (1, false)] {
@@ -177,7 +178,7 @@ fn routing_header_shields_the_checksum_from_the_destination() {
     }
 }
 
-/// SCTP packets change only whole, and keep what was wrong about their CRC.
+/// Truncated SCTP packets do not change. A wrong CRC stays wrong.
 #[test]
 fn sctp_ports_come_with_their_crc() {
     type Build = fn(IpBuilder) -> Vec<u8>;
@@ -186,7 +187,7 @@ fn sctp_ports_come_with_their_crc() {
     for v6 in [false, true] {
         for checksum in [Checksum::Full, Checksum::Bad] {
             let mut packet = build(ip(v6).checksum(checksum));
-            // Padding of short frames is not the packet's.
+            // Padding of short frames is not part of the packet.
             packet.extend([9; 7]);
             assert!(set_tp_dst(&mut packet, 8080, false));
             let len = packet.len() - 7;
@@ -197,7 +198,7 @@ fn sctp_ports_come_with_their_crc() {
         assert!(set_tp_dst(&mut partial, 8080, true));
         assert_eq!(partial, want(ip(v6).checksum(Checksum::Partial)));
 
-        // Beyond the first fragment the CRC is unknown; the change is that of these bytes.
+        // The CRC of the datagram is unknown; the change is that of the first fragment's bytes.
         let first = ip(v6).fragment(0, true);
         let mut packet = build(first.clone());
         assert!(set_tp_dst(&mut packet, 8080, false));
@@ -215,7 +216,7 @@ fn sctp_ports_come_with_their_crc() {
     }
 }
 
-/// ICMP errors quote eight bytes of TCP: ports change, a checksum is not there.
+/// ICMP errors quote eight bytes of TCP: the ports change; there is no checksum.
 #[test]
 fn quoted_packets_change_as_far_as_they_go() {
     let mut quote = ip(false).tcp(1000, 80).build();
@@ -249,7 +250,7 @@ proptest! {
         }
     }
 
-    /// A partial checksum stays the sum of the pseudo header, so that finishing it is right.
+    /// A partial checksum remains the sum of the pseudo-header, so that its completion is correct.
     #[test]
     fn partial_checksums_stay_partial(
         v6: bool, payload in prop::collection::vec(any::<u8>(), 0..40),
@@ -278,7 +279,7 @@ proptest! {
         fill_checksums(&mut packet);
     }
 
-    /// Real packets, cut anywhere and with a few bytes wrong.
+    /// Real packets, truncated anywhere and with some bytes changed.
     #[test]
     fn damaged_packets_do_not_panic(
         v6: bool, kind in 0usize..4, cut in 0usize..120,

@@ -1,26 +1,26 @@
-//! New addresses and ports for all packets of one direction of a connection, worked out once.
+//! The NAT rewrite of one direction of a connection over IPv4, computed once.
 
 use crate::checksum::{Change, udp_nonzero};
 use crate::numbers::protocol;
 use crate::octets::{put, u16_at};
 use crate::{ipv4, tcp, udp};
 
-/// What becomes of addresses and ports of UDP and TCP over IPv4, and by how much that changes
-/// checksums. One value serves all packets with the same addresses and ports.
+/// New addresses and ports for packets of UDP or TCP over IPv4, with the changes of checksums. The same value
+/// applies to all packets with the same addresses and ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TupleV4 {
     /// Source and destination.
     addresses: u64,
     /// Source and destination.
     ports: u32,
-    /// Of the addresses.
+    /// The change of the addresses.
     header: Change,
-    /// Of addresses and ports.
+    /// The change of addresses and ports.
     transport: Change,
 }
 
 impl TupleV4 {
-    /// From one pair of addresses and ports to another, each with the source in its upper half.
+    /// Rewrites addresses and ports `from` to `to`, each with the source in its upper half.
     pub fn new(from: (u64, u32), to: (u64, u32)) -> Self {
         let address = |shift: u32| change((from.0 >> shift) as u32, (to.0 >> shift) as u32);
         let header = address(32).and(address(0));
@@ -28,15 +28,15 @@ impl TupleV4 {
         TupleV4 { addresses: to.0, ports: to.1, header, transport }
     }
 
-    /// The new addresses, and the new ports.
+    /// Returns the new addresses and the new ports.
     #[inline]
     pub fn to(&self) -> (u64, u32) {
         (self.addresses, self.ports)
     }
 
-    /// Writes them into a whole packet of UDP or TCP, which begins with its IP header, and whose
-    /// transport header begins at `l4`. Returns whether it is one. Checksums are changed as the parent
-    /// module says.
+    /// Rewrites a UDP or TCP packet, which begins with its IP header and has its transport header at `l4`.
+    /// Updates checksums as the parent module describes. Returns false if it is not a complete UDP or TCP
+    /// packet.
     #[inline]
     pub fn write(&self, packet: &mut [u8], l4: usize, l4_partial: bool) -> bool {
         let ([.., protocol, _, _], Some(segment)) =
@@ -67,7 +67,8 @@ impl TupleV4 {
     }
 }
 
-/// Both words of each; what stays as it is changes no sum, not even from one zero to the other.
+/// The change of both words of a value. Words that are equal do not change the sum, not even from one
+/// representation of zero to the other.
 fn change(from: u32, to: u32) -> Change {
     let half = |shift: u32| {
         let (from, to) = ((from >> shift) as u16, (to >> shift) as u16);

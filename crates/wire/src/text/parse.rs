@@ -1,4 +1,4 @@
-//! From text to bytes.
+//! Parses the text form.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,21 +12,21 @@ use crate::tcp::TcpFlags;
 use crate::vlan::Tci;
 use crate::{icmp, icmpv6};
 
-/// How deep ICMP errors may quote ICMP errors.
+/// The maximum nesting of ICMP errors.
 const MAX_DEPTH: usize = 4;
 
-/// The frame that `text` describes; see [`crate::text`] for its form.
+/// Returns the frame that `text` describes in the form of [`crate::text`].
 ///
 /// # Errors
-/// Says in which column what is wrong.
+/// The first error, with its column.
 pub fn parse(text: &str) -> Result<Vec<u8>, TextError> {
     Packet::read(text, 0, 0)?.frame()
 }
 
-/// The IP packet that `text` describes, without an Ethernet header.
+/// Returns the IP packet that `text` describes, without an Ethernet header.
 ///
 /// # Errors
-/// As [`parse`]; also for ARP and for options of the Ethernet header.
+/// As [`parse`]; also ARP and options of the Ethernet header.
 pub fn parse_ip(text: &str) -> Result<Vec<u8>, TextError> {
     Packet::read(text, 0, 0)?.bare()
 }
@@ -64,7 +64,7 @@ impl<'a> Endpoint<'a> {
     }
 }
 
-/// A packet as read, its options not yet looked at.
+/// A packet whose options are not interpreted yet.
 #[derive(Debug)]
 struct Packet<'a> {
     source: Endpoint<'a>,
@@ -93,7 +93,7 @@ impl<'a> Packet<'a> {
             match word.text.strip_prefix('(') {
                 Some(_) if quoted.is_none() => quoted = Some(word),
                 Some(_) => return Err(word.error("a packet quotes one packet")),
-                // `split` keeps the whole word as the key of an option without a value.
+                // An option without a value has the whole word as its key.
                 None => options.push(word.split('=').unwrap_or((word, Word { text: "", ..word }))),
             }
         }
@@ -296,7 +296,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// An ICMP error, if WHAT is one.
+    /// Returns an ICMP error, if WHAT is one.
     fn icmp_error(&mut self, ip: &IpBuilder) -> Result<Option<TransportBuilder>, TextError> {
         let Some((name, arguments)) = self.what.split('(') else { return Ok(None) };
         let arguments = Word { text: arguments.text.strip_suffix(')').unwrap_or(""), ..arguments };
@@ -324,7 +324,7 @@ impl<'a> Packet<'a> {
         Ok(Some(ip.clone().icmp_error(icmp_type, code, rest, &inner)))
     }
 
-    /// Fails when an option is left that this kind of packet does not have.
+    /// Fails if an option is left, since packets of this kind do not have it.
     fn done(&self) -> Result<(), TextError> {
         if let Some((name, _)) = self.options.first() {
             let what = self.what.text;
@@ -344,7 +344,7 @@ fn with_ttl(ip: IpBuilder, ttl: Option<u8>) -> IpBuilder {
     }
 }
 
-/// The flags that `what` spells, if it spells flags.
+/// Returns the flags, if `what` consists of their letters.
 fn tcp_flags(what: &str) -> Option<TcpFlags> {
     if what == "-" {
         return Some(TcpFlags::NONE);
@@ -366,7 +366,7 @@ fn checksum(word: Word<'_>) -> Result<Checksum, TextError> {
     }
 }
 
-/// Offset in bytes, and whether more fragments follow.
+/// Returns the offset in bytes, and the "more fragments" flag.
 fn fragment(word: Word<'_>) -> Result<(u16, bool), TextError> {
     match word.text {
         "first" => return Ok((0, true)),

@@ -1,4 +1,4 @@
-//! From bytes to text.
+//! Prints the text form.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -16,12 +16,12 @@ use crate::{Arp, Ethernet, Icmp, Icmpv6, Ipv4, Ipv6, Sctp, Tcp, Udp, Vlan, arp, 
 
 /// Describes `frame` in the form of [`crate::text`].
 ///
-/// [`crate::text::parse`] turns the text of a packet that it built into the same bytes.
-/// Others lose what the form cannot say (payloads, IPv4 options); what is no ARP or IP is said in
-/// words.
+/// For a packet that [`crate::text::parse`] built, the text parses to the same bytes. For other packets, it
+/// omits what the form cannot express (payloads, IPv4 options). Frames that are neither ARP nor IP are
+/// described in words.
 ///
 /// # Errors
-/// A header that is cut short or has a wrong length.
+/// A header is truncated or has a wrong length.
 pub fn describe(frame: &[u8]) -> Result<String, Malformed> {
     let eth = Ethernet::new_checked(frame)?;
     let macs = (eth.source(), eth.destination());
@@ -60,7 +60,7 @@ fn add(text: &mut String, what: std::fmt::Arguments<'_>) {
     let _ = text.write_fmt(what);
 }
 
-/// Adds an option unless it has its usual value.
+/// Adds an option unless it has its default value.
 fn add_unless(text: &mut String, name: &str, value: u32, usual: u32) {
     if value != usual {
         add(text, format_args!(" {name}={value}"));
@@ -114,7 +114,7 @@ fn ip(packet: &[u8], upper: &UpperLayer) -> Result<String, Malformed> {
     Ok(text)
 }
 
-/// Whether the form has a word for the packet's transport header.
+/// Returns whether the form can express the packet's transport header.
 fn is_spelled(upper: &UpperLayer) -> bool {
     let spelled = matches!(upper.protocol, protocol::TCP | protocol::UDP | protocol::SCTP);
     spelled && upper.fragment.has_transport_header()
@@ -155,7 +155,7 @@ fn checksum(text: &mut String, packet: &[u8], upper: &UpperLayer) {
     }
 }
 
-/// Adds WHAT and its options; the time to live that is usual for it.
+/// Adds WHAT and its options. Returns the default time to live of such a packet.
 fn transport(text: &mut String, packet: &[u8], upper: &UpperLayer) -> Result<u32, Malformed> {
     let segment = upper.segment(packet);
     let v4 = matches!(upper.addresses, Addresses::V4 { .. });
@@ -164,7 +164,7 @@ fn transport(text: &mut String, packet: &[u8], upper: &UpperLayer) -> Result<u32
         protocol::TCP => tcp(text, &Tcp::new_checked(segment)?),
         protocol::UDP => {
             text.push_str(" udp");
-            // The first fragment's length field counts the whole datagram.
+            // The length field of the first fragment is that of the whole datagram.
             let len = match upper.fragment {
                 Fragment::None => Udp::new_checked(segment)?.payload().len(),
                 _ => segment.len().saturating_sub(crate::udp::HEADER_LEN),
@@ -202,7 +202,7 @@ fn transport(text: &mut String, packet: &[u8], upper: &UpperLayer) -> Result<u32
                 add(text, format_args!(" {name} target=[{target}]"));
                 return Ok(255);
             }
-            // Type, code and what follows lie the same in both versions.
+            // ICMP and ICMPv6 have the same layout.
             icmp(text, name, &Icmp::new_checked(segment)?, view.is_error());
         }
         _ => raw(text, packet, upper)?,
@@ -238,7 +238,7 @@ fn tcp(text: &mut String, tcp: &Tcp<&[u8]>) {
     payload(text, tcp.payload(), tcp.payload().len());
 }
 
-/// Adds `data=` for a payload that is another text than the form's own, or else `len=`.
+/// Adds `data=` for a payload that is text, or `len=` for any other payload.
 fn payload(text: &mut String, payload: &[u8], len: usize) {
     match super::spelled(payload) {
         Some(data) => add(text, format_args!(" data={data}")),
@@ -258,8 +258,8 @@ fn icmp(text: &mut String, name: Option<&str>, view: &Icmp<&[u8]>, is_error: boo
     add_unless(text, "mtu", view.rest(), 0);
     let quote = view.payload();
     let inner = UpperLayer::find_quoted(quote).ok().filter(|_| is_error);
-    // A message quotes at most one level: an error about an error is never sent (RFC 1122
-    // section 3.2.2), so deeper ones are made up and could nest without end.
+    // Only one level is printed: hosts send no errors about errors (RFC 1122 section 3.2.2), and forged ones
+    // could nest without limit.
     match inner {
         Some(upper) if !matches!(upper.protocol, protocol::ICMP | protocol::ICMPV6) => {
             let inside = ip(quote, &upper).unwrap_or_else(|_| cut(&upper, quote));
@@ -280,7 +280,7 @@ fn echo(quote: &[u8], upper: &UpperLayer) -> Option<String> {
     is_echo.then(|| ip(quote, upper).ok()).flatten()
 }
 
-/// A quoted packet too short for its transport header: addresses, ports and protocol.
+/// A quoted packet with a truncated transport header: addresses, ports and protocol.
 fn cut(upper: &UpperLayer, quote: &[u8]) -> String {
     let (from, to) = ends(&upper.addresses);
     let ports = upper.ports(quote);

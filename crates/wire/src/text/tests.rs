@@ -1,4 +1,4 @@
-//! The text form, both ways.
+//! Parsing and printing of the text form.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::checksum::Verdict;
 use crate::{Ethernet, Icmp, Ipv4, PacketBuilder, TcpFlags, UpperLayer};
 
-/// Texts that come back from their bytes as they were.
+/// Texts that are printed again after they are parsed.
 const CANONICAL: &[&str] = &[
     "10.0.0.1:1000>10.0.0.2:80 S",
     "10.0.0.1:1000>10.0.0.2:80 S seq=4294967295 win=0 mss=1460 sack wscale=7",

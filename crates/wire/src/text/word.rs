@@ -1,13 +1,13 @@
-//! Words of the text form, which know where they stand.
+//! Words of the text form with their positions.
 
 use std::str::FromStr;
 
 use super::TextError;
 
-/// A word of the text and where it starts.
+/// A word of the text and its position.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Word<'a> {
-    /// In bytes from the start of the whole text.
+    /// The position in bytes from the start of the whole text.
     pub at: usize,
     pub text: &'a str,
 }
@@ -17,7 +17,7 @@ impl<'a> Word<'a> {
         TextError { column: self.at + 1, what: what.into() }
     }
 
-    /// What stands before and behind the first `mark`.
+    /// Returns the parts before and after the first `mark`.
     pub fn split(self, mark: char) -> Option<(Word<'a>, Word<'a>)> {
         let (before, behind) = self.text.split_once(mark)?;
         let behind_at = self.at + before.len() + mark.len_utf8();
@@ -28,11 +28,11 @@ impl<'a> Word<'a> {
         self.text.parse().map_err(|_| self.error(format!("'{}' is not {expected}", self.text)))
     }
 
-    /// A number of at most `max`, decimal or hexadecimal.
+    /// Parses a decimal or hexadecimal number of at most `max`.
     pub fn number(self, max: u32) -> Result<u32, TextError> {
         let digits = self.text.strip_prefix("0x");
         let (digits, radix) = digits.map_or((self.text, 10), |digits| (digits, 16));
-        // `from_str_radix` takes a sign; the text form does not.
+        // `from_str_radix` accepts a sign; the text form does not.
         let found = Some(digits).filter(|digits| !digits.starts_with('+'));
         found
             .and_then(|digits| u32::from_str_radix(digits, radix).ok())
@@ -49,7 +49,8 @@ impl<'a> Word<'a> {
     }
 }
 
-/// The words of `text`, which starts `offset` bytes into the whole; what stands in parentheses is one.
+/// Splits `text`, which starts `offset` bytes into the whole text, into words. Text in parentheses is one
+/// word.
 pub(super) fn words(text: &str, offset: usize) -> Result<Vec<Word<'_>>, TextError> {
     let mut words = Vec::new();
     let (mut start, mut depth) = (None, 0usize);
