@@ -1,4 +1,4 @@
-//! Replays seeds of the simulation, and shrinks those that fail.
+//! Replays seeds of the simulation, and shrinks the plans that fail.
 //!
 //! ```text
 //! cargo run -p sim --example replay -- SEED [END]

@@ -1,13 +1,13 @@
-//! Faults of the switch itself, which the laws must notice.
+//! Defects of the switch, which the laws must detect.
 
-/// What a channel between two parts of the switch does wrong, once in so many times.
+/// A defect of a channel between two parts of the switch. It occurs at regular intervals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Defect {
     /// A command that changes or deletes an installed flow is lost.
     LosesChange,
     /// An upcall is lost and not counted.
     LosesUpcall,
-    /// Two packets to one port change places.
+    /// Two packets to one port are swapped.
     SwapsPackets,
     /// A page of a dump is lost.
     LosesPage,
@@ -15,12 +15,12 @@ pub enum Defect {
     LosesWake,
     /// The last command that answers a handler's misses is lost.
     LosesAnswer,
-    /// A handler hands its answers on later than it writes down the flows.
+    /// A handler delivers its answers later than it records the flows.
     DelaysAnswers,
 }
 
 impl Defect {
-    /// All of them.
+    /// All defects.
     pub const ALL: [Defect; 7] = [
         Defect::LosesChange,
         Defect::LosesUpcall,
@@ -32,7 +32,7 @@ impl Defect {
     ];
 }
 
-/// A defect that strikes every third time.
+/// A defect that occurs every third time.
 #[derive(Debug)]
 pub struct Fault {
     defect: Option<Defect>,
@@ -44,7 +44,7 @@ impl Fault {
         Fault { defect, count: 0 }
     }
 
-    /// Whether this goes wrong now.
+    /// Returns whether the defect occurs now.
     pub fn strikes(&mut self, defect: Defect) -> bool {
         if self.defect != Some(defect) {
             return false;

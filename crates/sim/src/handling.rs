@@ -1,15 +1,15 @@
-//! Handlers: threads that answer misses from a snapshot of the tables, beside the control side.
+//! Handlers, which answer misses from a snapshot of the tables in parallel with the control side.
 
 use base::Instant;
 use datapath::UpcallQueue;
 use flow::{FlowCommand, Upcall};
 use ofproto::{After, Handler};
 
-/// A handler between its two steps: it translates without a lock, and installs under one.
+/// A handler. It works in two steps: it translates without a lock, and installs under one.
 pub struct Handling {
     number: u16,
     handler: Handler,
-    /// The version of the rules that its answers are of, while it has any.
+    /// The version of the rules by which it translated its answers; `None` if it has no answers.
     pub version: Option<usize>,
     taken: Vec<Upcall>,
 }
@@ -19,8 +19,8 @@ impl Handling {
         Handling { number, handler, version: None, taken: Vec::new() }
     }
 
-    /// Translates some misses by the rules of this version, unless older answers wait. Gives those that
-    /// only the control side may answer.
+    /// Translates misses by the rules of this version, unless it has answers that are not installed yet.
+    /// Returns the misses that only the control side may answer.
     pub fn translate(
         &mut self,
         now: Instant,
@@ -45,7 +45,7 @@ impl Handling {
         refused
     }
 
-    /// Installs the flows of all answers. `send` gets the commands for workers.
+    /// Installs the flows of all answers. Passes the commands for workers to `send`.
     pub fn install(
         &mut self,
         now: Instant,
@@ -55,7 +55,7 @@ impl Handling {
         self.handler.install(now, send)
     }
 
-    /// Whether nothing waits for it, and it for nothing.
+    /// Returns whether it has no answers and no misses are queued for it.
     pub fn is_idle(&self, upcalls: &UpcallQueue) -> bool {
         self.version.is_none() && upcalls.is_empty_for(self.number)
     }

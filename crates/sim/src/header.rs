@@ -1,11 +1,11 @@
-//! Packets: UDP over IPv4, each with a number of its own in its payload.
+//! Packets: UDP over IPv4, each with a unique number in its payload.
 
 use base::MacAddr;
 use fastrand::Rng;
 use packet::Packet;
 use std::fmt::{self, Display, Formatter};
 
-/// What rules can see of a packet. Packets that agree in all of it are of one flow.
+/// The fields of a packet that rules match. Packets with the same fields belong to one flow.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Header {
     /// The OpenFlow port that it comes in on.
@@ -22,13 +22,13 @@ pub struct Header {
     pub tos: u8,
 }
 
-/// Where the type of service stands in a frame.
+/// The offset of the type of service in a frame.
 const TOS_AT: usize = 15;
-/// Digits of a packet's number, the last bytes of its frame.
+/// The number of digits of a packet's number, which are the last bytes of its frame.
 const DIGITS: usize = 8;
 
 impl Header {
-    /// Last octets of addresses are below this.
+    /// The limit of the last octets of addresses.
     pub const HOSTS: u8 = 8;
 
     /// A packet from a random host to another on a random port.
@@ -56,14 +56,14 @@ impl Header {
         [0, 0, 32, 64][rng.usize(0..4)]
     }
 
-    /// What the receiver sends back through this port.
+    /// Returns the header of the reply that comes in on this port.
     #[must_use]
     pub fn reply(&self, port: u8) -> Header {
         let Header { src, dst, sport, dport, tos, .. } = *self;
         Header { port, src: dst, dst: src, sport: dport, dport: sport, tos }
     }
 
-    /// The packet of this number.
+    /// Returns the packet with this number.
     pub fn packet(&self, number: u32) -> Packet {
         let text = format!(
             "10.0.0.{}:{}>10.0.0.{}:{} udp tos={} data={number:0DIGITS$} eth={}>{}",
@@ -84,7 +84,7 @@ fn mac(host: u8) -> MacAddr {
     MacAddr([2, 0, 0, 0, 1, host])
 }
 
-/// The number of a packet and its type of service.
+/// Returns the number and the type of service of a packet.
 pub fn read(packet: &Packet) -> Option<(u32, u8)> {
     let data = packet.data();
     let digits = data.get(data.len().checked_sub(DIGITS)?..)?;
@@ -92,7 +92,7 @@ pub fn read(packet: &Packet) -> Option<(u32, u8)> {
     Some((number, *data.get(TOS_AT)?))
 }
 
-/// The number and headers of a packet that comes in on a port.
+/// Returns the number and the header of a packet that comes in on a port.
 pub fn parse(packet: &Packet, port: Option<u8>) -> Option<(u32, Header)> {
     let (number, tos) = read(packet)?;
     let data = packet.data();

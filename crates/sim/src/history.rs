@@ -1,19 +1,19 @@
-//! The rules and ports of each moment.
+//! The versions of the rules and ports in a run.
 
 use crate::rule::Rule;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Rules and ports that are in force together.
+/// The rules and ports that are valid at the same time.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Version {
-    /// By slot.
+    /// The rules by slot.
     pub rules: BTreeMap<usize, Rule>,
-    /// OpenFlow ports that there are.
+    /// The OpenFlow ports that exist.
     pub ports: BTreeSet<u8>,
 }
 
-/// All versions, the present one last.
+/// All versions, the current one last.
 #[derive(Debug)]
 pub struct History {
     versions: Vec<Arc<Version>>,
@@ -24,24 +24,24 @@ impl History {
         History { versions: vec![Arc::new(first)] }
     }
 
-    /// The number of the present version.
+    /// Returns the number of the current version.
     pub fn last(&self) -> usize {
         self.versions.len() - 1
     }
 
-    /// The present version.
+    /// Returns the current version.
     pub fn now(&self) -> &Version {
         &self.versions[self.last()]
     }
 
-    /// Begins another version.
+    /// Adds a version that differs from the current one by `change`.
     pub fn change(&mut self, change: impl FnOnce(&mut Version)) {
         let mut next = self.now().clone();
         change(&mut next);
         self.versions.push(Arc::new(next));
     }
 
-    /// The versions since that one, each different from the one before.
+    /// Returns the distinct versions from number `first` on.
     pub fn since(&self, first: usize) -> Vec<&Version> {
         let mut seen: Vec<&Version> = Vec::new();
         for version in &self.versions[first..] {

@@ -1,31 +1,31 @@
-//! What is known of connections from what was seen of their packets.
+//! Derives the possible states of connections from observed packets.
 //!
-//! The moment at which a packet was tracked is not seen, only when it came and when it was gone. What is
-//! said here holds at any moment between.
+//! The time at which a packet is tracked is unknown. It lies between the steps in which the packet is
+//! received and sent, and the derived states hold at any time in that interval.
 
 use crate::header::Header;
 use crate::oracle::Path;
 use crate::rule::Conn;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A zone and the ends of a connection, the smaller first.
+/// A zone and the endpoints of a connection, the smaller one first.
 type Place = (u16, (u8, u16), (u8, u16));
 
-/// What is sure of a connection, since which step.
+/// Facts about a connection that are certain.
 #[derive(Clone, Copy, Debug)]
 struct Sure {
-    /// A reply was seen.
+    /// The step since which it is established.
     established: usize,
-    /// Its packets with this source are replies.
+    /// The source of its replies, if known.
     reply: Option<(u8, u16)>,
 }
 
 #[derive(Debug, Default)]
 pub struct Knowledge {
-    /// Sources and destinations of packets that came.
+    /// Sources and destinations of received packets.
     seen: BTreeSet<((u8, u16), (u8, u16))>,
     sure: BTreeMap<Place, Sure>,
-    /// When a zone was last flushed.
+    /// The step in which each zone was last flushed.
     flushed: BTreeMap<u16, usize>,
 }
 
@@ -39,12 +39,12 @@ fn ends(packet: &Header) -> ((u8, u16), (u8, u16)) {
 }
 
 impl Knowledge {
-    /// A packet came.
+    /// Records a received packet.
     pub fn came(&mut self, packet: &Header) {
         self.seen.insert(ends(packet));
     }
 
-    /// What tracking may say of a packet in a zone, which came in this step.
+    /// Returns the possible states of a packet in a zone. The packet was received in this step.
     pub fn states(&self, zone: u16, packet: &Header, step: usize) -> Vec<Conn> {
         let (source, destination) = ends(packet);
         // Without a packet of the other direction there is no reply, and nothing is established.
@@ -61,7 +61,7 @@ impl Knowledge {
         }
     }
 
-    /// A packet that came in one step was gone in another, and went one of these ways.
+    /// Records that a packet, received in step `came`, left the switch by step `gone` on one of these paths.
     pub fn gone(&mut self, packet: &Header, came: usize, gone: usize, paths: &[&Path]) {
         let Some((first, rest)) = paths.split_first() else { return };
         let Some(&(zone, conn)) = first.tracked.first() else { return };
@@ -76,7 +76,7 @@ impl Knowledge {
         self.sure.entry(place(zone, packet)).or_insert(sure);
     }
 
-    /// A zone's connections were forgotten.
+    /// Records that a zone was flushed.
     pub fn flushed(&mut self, zone: u16, step: usize) {
         self.flushed.insert(zone, step);
         self.sure.retain(|(of, ..), _| *of != zone);

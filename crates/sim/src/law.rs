@@ -1,37 +1,37 @@
-//! What must hold in every run.
+//! The laws that hold in every run.
 
 use std::fmt::{self, Display, Formatter};
 
 /// A law of the switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Law {
-    /// A packet does what the rules say that were in force while it was on its way. Rules that were
-    /// replaced count until the control side says that it has looked through all installed flows
-    /// and the worker has carried that out.
+    /// A packet takes a path of the rules that were valid while it was in the switch. Replaced rules count as
+    /// valid until the control side has revalidated all installed flows and the worker has executed the
+    /// resulting commands.
     Rules,
-    /// No packet overtakes another of its flow on the way to the same port, whatever the state of their
+    /// The packets of a flow leave each port in the order of their arrival, whatever the state of their
     /// connection is.
     Order,
-    /// A packet that is not sent where it should be is counted as lost.
+    /// A packet that is not sent to a port as the rules require is counted as lost.
     Loss,
-    /// Revalidation ends after as many slices as the installed flows fill.
+    /// Revalidation ends within the number of slices that the installed flows need.
     Slices,
-    /// Each packet counts once in the tables and rules that it visited.
+    /// Each packet counts exactly once in each table and rule of its path.
     Statistics,
-    /// The control side and each worker know the same installed flows.
+    /// The control side and each worker have the same installed flows.
     Flows,
-    /// What leaves the switch came into it, and the parts of the switch never stop answering.
+    /// Every packet that leaves the switch was received by it, and no part of the switch stops answering.
     Sanity,
 }
 
-/// A law that did not hold.
+/// A violation of a law.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub struct Violation {
-    /// Which.
+    /// The law.
     pub law: Law,
-    /// In which step; the plan's length stands for its end.
+    /// The step; the number of steps stands for the end of the run.
     pub step: usize,
-    /// What was seen and what was expected.
+    /// The observation and the expectation.
     pub text: String,
 }
 

@@ -1,4 +1,4 @@
-//! Packets on their way, and what is held against each of them.
+//! Checks each packet in the switch against the oracle.
 
 use crate::header::Header;
 use crate::history::{History, Version};
@@ -8,43 +8,43 @@ use crate::oracle::{Path, paths};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// A packet that is on its way.
+/// A packet in the switch.
 #[derive(Clone, Debug)]
 struct Track {
     header: Header,
     /// The step in which a worker received it.
     step: usize,
-    /// The version of the rules that its worker had carried out by then.
+    /// The version of the rules that its worker had applied by then.
     version: usize,
-    /// Ports that it was sent to, with its type of service.
+    /// The ports that it was sent to, with its type of service there.
     sent: Vec<(u8, u8)>,
 }
 
-/// How many packets of a rule there were for sure, and at the most.
+/// The minimum and the maximum number of packets of a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Count {
     pub sure: u64,
     pub most: u64,
 }
 
-/// What was broken, without its step.
+/// A violation without its step.
 pub type Broken = (Law, String);
 
 #[derive(Debug, Default)]
 pub struct Ledger {
     open: BTreeMap<u32, Track>,
     pub known: Knowledge,
-    /// The last packet of each flow that was sent to each port, and in which version of the rules, where it met
-    /// one alone. Where packets are sent to a port more than once, the copies are told apart: a batch goes out
-    /// copy by copy.
+    /// The last packet of each flow that was sent to each port, and the version of the rules if only one was
+    /// valid. If packets are sent to a port several times, each copy has an entry, since a batch is sent copy
+    /// by copy.
     last: HashMap<(Header, u8, usize), (u32, Option<usize>)>,
-    /// Packets that went nowhere, or not everywhere that they should have.
+    /// Packets that were not sent to all ports that the rules require.
     pub missing: u64,
     /// Packets that workers received.
     pub received: u64,
     /// Packets that were sent.
     pub sent: u64,
-    /// Packets that no port took.
+    /// Packets that were sent to no port.
     pub nowhere: u64,
     /// Packets of each rule.
     pub rules: BTreeMap<usize, Count>,
@@ -52,14 +52,14 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// A worker that has carried out this version received a packet.
+    /// Records that a worker that has applied this version received a packet.
     pub fn received(&mut self, number: u32, header: Header, step: usize, version: usize) {
         self.received += 1;
         self.known.came(&header);
         self.open.insert(number, Track { header, step, version, sent: Vec::new() });
     }
 
-    /// A packet was sent to a port.
+    /// Records that a packet was sent to a port.
     pub fn sent(
         &mut self,
         (number, tos): (u32, u8),
@@ -76,7 +76,7 @@ impl Ledger {
         let copies = track.sent.iter().filter(|(to, _)| *to == port).count();
         track.sent.push((port, tos));
         let (header, version) = (track.header, track.version);
-        // While rules change, packets of a flow may be sent different ways.
+        // While rules change, packets of a flow may take different paths.
         let kept = (version == history.last()).then_some(version);
         let before = self.last.insert((header, port, copies), (number, kept));
         match before {
@@ -88,12 +88,12 @@ impl Ledger {
         }
     }
 
-    /// Packets that are on their way.
+    /// Returns the number of packets in the switch.
     pub fn open(&self) -> usize {
         self.open.len()
     }
 
-    /// These packets are where they go.
+    /// Checks these packets, which have left the switch.
     pub fn close_some(
         &mut self,
         numbers: &[u32],
@@ -103,7 +103,7 @@ impl Ledger {
         numbers.iter().try_for_each(|&number| self.close(number, step, history))
     }
 
-    /// All packets are where they go.
+    /// Checks all packets, which have left the switch.
     pub fn close_all(&mut self, step: usize, history: &History) -> Result<(), Broken> {
         let done: Vec<u32> = self.open.keys().copied().collect();
         done.into_iter().try_for_each(|number| self.close(number, step, history))
@@ -120,7 +120,7 @@ impl Ledger {
         if same.is_empty() {
             return self.unexpected(number, &track, &versions, &all);
         }
-        // A packet that was lost on its way may have gone any way of which this is a part.
+        // A lost packet may have taken any path that includes the observed outputs.
         let possible: Vec<&Path> =
             all.iter().filter(|path| is_part(&track.sent, &path.sent)).collect();
         self.known.gone(&track.header, track.step, step, &possible);
@@ -129,7 +129,7 @@ impl Ledger {
             for &slot in &path.rules {
                 let count = counts.entry(slot).or_default();
                 count.most = 1;
-                // One that all before this one hit, too.
+                // All previous packets hit this rule, too.
                 if count.sure == nth as u64 {
                     count.sure += 1;
                 }
@@ -143,7 +143,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// A packet was not sent where it should be. That is no harm if it was lost on the way.
+    /// Handles a packet whose outputs fit no path. It is no violation if the packet was lost.
     fn unexpected(
         &mut self,
         number: u32,
@@ -167,13 +167,13 @@ impl Ledger {
         Err((Law::Rules, text))
     }
 
-    /// The same for two runs in which the same packets were sent in the same steps.
+    /// Returns a hash of the sent packets and their steps, which equal runs share.
     pub fn digest(&self) -> u64 {
         self.digest.finish()
     }
 }
 
-/// Whether a sorted list is within another one.
+/// Returns whether a sorted list is contained in another one.
 fn is_part(part: &[(u8, u8)], whole: &[(u8, u8)]) -> bool {
     let mut rest = whole.iter();
     part.iter().all(|it| rest.any(|other| other == it))

@@ -1,26 +1,27 @@
 //! A deterministic simulation of the switch: workers, handlers, revalidators, the control side, ports and
 //! faults in virtual time.
 //!
-//! A [`Plan`] is made from a seed. It holds the settings, the OpenFlow rules and a list of [`Step`]s;
-//! each step lets one part of the switch do one thing: a worker obeys some commands and receives, the
-//! control side answers upcalls, a rule changes, a port goes. The order of the steps is the interleaving,
-//! so that a run is the same each time and a failing seed can be replayed and shrunk.
+//! A [`Plan`] is generated from a seed. It contains the settings, the OpenFlow rules and a list of [`Step`]s.
+//! In each step one part of the switch acts: a worker executes commands and receives packets, the control
+//! side answers upcalls, a rule changes, a port is removed. The order of the steps is the interleaving, so a
+//! run is reproducible, and a failing seed can be replayed and shrunk.
 //!
-//! [`run`] carries a plan out with the real workers, connection tracking and OpenFlow tables, joined by the
-//! channels that the switch has between its threads. The [`Law`]s are checked throughout against an oracle
-//! that decides each packet from scratch by the rules alone and shares no code with what it checks.
+//! [`run`] executes a plan with the real workers, connection tracking and OpenFlow tables, connected by the
+//! same channels as the threads of the switch. Throughout the run it checks the [`Law`]s against an oracle,
+//! which determines the path of each packet from the rules alone and shares no code with the switch.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! |---|---|
-//! | `plan.rs` | settings and steps, made from a seed |
-//! | `rule.rs`, `header.rs` | rules and packets as the oracle knows them, and as the switch does |
+//! | `plan.rs` | settings and steps, generated from a seed |
+//! | `rule.rs`, `header.rs` | rules and packets, for the oracle and for the switch |
 //! | `world.rs`, `member.rs`, `handling.rs` | the switch: control side, workers, handlers, ports |
-//! | `oracle.rs`, `knowledge.rs` | what may become of a packet, and what is known of its connection |
-//! | `history.rs`, `ledger.rs` | versions of the rules; packets on their way |
-//! | `law.rs` | what must hold |
+//! | `oracle.rs`, `knowledge.rs` | the possible paths of a packet, and the possible states of its connection |
+//! | `history.rs`, `ledger.rs` | versions of the rules; packets in the switch |
+//! | `law.rs` | the laws |
 //! | `shrink.rs` | the shortest plan that still fails |
 //!
-//! [`Settled`] is the same without interleavings, for tests of other crates: the control side answers at once.
+//! [`Settled`] is a switch without interleavings, for tests of other crates: its control side answers at
+//! once.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! A worker with its receive queues, and what is on its way to it.
+//! A worker with its receive queues and its pending commands.
 
 use crate::defect::{Defect, Fault};
 use base::{Instant, PortNo, WorkerId};
@@ -11,26 +11,26 @@ use port::{MemoryPort, RxQueue, TxQueue};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// What the control side tells a worker.
+/// A command of the control side to a worker.
 #[derive(Debug)]
 pub enum Order {
     /// A command about flows.
     Flow(FlowCommand),
-    /// A port comes; its packets are received here if so it says.
+    /// Adds a port. The worker also receives its packets if `receives` is set.
     AddPort { device: PortNo, port: MemoryPort, receives: bool },
-    /// A port goes.
+    /// Removes a port.
     RemovePort(PortNo),
-    /// All installed flows follow this version of the rules as soon as the orders before are done.
+    /// Once the previous commands are executed, all installed flows are those of this version of the rules.
     Settled(usize),
 }
 
-/// Connections that a worker looks at in an iteration because their time may be over.
+/// The number of connections that a worker checks for expiry in an iteration.
 const EXPIRED: usize = 4;
 
 pub struct Member {
     pub worker: Worker,
     pub inbox: VecDeque<Order>,
-    /// The version of the rules that it has carried out.
+    /// The version of the rules that it has applied.
     pub settled: usize,
     rx: Vec<(PortNo, MemoryRx)>,
     tx: BTreeMap<PortNo, MemoryTx>,
@@ -50,7 +50,7 @@ impl Member {
         Member { worker, inbox: VecDeque::new(), settled: 0, rx, tx, out: Outbox::new() }
     }
 
-    /// Executes at most this many orders.
+    /// Executes at most this many commands.
     pub fn obey(&mut self, now: Instant, most: usize) {
         for _ in 0..most {
             let Some(order) = self.inbox.pop_front() else { return };
@@ -73,7 +73,8 @@ impl Member {
         }
     }
 
-    /// Receives a batch from each port, telling of it first, and sends what there is to send.
+    /// Receives a batch from each port and sends the resulting packets. Passes each batch to `tell` before it
+    /// is processed.
     pub fn receive(
         &mut self,
         now: Instant,
@@ -83,7 +84,7 @@ impl Member {
         let mut batch = Batch::new();
         for at in 0..self.rx.len() {
             let (port, rx) = &mut self.rx[at];
-            // A cable in memory has no error to give.
+            // A memory port returns no errors.
             if rx.receive(self.worker.pool(), &mut batch).is_ok() && !batch.is_empty() {
                 tell(*port, &batch);
                 let port = *port;
@@ -95,7 +96,7 @@ impl Member {
         self.worker.expire(now, EXPIRED);
     }
 
-    /// Carries out answers to its own misses, and sends what there is to send.
+    /// Executes the answers to its own misses and sends the resulting packets.
     pub fn carry_out(
         &mut self,
         now: Instant,
@@ -124,18 +125,18 @@ impl Member {
         }
     }
 
-    /// Pages of dumps, and whether the control side is to be woken.
+    /// Takes the pages of dumps, and returns whether the control side must be woken.
     pub fn take_news(&mut self) -> (Vec<FlowDump>, bool) {
         let dumps = std::mem::take(&mut self.out.dumps);
         (dumps, std::mem::take(&mut self.out.wake_control))
     }
 
-    /// Nothing waits to be done.
+    /// Returns whether the worker has no pending work.
     pub fn is_idle(&self) -> bool {
         self.inbox.is_empty() && !self.worker.is_dumping()
     }
 
-    /// Passes of packets that went up or were lost.
+    /// Returns the number of passes that caused an upcall or lost the packet.
     pub fn asked(&self) -> u64 {
         let stats = self.worker.stats();
         stats.misses + stats.lost

@@ -1,23 +1,23 @@
-//! What may become of a packet, decided from scratch by the rules.
+//! The oracle: determines the possible paths of a packet from the rules alone.
 
 use crate::header::Header;
 use crate::history::Version;
 use crate::rule::{Act, Conn, Rule};
 
-/// One way that a packet may go.
+/// A possible path of a packet.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Path {
-    /// Ports that it is sent to with the type of service that it has then, sorted.
+    /// The ports that it is sent to, with its type of service there, sorted.
     pub sent: Vec<(u8, u8)>,
-    /// Slots of the rules that it hits.
+    /// The slots of the rules that it hits.
     pub rules: Vec<usize>,
-    /// What connection tracking said of it, by zone.
+    /// Its connection state by zone.
     pub tracked: Vec<(u16, Conn)>,
 }
 
-/// How a packet may go by any of these versions. Each pass through the datapath may see another one of
-/// them, since the flows that it hits may have been made by different versions. `conns` says what
-/// connection tracking may say of it in a zone.
+/// Returns the possible paths of a packet under these versions. Each pass through the datapath may use
+/// another version, since the flows that it hits may come from different versions. `conns` returns the
+/// possible connection states of the packet in a zone.
 pub fn paths(
     versions: &[&Version],
     packet: &Header,
@@ -48,7 +48,8 @@ pub fn paths(
     all
 }
 
-/// A port that a version does not have takes no packets, whatever older rules say.
+/// Adds the paths without the ports that a version does not have, since a removed port drops packets of older
+/// rules.
 fn without_ports(versions: &[&Version], paths: &mut Vec<Path>) {
     for at in 0..paths.len() {
         for version in versions {
@@ -75,13 +76,13 @@ impl<'a> Walk<'a> {
         Walk { version, packet, reg: 0, conn, path: Path::default() }
     }
 
-    /// The same packet in its next pass.
+    /// Returns the packet in its next pass.
     fn go_on(&self, version: &'a Version, conn: Conn) -> Walk<'a> {
         let (packet, reg, path) = (self.packet, self.reg, self.path.clone());
         Walk { version, packet, reg, conn: Some(conn), path }
     }
 
-    /// Looks in a table and does what the rule says. Returns the zone and table of the next pass.
+    /// Looks the packet up in a table and executes the rule. Returns zone and table of the next pass.
     fn table(&mut self, table: u8) -> Option<(u16, u8)> {
         if !self.version.ports.contains(&self.packet.port) {
             return None;
@@ -105,7 +106,7 @@ impl<'a> Walk<'a> {
         None
     }
 
-    /// The rule of the highest priority.
+    /// Returns the matching rule with the highest priority.
     fn best(&self, table: u8) -> Option<(usize, &'a Rule)> {
         let rules = self.version.rules.iter().filter(|(_, rule)| {
             rule.table == table && rule.matching.matches(&self.packet, self.reg, self.conn)

@@ -1,103 +1,103 @@
-//! Plans: what a run begins with and what happens in which order, made from a seed.
+//! Plans: the initial state and the steps of a run, generated from a seed.
 
 use crate::header::Header;
 use crate::rule::{Rule, ZONES};
 use datapath::Answers;
 use fastrand::Rng;
 
-/// What a run begins with.
+/// The initial state of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Workers; each port's receive queue belongs to one of them.
+    /// The number of workers. Each port's receive queue belongs to one of them.
     pub workers: u8,
-    /// Who answers misses.
+    /// The threads that answer misses.
     pub answers: Answers,
-    /// Revalidators; without any the control side does their work.
+    /// The number of revalidators. Without any the control side does their work.
     pub revalidators: u8,
-    /// OpenFlow ports, numbered from 1.
+    /// The number of OpenFlow ports, which are numbered from 1.
     pub ports: u8,
     /// The rules by slot; a slot may be free.
     pub rules: Vec<Option<Rule>>,
     /// Entries of each worker's unified flow cache; 0 turns it off.
     pub unified_entries: usize,
-    /// One in this many megaflow hits enters the exact-match cache; 0 is none.
+    /// One in this many megaflow hits is inserted into the exact-match cache; 0 disables the cache.
     pub exact_insert_inverse: u32,
-    /// The most installed flows.
+    /// The maximum number of installed flows.
     pub flow_limit: usize,
-    /// Installed flows without packets for this long go, in milliseconds.
+    /// The idle timeout of installed flows in milliseconds.
     pub max_idle_ms: u64,
 }
 
-/// What happens in one step.
+/// One step of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Packets arrive at a port and wait there; each has a number.
+    /// Packets, each with a number, arrive at a port and are queued there.
     Arrive(Vec<(u32, Header)>),
-    /// A worker carries out this many commands at most and receives from its ports.
+    /// A worker executes commands and receives from its ports.
     Work {
         /// The worker.
         worker: u8,
-        /// How many of the commands that wait have reached it.
+        /// The maximum number of commands.
         commands: usize,
     },
-    /// The control side answers upcalls, this many at most, if it was woken.
+    /// The control side answers at most this many upcalls, if it was woken.
     Answer(usize),
-    /// A handler that has no answers yet translates misses, this many at most.
+    /// A handler without pending answers translates misses.
     Translate {
         /// The handler.
         handler: u8,
-        /// How many.
+        /// The maximum number of misses.
         most: usize,
     },
     /// A handler installs the flows of its answers.
     Install(u8),
-    /// A revalidator translates flows again, or carries out what it has translated.
+    /// A revalidator translates flows again, or applies its results.
     Revalidate(u8),
-    /// The control side goes on with revalidation and the like, one slice.
+    /// The control side does one slice of revalidation and other upkeep.
     GoOn,
-    /// The control side hears of one page of a dump.
+    /// The control side processes one page of a dump.
     Hear,
     /// Timers of the control side and the workers run.
     Tick,
     /// Time passes, in milliseconds.
     Pass(u64),
-    /// A rule takes the place of the one in its slot.
+    /// A rule replaces the one in its slot.
     Put(usize, Rule),
-    /// The rule of a slot goes.
+    /// The rule of a slot is deleted.
     Delete(usize),
-    /// A port goes, with what waits there.
+    /// A port is removed, with the packets that are queued there.
     RemovePort(u8),
-    /// A port comes back.
+    /// A port is added again.
     AddPort(u8),
-    /// The connections of a zone are forgotten.
+    /// The connections of a zone are flushed.
     Flush(u16),
     /// All installed flows are deleted, as by `dpctl/del-flows`.
     Purge,
-    /// All parts go on until nothing is left to do.
+    /// All parts continue until they are idle.
     Drain,
 }
 
-/// A run, as its seed makes it.
+/// A run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// What it was made from.
+    /// The seed that it was generated from.
     pub seed: u64,
-    /// What it begins with.
+    /// The initial state.
     pub settings: Settings,
-    /// What happens.
+    /// The steps.
     pub steps: Vec<Step>,
 }
 
-/// How much changes during a run.
+/// The kinds of changes during a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Kind {
     /// Rules change.
     rules: bool,
-    /// Ports go and come.
+    /// Ports are removed and added.
     ports: bool,
-    /// Packets are tracked, and zones flushed.
+    /// Packets are tracked, and zones are flushed.
     tracks: bool,
-    /// Many different packets come at once, more than may wait.
+    /// Many different packets arrive at once, more than the queue of misses holds.
     storms: bool,
 }
 
@@ -111,22 +111,22 @@ impl Kind {
 const SLOTS: usize = 16;
 const STEPS: usize = 400;
 
-/// Makes the steps.
+/// Generates the steps.
 struct Maker {
     rng: Rng,
     kind: Kind,
     settings: Settings,
-    /// Packets are mostly of these flows.
+    /// The flows of most packets.
     flows: Vec<Header>,
     next: u32,
-    /// Ports that are away.
+    /// The ports that are currently removed.
     away: Vec<u8>,
-    /// The rules as they are in this step.
+    /// The current rules.
     rules: Vec<Option<Rule>>,
 }
 
 impl Plan {
-    /// The plan of a seed.
+    /// Generates the plan of a seed.
     pub fn new(seed: u64) -> Plan {
         let mut rng = Rng::with_seed(seed);
         let kind = Kind::of(seed);
@@ -143,7 +143,7 @@ impl Plan {
 fn settings(rng: &mut Rng, kind: Kind) -> Settings {
     let (workers, ports) = (rng.u8(1..=2), rng.u8(2..=4));
     let rules = (0..SLOTS).map(|slot| {
-        // Without the first, most packets would go nowhere.
+        // Without the first rule, most packets would be dropped.
         (slot == 0 || rng.u8(0..4) > 0).then(|| Rule::random(rng, slot, ports, kind.tracks))
     });
     let rules = rules.collect();

@@ -1,9 +1,9 @@
-//! What a run was like.
+//! Counters of a run.
 
-/// Counts of a run, so that tests can see that it did what it is for.
+/// The counters of a run, by which tests verify what it covered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// The same for two runs in which the same packets were sent in the same steps.
+    /// A hash of the sent packets and their steps, which equal runs share.
     pub digest: u64,
     /// Packets that workers received.
     pub received: u64,
@@ -11,7 +11,7 @@ pub struct Report {
     pub sent: u64,
     /// Packets that were sent to no port.
     pub nowhere: u64,
-    /// Packets lost because too many waited.
+    /// Packets lost because a queue was full.
     pub lost: u64,
     /// Passes that no installed flow matched.
     pub misses: u64,
@@ -19,19 +19,19 @@ pub struct Report {
     pub cached: u64,
     /// Second passes.
     pub recirculated: u64,
-    /// Installed flows that were given other actions.
+    /// Installed flows whose actions were changed.
     pub changed: u64,
-    /// Installed flows that went because rules did.
+    /// Installed flows that were deleted because rules were.
     pub outdated: u64,
-    /// Installed flows that went because no packets came.
+    /// Installed flows that were deleted by the idle timeout.
     pub idle: u64,
-    /// Flows that were not installed because there were enough.
+    /// Flows that were not installed because of the flow limit.
     pub over_limit: u64,
     /// Versions of the rules and ports.
     pub versions: u64,
-    /// Connections that were tracked at the end.
+    /// Connections at the end.
     pub connections: u64,
-    /// Rules whose packets were counted exactly.
+    /// Rules whose packet counts were checked exactly.
     pub rules_counted: u64,
 }
 

@@ -1,10 +1,10 @@
-//! OpenFlow rules in the part of the language that the oracle understands.
+//! OpenFlow rules, in the subset that the oracle supports.
 
 use crate::header::Header;
 use fastrand::Rng;
 use std::fmt::{self, Display, Formatter};
 
-/// What connection tracking says of a packet, as rules ask for it.
+/// The connection state of a packet that rules match.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Conn {
     /// `+new`.
@@ -15,12 +15,12 @@ pub enum Conn {
     Reply,
 }
 
-/// What a rule matches; a field that is `None` matches everything.
+/// The match of a rule. A field that is `None` matches any value.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Matching {
     /// OpenFlow port.
     pub in_port: Option<u8>,
-    /// Last octet of the source address, and how many of its leading bits count.
+    /// Last octet of the source address, and the number of leading bits that are compared.
     pub src: Option<(u8, u8)>,
     /// Last octet of the destination address.
     pub dst: Option<u8>,
@@ -45,13 +45,13 @@ pub enum Act {
     Tos(u8),
     /// `load:VALUE->NXM_NX_REG0[]`.
     Reg(u32),
-    /// `resubmit(,TABLE)`, always the last.
+    /// `resubmit(,TABLE)`, always the last action.
     Resubmit(u8),
-    /// `ct(zone=ZONE,table=TABLE)`, always alone.
+    /// `ct(zone=ZONE,table=TABLE)`, always the only action.
     Track {
         /// The zone.
         zone: u16,
-        /// Where the tracked packet goes on.
+        /// The table in which the tracked packet is looked up.
         table: u8,
     },
     /// `ct(commit,zone=ZONE)`.
@@ -61,26 +61,26 @@ pub enum Act {
     },
 }
 
-/// A rule. Its place in the list of rules is its priority, so that no two of a table have the same.
+/// A rule. Its slot is its priority, so that no two rules of a table have the same one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
-    /// Table.
+    /// The table.
     pub table: u8,
-    /// Priority.
+    /// The priority.
     pub priority: u16,
-    /// Which packets.
+    /// The match.
     pub matching: Matching,
-    /// What becomes of them; nothing drops them.
+    /// The actions; an empty list drops the packet.
     pub acts: Vec<Act>,
 }
 
-/// The table in which tracked packets go on.
+/// The table in which tracked packets are looked up.
 pub const TRACKED: u8 = 2;
-/// Zones in use.
+/// The number of zones.
 pub const ZONES: u16 = 2;
 
 impl Matching {
-    /// Whether a packet matches. `reg` is its register 0, `conn` what tracking said of it.
+    /// Returns whether a packet matches. `reg` is its register 0, `conn` its connection state.
     pub fn matches(&self, packet: &Header, reg: u32, conn: Option<Conn>) -> bool {
         let is = |want: Option<u8>, have: u8| want.is_none_or(|want| want == have);
         is(self.in_port, packet.port)
@@ -98,7 +98,7 @@ impl Matching {
 }
 
 impl Rule {
-    /// A random rule for a slot. Tables differ in what their rules may do.
+    /// Returns a random rule for a slot. The actions depend on the table.
     pub fn random(rng: &mut Rng, slot: usize, ports: u8, tracks: bool) -> Rule {
         let table = [0, 0, 0, 0, 1, 1, TRACKED, TRACKED][slot % 8];
         let matching = random_matching(rng, table, ports);
@@ -106,14 +106,14 @@ impl Rule {
         Rule { table, priority: slot as u16 + 1, matching, acts }
     }
 
-    /// The same rule with other actions.
+    /// Returns the same rule with other actions.
     #[must_use]
     pub fn with_other_acts(&self, rng: &mut Rng, ports: u8, tracks: bool) -> Rule {
         let acts = random_acts(rng, self.table, ports, tracks, &self.matching);
         Rule { acts, ..self.clone() }
     }
 
-    /// What selects the rule for deletion.
+    /// Returns the arguments of a strict deletion of the rule.
     pub fn strict(&self) -> String {
         format!("table={},priority={}{}", self.table, self.priority, self.matching)
     }
@@ -210,7 +210,7 @@ impl Display for Act {
     }
 }
 
-/// The rule as `ovs-ofctl add-flow` takes it.
+/// Prints the rule in the syntax of `ovs-ofctl add-flow`.
 impl Display for Rule {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{},actions=", self.strict())?;

@@ -1,5 +1,5 @@
-//! A switch whose control side answers at once: for tests of what workers do with whole tables, in which
-//! the interleaving does not matter.
+//! A switch whose control side answers at once, for tests of workers with whole tables in which the
+//! interleaving does not matter.
 
 use base::{Instant, PortNo, WorkerId};
 use conntrack::{Config, Conntrack, Entry, Filter};
@@ -22,22 +22,23 @@ pub struct Settled {
     orders: ofproto::Outbox,
 }
 
-/// What can be asked of a switch besides the packets that it sent.
+/// The observable state of a switch, besides the packets that it sent.
 #[derive(Clone, PartialEq, Debug)]
 pub struct State {
-    /// Statistics of the installed flows that were hit since the last time, and of those that went.
+    /// Statistics of the installed flows that were hit since the last call, and of deleted flows.
     pub flows: Vec<(FlowId, FlowStats)>,
-    /// Connections.
+    /// The connections.
     pub connections: Vec<Entry>,
-    /// The worker's counters. The hits of all caches are one sum, as those of one cache alone would be.
+    /// The worker's counters. The hits of all caches are summed, so that they do not depend on which cache is
+    /// used.
     pub stats: WorkerStats,
 }
 
 impl Settled {
-    /// A switch with these bridges.
+    /// Creates a switch with these bridges.
     ///
     /// # Errors
-    /// Connection tracking refuses another thread.
+    /// Connection tracking has no slot for another thread.
     pub fn new(
         ofproto: Ofproto,
         config: WorkerConfig,
@@ -51,8 +52,9 @@ impl Settled {
         Ok(Settled { ofproto, worker, conntrack, upcalls, out, orders })
     }
 
-    /// Receives frames on a port, in batches of `parts` frames each, and answers what misses when all have
-    /// come; tells `observer` what the worker does. Gives what was sent, with the ports, sorted.
+    /// Receives frames on a port, in batches with the lengths in `parts`, and answers the misses after the
+    /// last batch. The worker reports its steps to `observer`. Returns the sent packets with their ports,
+    /// sorted.
     pub fn receive(
         &mut self,
         now: Instant,
@@ -90,13 +92,13 @@ impl Settled {
         sent
     }
 
-    /// Timers of the worker and of connection tracking run.
+    /// Runs the timers of the worker and of connection tracking.
     pub fn tick(&mut self, now: Instant) {
         self.worker.tick_alone();
         self.conntrack.tick(now);
     }
 
-    /// Everything else that can be seen.
+    /// Returns the observable state.
     pub fn state(&mut self, now: Instant) -> State {
         self.worker.command(now, FlowCommand::Collect, &mut self.out);
         while self.worker.is_dumping() {

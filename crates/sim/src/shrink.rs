@@ -1,14 +1,14 @@
-//! The shortest plan that still breaks the same law.
+//! Shrinks a plan to a short one that still violates the same law.
 
 use crate::defect::Defect;
 use crate::law::Law;
 use crate::plan::{Plan, Step};
 use crate::world::run_with;
 
-/// Runs that are tried at the most.
+/// The maximum number of runs.
 const TRIES: usize = 2000;
 
-/// Leaves out steps, packets and rules for as long as the same law is broken.
+/// Removes steps, packets and rules while the same law is violated.
 pub fn shrink(plan: &Plan, law: Law, defect: Option<Defect>) -> Plan {
     let mut shrinking = Shrinking { best: plan.clone(), law, defect, tries: 0 };
     shrinking.cut();
@@ -31,7 +31,7 @@ struct Shrinking {
 }
 
 impl Shrinking {
-    /// Takes a plan if it breaks the law, too.
+    /// Accepts a plan if it violates the law, too.
     fn take(&mut self, plan: Plan) -> bool {
         self.tries += 1;
         if self.tries > TRIES {
@@ -44,7 +44,7 @@ impl Shrinking {
         fails
     }
 
-    /// Ends the plan where the law is broken.
+    /// Truncates the plan after the violation.
     fn cut(&mut self) {
         let Err(violation) = run_with(&self.best, self.defect) else { return };
         let mut plan = self.best.clone();
@@ -52,7 +52,7 @@ impl Shrinking {
         self.take(plan);
     }
 
-    /// Leaves out this many steps at a time.
+    /// Removes steps, this many at a time.
     fn steps(&mut self, size: usize) {
         let mut at = 0;
         while at < self.best.steps.len() {

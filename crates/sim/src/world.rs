@@ -1,4 +1,4 @@
-//! The switch in the simulation: the control side, the workers and the ports, and what each step does.
+//! The simulated switch: the control side, the workers and the ports, and the effect of each step.
 
 mod control;
 
@@ -21,21 +21,21 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// When a run begins: not at zero, which says "never" in places.
+/// The start time of a run. It is not zero, since zero means "never" in some places.
 const BEGIN: Instant = Instant::from_millis(1_000_000);
-/// What a step takes.
+/// The duration of a step.
 const STEP: Duration = Duration::from_micros(7);
-/// Packets that a port holds.
+/// The queue length of a port in packets.
 const PORT_DEPTH: usize = 4096;
-/// A worker's timers run this often.
+/// The interval of a worker's timers.
 const WORKER_TICK: Duration = Duration::from_secs(1);
-/// Rounds after which everything must be at rest.
+/// The number of rounds after which all parts must be idle.
 const DRAIN_ROUNDS: usize = 10_000;
 
-/// A port of the bridge that is there.
+/// A port of the bridge.
 struct Port {
     device: PortNo,
-    /// The end that the switch does not have.
+    /// The end outside the switch.
     far: MemoryPort,
 }
 
@@ -49,43 +49,43 @@ struct World<'a> {
     conntrack: Arc<Conntrack>,
     upcalls: Arc<UpcallQueue>,
     members: Vec<Member>,
-    /// Handlers, each with a thread of its own or one for each worker.
+    /// The handlers, either threads of their own or one per worker.
     handlings: Vec<Handling>,
     revalidators: Vec<Revalidator>,
-    /// Answers of handlers that workers have not been told of, which is a defect.
+    /// Answers of handlers that are delivered late (a defect).
     late: Vec<(WorkerId, FlowCommand)>,
-    /// By OpenFlow number.
+    /// The ports by OpenFlow number.
     ports: BTreeMap<u8, Port>,
-    /// The bridge's ports by device, those that are gone among them.
+    /// The OpenFlow numbers by datapath port, including removed ports.
     numbers: BTreeMap<PortNo, u8>,
-    /// The control side was woken for upcalls.
+    /// Whether the control side was woken for upcalls.
     woken: bool,
     taken: Vec<Upcall>,
     pages: VecDeque<FlowDump>,
     history: History,
     ledger: Ledger,
-    /// The version that installed flows follow, and slices of revalidation since it was the present one.
+    /// The version that installed flows correspond to, and the slices of revalidation since then.
     settled: usize,
     slices: usize,
     worker_ticked: Instant,
-    /// Rules or ports changed after the beginning.
+    /// Whether rules or ports changed after the start.
     changed: bool,
     ports_changed: bool,
     fault: Fault,
 }
 
-/// Carries a plan out.
+/// Executes a plan.
 ///
 /// # Errors
-/// The first law that does not hold.
+/// The first violation of a law.
 pub fn run(plan: &Plan) -> Result<Report, Violation> {
     run_with(plan, None)
 }
 
-/// The same with a defect in the switch.
+/// Executes a plan with a defect in the switch.
 ///
 /// # Errors
-/// The first law that does not hold.
+/// The first violation of a law.
 pub fn run_with(plan: &Plan, defect: Option<Defect>) -> Result<Report, Violation> {
     let mut world = World::new(plan, defect)?;
     for (step, what) in plan.steps.iter().enumerate() {
@@ -146,7 +146,7 @@ impl<'a> World<'a> {
         Ok(world)
     }
 
-    /// Workers, ports and rules as the settings have them.
+    /// Creates workers, ports and rules from the settings.
     fn begin(&mut self, seed: u64) -> Result<(), Broken> {
         for id in 0..self.settings.workers {
             let config = WorkerConfig {
@@ -185,7 +185,7 @@ impl<'a> World<'a> {
             Step::Arrive(packets) => {
                 for (number, header) in packets {
                     if let Some(port) = self.ports.get(&header.port) {
-                        // Where the port has no room, the packet never comes to the switch.
+                        // If the queue of the port is full, the switch never receives the packet.
                         let _ = port.far.push(header.packet(*number));
                     }
                 }
@@ -205,7 +205,7 @@ impl<'a> World<'a> {
             Step::AddPort(number) => return self.add_port(*number),
             Step::Flush(zone) => {
                 self.ledger.known.flushed(*zone, self.step);
-                // A zone without connections is no error.
+                // Flushing a zone without connections is not an error.
                 let _ = self.conntrack.flush(self.now, &CtFlush::zone(base::Zone(*zone)));
             }
             Step::Purge => {
@@ -217,7 +217,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// One iteration of a worker.
+    /// Runs one iteration of a worker.
     fn work(&mut self, worker: usize, commands: usize) -> Result<(), Broken> {
         let Some(member) = self.members.get_mut(worker) else { return Ok(()) };
         member.obey(self.now, commands);
@@ -256,7 +256,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Takes what the switch sent.
+    /// Takes and checks the packets that the switch sent.
     fn take_sent(&mut self) -> Result<(), Broken> {
         for (number, port) in &self.ports {
             while let Some(packet) = port.far.pop() {
@@ -270,7 +270,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// No packet is on its way within the switch.
+    /// Returns whether no packet is in the switch.
     fn is_quiet(&self) -> bool {
         let is_idle = |handling: &Handling| handling.is_idle(&self.upcalls);
         let is_answered =
@@ -278,7 +278,7 @@ impl<'a> World<'a> {
         is_answered && self.members.iter().all(Member::is_idle)
     }
 
-    /// Lets all parts go on until nothing is left to do.
+    /// Runs all parts until they are idle.
     fn drain(&mut self) -> Result<(), Broken> {
         for _ in 0..DRAIN_ROUNDS {
             self.now = self.now + STEP;
@@ -312,7 +312,7 @@ impl<'a> World<'a> {
         Err((Law::Sanity, format!("not at rest after {DRAIN_ROUNDS} rounds")))
     }
 
-    /// Everything comes to rest, and the sums are taken.
+    /// Runs all parts until they are idle, and returns the counters.
     fn end(&mut self) -> Result<Report, Broken> {
         self.drain()?;
         self.ofproto.collect(&mut self.orders);

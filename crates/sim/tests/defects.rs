@@ -1,10 +1,10 @@
-//! Each defect of the switch is noticed by the law that it breaks.
+//! Each defect of the switch is detected by the law that it violates.
 
 use sim::{Defect, Law, Plan, run_with, shrink};
 
 const SEEDS: u64 = 60;
 
-/// The first seed whose run breaks a law with this defect, and the law.
+/// Returns the first seed whose run violates a law with this defect, and the law.
 fn noticed(defect: Defect) -> Option<(u64, Law)> {
     (0..SEEDS).find_map(|seed| {
         let violation = run_with(&Plan::new(seed), Some(defect)).err()?;

@@ -1,8 +1,8 @@
-//! Many seeds, and what they must have covered between them.
+//! Runs many seeds, and checks what they cover together.
 
 use sim::{Plan, Report, Violation, run, shrink};
 
-/// Seeds of every run of the tests; `SIM_SEEDS=FIRST..END` asks for others.
+/// The default seeds. `SIM_SEEDS=FIRST..END` selects others.
 const SEEDS: std::ops::Range<u64> = 0..200;
 
 fn seeds() -> std::ops::Range<u64> {
@@ -40,7 +40,7 @@ fn the_laws_hold() {
     });
     reports.iter().for_each(|report| sum.add(report));
     println!("{sum:?}");
-    // The seeds reach what they are to reach.
+    // The minimum coverage.
     let reached = [
         ("sent", sum.sent, 60_000),
         ("nowhere", sum.nowhere, 50_000),

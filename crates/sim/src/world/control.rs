@@ -14,11 +14,11 @@ use openflow::message::{FlowModCommand, FlowStatsRequest};
 use openflow::text::parse_flow;
 use port::MemoryPort;
 
-/// Installed flows that one slice of revalidation looks at, at the least.
+/// The minimum number of installed flows that one slice of revalidation checks.
 const FLOWS_PER_SLICE: usize = 128;
-/// Misses that a worker answers in an iteration.
+/// The number of misses that a worker answers in an iteration.
 const OWN_BATCH: usize = 8;
-/// Slices that revalidation may take besides those that the flows fill.
+/// The number of additional slices that revalidation may need.
 const SLICES: usize = 8;
 
 impl World<'_> {
@@ -38,7 +38,7 @@ impl World<'_> {
         self.go_on()
     }
 
-    /// One slice of what is to be done with installed flows; then the commands go out.
+    /// Does one slice of the upkeep of installed flows, and delivers the resulting commands.
     pub(super) fn go_on(&mut self) -> Result<(), Broken> {
         self.ofproto.go_on(self.now, &mut self.orders);
         let commands = std::mem::take(&mut self.orders.commands);
@@ -47,7 +47,7 @@ impl World<'_> {
         self.settle(self.revalidators.is_empty())
     }
 
-    /// A revalidator translates flows again, or carries out what it has translated.
+    /// A revalidator translates flows again, or applies its results.
     pub(super) fn revalidate(&mut self, number: usize) -> Result<(), Broken> {
         let Some(revalidator) = self.revalidators.get_mut(number) else { return Ok(()) };
         if revalidator.is_idle() {
@@ -60,14 +60,14 @@ impl World<'_> {
         self.settle(true)
     }
 
-    /// Finds out whether all flows follow the present rules. If they do not, they should after so many
-    /// slices of revalidation, of which this may be one.
+    /// Checks whether all flows correspond to the current rules, and that this takes no more slices of
+    /// revalidation than allowed. `is_slice` tells whether a slice was just done.
     fn settle(&mut self, is_slice: bool) -> Result<(), Broken> {
         if self.settled == self.history.last() {
             return Ok(());
         }
         if !self.ofproto.needs_revalidation() {
-            // What a handler has translated by older rules it is still to install.
+            // A handler may still have answers of older rules to install.
             let held = self.handlings.iter().filter_map(|handling| handling.version).min();
             let settled = held.map_or(self.history.last(), |held| held.min(self.history.last()));
             if settled > self.settled {
@@ -80,7 +80,7 @@ impl World<'_> {
         }
         self.slices += usize::from(is_slice);
         let flows = self.ofproto.megaflow_counters().current;
-        // Each version may begin anew.
+        // Each version may restart revalidation.
         let versions = self.history.last() - self.settled;
         let most = (SLICES + flows / FLOWS_PER_SLICE) * versions;
         if self.slices > most {
@@ -90,7 +90,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// A handler that has no answers yet translates misses by the present rules.
+    /// A handler without pending answers translates misses by the current rules.
     pub(super) fn translate(&mut self, handler: usize, most: usize) {
         let Some(handling) = self.handlings.get_mut(handler) else { return };
         if handling.version.is_some() {
@@ -107,7 +107,7 @@ impl World<'_> {
         self.deliver(refused);
     }
 
-    /// A handler installs the flows of its answers. Those of older rules are looked at again.
+    /// A handler installs the flows of its answers. Flows of older rules are revalidated.
     pub(super) fn install(&mut self, handler: usize) {
         let late = std::mem::take(&mut self.late);
         self.deliver(late);
@@ -126,7 +126,7 @@ impl World<'_> {
         self.deliver(commands);
     }
 
-    /// A worker that answers its own misses does so.
+    /// A worker answers its own misses, if the settings say so.
     pub(super) fn answer_own(&mut self, worker: usize) {
         if !matches!(self.settings.answers, Answers::Workers(_)) {
             return;
@@ -163,7 +163,7 @@ impl World<'_> {
         }
     }
 
-    /// Reads a page of a dump.
+    /// Processes a page of a dump.
     pub(super) fn hear(&mut self) -> Result<(), Broken> {
         let Some(page) = self.pages.pop_front() else { return Ok(()) };
         if !self.fault.strikes(Defect::LosesPage) {
@@ -172,7 +172,7 @@ impl World<'_> {
         self.go_on()
     }
 
-    /// Timers.
+    /// Runs the timers.
     pub(super) fn tick(&mut self) -> Result<(), Broken> {
         self.ofproto.tick(self.now, &mut self.orders);
         self.conntrack.tick(self.now);
@@ -183,7 +183,7 @@ impl World<'_> {
         self.go_on()
     }
 
-    /// A rule takes a slot.
+    /// Puts a rule into a slot.
     pub(super) fn put_rule(&mut self, slot: usize, rule: &Rule) -> Result<(), Broken> {
         let before = self.history.now().rules.get(&slot).cloned();
         if let Some(before) = before.filter(|before| before.strict() != rule.strict()) {
@@ -197,7 +197,7 @@ impl World<'_> {
         self.go_on()
     }
 
-    /// A rule goes.
+    /// Deletes a rule.
     pub(super) fn delete_rule(&mut self, slot: usize) -> Result<(), Broken> {
         let Some(rule) = self.history.now().rules.get(&slot).cloned() else { return Ok(()) };
         self.flow_mod(FlowModCommand::DeleteStrict, &rule.strict())?;
@@ -216,7 +216,7 @@ impl World<'_> {
         done.map_err(|error| wrong(error.reason))
     }
 
-    /// A port comes.
+    /// Adds a port.
     pub(super) fn add_port(&mut self, number: u8) -> Result<(), Broken> {
         if self.ports.contains_key(&number) {
             return Ok(());
@@ -244,7 +244,7 @@ impl World<'_> {
         self.go_on()
     }
 
-    /// A port goes.
+    /// Removes a port.
     pub(super) fn remove_port(&mut self, number: u8) -> Result<(), Broken> {
         let Some(port) = self.ports.remove(&number) else { return Ok(()) };
         self.ofproto.remove_port(self.bridge, OfPort(number.into()), self.now);
@@ -259,7 +259,7 @@ impl World<'_> {
         self.go_on()
     }
 
-    /// The control side and the workers know the same installed flows.
+    /// Checks that the control side and the workers have the same installed flows.
     pub(super) fn check_flows(&self) -> Result<(), Broken> {
         for (at, member) in self.members.iter().enumerate() {
             let known = self
@@ -277,10 +277,11 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Every packet counts once in table 0 and in each rule that it hit. Gives how many rules were
-    /// counted: after a change of rules, installed flows count for the new ones what came before.
+    /// Checks that every packet counts once in table 0 and in each rule that it hit. Returns the number of
+    /// rules that were checked exactly: after a change of rules, the new ones also count earlier packets of
+    /// installed flows.
     pub(super) fn check_statistics(&self, lost: u64) -> Result<u64, Broken> {
-        // What a port brings that goes meanwhile is looked up nowhere, nor is what is lost.
+        // Lost packets and those of a port that was removed meanwhile are not looked up in the tables.
         if self.ports_changed || lost > 0 {
             return Ok(0);
         }
