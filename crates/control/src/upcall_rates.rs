@@ -1,19 +1,19 @@
-//! Limits of upcalls, as they are configured (`tidegate-upcall-rates`).
+//! The configured limits of upcalls (`tidegate-upcall-rates`).
 
 use flow::QueueClass;
 use std::collections::BTreeMap;
 
-/// The most upcalls per second of a class, of each port by itself or of one port by its name.
+/// The maximum number of upcalls per second of a class, for every port separately or for one port by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UpcallRateList(BTreeMap<(Option<String>, QueueClass), u32>);
 
 impl UpcallRateList {
-    /// What a text has to be.
+    /// The description of the syntax in error messages.
     pub const EXPECTED: &str = "a list of [PORT/]CLASS=UPCALLS_PER_SECOND with commas between, where the classes \
                                 are control, neighbor, tcp-syn, ip, multicast, other and controller";
 
-    /// Reads `neighbor=1000,eth1/multicast=100`. None where an item is not of this form, is there twice, or
-    /// allows nothing.
+    /// Parses `neighbor=1000,eth1/multicast=100`. Returns `None` if an item has another form, is a duplicate,
+    /// or has the limit zero.
     pub fn parse(text: &str) -> Option<Self> {
         let mut rates = BTreeMap::new();
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
@@ -31,7 +31,7 @@ impl UpcallRateList {
         Some(UpcallRateList(rates))
     }
 
-    /// Each limit, with the port that it is for; none is each port by itself.
+    /// Returns the limits with their ports. `None` stands for every port separately.
     pub fn iter(&self) -> impl Iterator<Item = (Option<&str>, QueueClass, u32)> {
         self.0.iter().map(|((port, class), rate)| (port.as_deref(), *class, *rate))
     }

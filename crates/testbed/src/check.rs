@@ -1,6 +1,6 @@
-//! Something that is claimed, and whether it was seen.
+//! The result of one check of a demonstration or test.
 
-/// One claim.
+/// A check with its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
     name: &'static str,
@@ -9,22 +9,22 @@ pub struct Check {
 }
 
 impl Check {
-    /// A claim by its name in the JSON object, whether it is true, and what was seen.
+    /// A check with its name in the JSON output, whether it passed, and a description of the observation.
     pub fn new(name: &'static str, ok: bool, text: impl Into<String>) -> Check {
         Check { name, ok, text: text.into() }
     }
 
-    /// Whether it is true.
+    /// Returns whether it passed.
     pub fn is_true(&self) -> bool {
         self.ok
     }
 
-    /// Its name in the JSON object.
+    /// Returns its name in the JSON output.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// What was seen.
+    /// Returns the description of the observation.
     pub fn text(&self) -> &str {
         &self.text
     }

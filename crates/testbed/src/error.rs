@@ -1,82 +1,81 @@
-//! Why the demo could not be shown at all. What was shown but was not as claimed is a
-//! [`Check`](super::report::Check) instead.
+//! Errors that prevent a test bed from running. A check that fails is a [`Check`](crate::Check) instead.
 
 use std::io;
 use std::path::PathBuf;
 
-/// An error that ends the demo.
+/// An error that ends the program.
 #[derive(Debug, thiserror::Error)]
 pub enum TestbedError {
-    /// Programs that the demo uses are not installed.
+    /// Required programs are not installed.
     #[error(
         "these programs are missing: {}\ninstall them with: apt-get install {}",
         programs.join(", "), packages.join(" ")
     )]
     Missing {
-        /// Names of the programs.
+        /// The names of the programs.
         programs: Vec<String>,
-        /// Debian's packages that bring them, each once.
+        /// The Debian packages that contain them, without duplicates.
         packages: Vec<String>,
     },
-    /// `--switch` names nothing that could be started.
+    /// The program of `--switch` does not exist.
     #[error("there is no program {} to be shown as the switch; `--switch` wants one that takes \
              ovs-vswitchd's options", .0.display())]
     NoSwitch(PathBuf),
-    /// The kernel does not give us namespaces.
+    /// The kernel refuses namespaces.
     #[error(
         "cannot make namespaces of our own ({reason})\nrun it as root, or let users make them: \
          sysctl -w kernel.unprivileged_userns_clone=1 (Debian), or \
          sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu)"
     )]
     NoNamespaces {
-        /// What the attempt said.
+        /// The error message of the attempt.
         reason: String,
     },
-    /// `/dev/net/tun` cannot be opened, without which no bridge has its own device.
+    /// `/dev/net/tun` cannot be opened, which the local ports of bridges need.
     #[error(
         "cannot open /dev/net/tun ({0}), which the bridge's own device needs\nrun it as root, or \
          once, as root: modprobe tun; chmod 0666 /dev/net/tun"
     )]
     NoTun(#[source] io::Error),
-    /// A stock tool said no.
+    /// A stock tool failed.
     #[error("`{line}` failed ({status}){}", said(output))]
     Tool {
         /// The command line.
         line: String,
-        /// How it ended.
+        /// The exit status.
         status: String,
-        /// What it said.
+        /// The output.
         output: String,
     },
-    /// A stock tool answered in a way that was not understood.
+    /// The output of a stock tool could not be parsed.
     #[error("`{line}` answered what we cannot read: {answer}")]
     Unreadable {
         /// The command line.
         line: String,
-        /// The answer's beginning.
+        /// The start of the output.
         answer: String,
     },
-    /// The switch, the database or a server did not come up, or ended too early.
+    /// The switch, the database or a server did not start, or ended early.
     #[error("{what}{}", said(log))]
     Daemon {
-        /// Who, and what happened.
+        /// The daemon and the error.
         what: String,
         /// The end of its log.
         log: String,
     },
-    /// The operating system said no.
+    /// A system call failed.
     #[error("cannot {what}: {error}")]
     Io {
-        /// What was tried.
+        /// The attempted operation.
         what: String,
-        /// The answer.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
 }
 
 impl TestbedError {
-    /// For `map_err`: says what was tried.
+    /// Returns a function for `map_err` that adds the attempted operation.
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> TestbedError {
         let what = what.into();
         move |error| TestbedError::Io { what, error }

@@ -1,5 +1,5 @@
-//! Network namespaces of our own with the real programs in them: the stock `ovs-*` tools, the
-//! database, and a switch started with `ovs-vswitchd`'s options, ours or another.
+//! A test bed in network namespaces: the stock `ovs-*` tools, the database, and a switch that is started with
+//! the options of `ovs-vswitchd`, either this program or another.
 #![forbid(unsafe_code)]
 
 mod check;

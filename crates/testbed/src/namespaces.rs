@@ -1,11 +1,10 @@
-//! A place where nothing that we do can touch the machine, and from which nothing stays.
+//! Runs the program in namespaces of its own, which isolate it from the machine and are removed with it.
 //!
-//! The program starts itself again through `unshare` in new network, mount and process
-//! namespaces (and a user namespace where it is not root). Processes there are a closed group:
-//! when its first one ends, the kernel kills the others, and with the last of them the devices
-//! and mounts go too. `setpriv --pdeathsig` and `unshare --kill-child` tie that first one to us,
-//! so that even `kill -9` of the outer program removes everything. Files lie on a private tmpfs
-//! over `/run`, where the stock tools look for sockets anyway.
+//! The program starts itself again through `unshare` in new network, mount and process namespaces (and a user
+//! namespace if it is not root). When the first process inside ends, the kernel kills the others and removes
+//! their devices and mounts. `setpriv --pdeathsig` and `unshare --kill-child` end that first process together
+//! with the outer program, even after `kill -9`. Files are on a private tmpfs over `/run`, where the stock
+//! tools look for sockets.
 
 use std::env;
 use std::fs;
@@ -23,23 +22,23 @@ use crate::programs;
 use crate::screen::Screen;
 use crate::stock::Stock;
 
-/// Our own files, on the private tmpfs.
+/// The directory of the test bed's files, on the private tmpfs.
 pub const FOLDER: &str = "/run/tidegate";
-/// Where Open vSwitch's tools look for sockets and pidfiles.
+/// The directory in which Open vSwitch's tools look for sockets and pidfiles.
 pub const RUN_FOLDER: &str = "/run/openvswitch";
 
-/// Set for the inner program: the namespaces that it must not find itself in.
+/// The variable that passes the outer namespaces to the inner program.
 const OUTSIDE: &str = "TIDEGATE_DEMO_OUTSIDE";
 const KINDS: &[&str] = &["mnt", "net", "pid"];
 const UNSHARE: &[&str] =
     &["--fork", "--kill-child=KILL", "--pid", "--net", "--mount", "--propagation", "private"];
 
-/// Which of the two runs this is.
+/// Where the process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Started by the user.
+    /// In the user's namespaces.
     Outside,
-    /// Started by ourselves, in namespaces that are ours alone.
+    /// In namespaces of its own, started by the outer process.
     Inside,
 }
 
@@ -61,13 +60,13 @@ fn own_namespaces() -> Vec<String> {
     KINDS.iter().map(name).collect()
 }
 
-/// Starts this program again with the same arguments, inside; waits for its end or for a signal.
+/// Starts this program again with the same arguments inside, and waits for its end or for a signal.
 pub fn run_again_inside(screen: &Screen) -> Result<ExitCode, TestbedError> {
     run_again(screen, Duration::ZERO)
 }
 
-/// The same for a program that has something to say when it is interrupted: it is told, and has
-/// this long to end by itself.
+/// As [`run_again_inside`], but after a signal the inner program gets SIGINT and may take `grace` to end by
+/// itself.
 pub fn run_again(screen: &Screen, grace: Duration) -> Result<ExitCode, TestbedError> {
     check_allowed()?;
     let program = env::current_exe().map_err(TestbedError::io("find this program's own file"))?;
@@ -79,10 +78,11 @@ pub fn run_again(screen: &Screen, grace: Duration) -> Result<ExitCode, TestbedEr
     command.env("OVS_RUNDIR", RUN_FOLDER).env("OVS_LOGDIR", FOLDER).env("OVS_DBDIR", FOLDER);
     command.env("OVS_SYSCONFDIR", FOLDER);
     if !env::args_os().any(|arg| arg == "--shell") {
-        // Else Ctrl-C at the terminal would also reach the tools inside, one by one.
+        // Otherwise Ctrl-C at the terminal would also reach the tools inside.
         command.process_group(0);
     }
-    // The kernel ties a child to the thread that started it: that must be this one, which stays.
+    // The parent-death signal depends on the thread that started the child, so it must be this one, which
+    // does not end before.
     let child = command.spawn().map_err(TestbedError::io("start setpriv"))?;
     supervise(child, screen, grace)
 }
@@ -131,7 +131,7 @@ fn supervise(mut child: Child, screen: &Screen, grace: Duration) -> Result<ExitC
             _ = hang_up.recv() => 1,
         };
         if !grace.is_zero() {
-            // A first process has no default action for signals: it ends if it wants to.
+            // The first process of a namespace has no default action for signals.
             let _ = kill_process(first_inside(pid).unwrap_or(pid), Signal::INT);
             if let Ok(status) = tokio::time::timeout(grace, &mut ended).await {
                 return Ok(status.map_or(ExitCode::FAILURE, exit_code));
@@ -144,8 +144,8 @@ fn supervise(mut child: Child, screen: &Screen, grace: Duration) -> Result<ExitC
     })
 }
 
-/// The first process inside, the only child of `unshare`. Its end means that of all others, and
-/// `unshare` ends only after it: so nothing is left when our wait is over.
+/// Returns the first process inside, which is the only child of `unshare`. When it ends, all others end, and
+/// `unshare` ends after it, so no process is left when `unshare` has ended.
 fn first_inside(unshare: Pid) -> Option<Pid> {
     let pid = unshare.as_raw_nonzero();
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
@@ -158,10 +158,10 @@ fn exit_code(status: std::io::Result<ExitStatus>) -> ExitCode {
     number.and_then(|n| u8::try_from(n).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-/// Covers `/run` with a file system of our own, and `/proc` with one that knows our processes.
+/// Mounts a private tmpfs over `/run`, and a `/proc` of the new process namespace.
 pub fn make_private() -> Result<(), TestbedError> {
     Stock::new("mount -t tmpfs -o mode=0755 tidegate /run").run()?;
-    // Some containers forbid it; all works without, only the numbers that `ps` shows differ.
+    // Some containers forbid it. Without it, `ps` shows other process ids.
     Stock::new("mount -t proc proc /proc").ask()?;
     for folder in [FOLDER, RUN_FOLDER] {
         fs::create_dir_all(folder).map_err(TestbedError::io(format!("create {folder}")))?;
@@ -169,7 +169,7 @@ pub fn make_private() -> Result<(), TestbedError> {
     Ok(())
 }
 
-/// A shell inside, until the user leaves it; `hosts` says what there is to look at.
+/// Runs an interactive shell inside. `hosts` describes the hosts to the user.
 pub fn open_shell(screen: &Screen, hosts: &str) -> Result<(), TestbedError> {
     screen.title("A shell inside; the stock tools find the switch here, `exit` removes everything");
     screen.say(hosts);

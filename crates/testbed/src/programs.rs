@@ -1,4 +1,4 @@
-//! What the testbed needs of the machine, and how to get it where it is missing.
+//! The programs that the test bed needs, and the packages to install if they are missing.
 
 use std::env;
 use std::ffi::OsString;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::TestbedError;
 
-/// Programs, and the Debian package of each.
+/// Programs with their Debian packages.
 const NEEDED: &[(&str, &str)] = &[
     ("unshare", "util-linux"),
     ("setpriv", "util-linux"),
@@ -29,14 +29,17 @@ const NEEDED: &[(&str, &str)] = &[
 /// The database schema, which comes with the stock tools.
 pub const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 
-/// `PATH` with the folders of system programs, which users often lack.
+/// Returns `PATH` with the directories of system programs added.
 pub fn search_path() -> OsString {
     let mut path = env::var_os("PATH").unwrap_or_default();
     path.push(":/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin");
     path
 }
 
-/// Says everything that is missing, at once.
+/// Checks that everything is installed.
+///
+/// # Errors
+/// All that is missing.
 pub fn check(switch: Option<&Path>) -> Result<(), TestbedError> {
     let path = search_path();
     let mut programs = Vec::new();
@@ -67,7 +70,7 @@ pub fn check(switch: Option<&Path>) -> Result<(), TestbedError> {
     tun.map(drop).map_err(TestbedError::NoTun)
 }
 
-/// Where a program lies; a name with a slash is taken as it is.
+/// Returns the path of a program. A name with a slash is a path itself.
 fn find(path: &OsString, program: &Path) -> Option<PathBuf> {
     if program.components().count() > 1 {
         return program.is_file().then(|| program.to_owned());

@@ -1,4 +1,4 @@
-//! Runs the stock tools: one command line, its time limit, what it answered.
+//! Runs the stock tools with a time limit and returns their output.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -6,16 +6,16 @@ use std::process::{Child, Command, Stdio};
 
 use crate::TestbedError;
 
-/// No stock tool that is asked a question may take longer, in seconds.
+/// The time limit of a tool in seconds.
 const LIMIT_S: &str = "60";
 
-/// A command line that is to be run.
+/// A command line.
 #[derive(Clone, Debug)]
 pub struct Stock {
     argv: Vec<String>,
 }
 
-/// How a tool ended, and what it said.
+/// The exit status and the output of a tool.
 #[derive(Clone, Debug)]
 pub struct Answer {
     line: String,
@@ -27,18 +27,18 @@ pub struct Answer {
 }
 
 impl Stock {
-    /// A command line whose words are separated by blanks; there is no quoting.
+    /// A command line whose words are separated by white space. There is no quoting.
     pub fn new(line: &str) -> Stock {
         Stock { argv: line.split_whitespace().map(str::to_owned).collect() }
     }
 
-    /// Adds one word, which may hold blanks.
+    /// Adds one word, which may contain spaces.
     pub fn word(mut self, word: impl Into<String>) -> Stock {
         self.argv.push(word.into());
         self
     }
 
-    /// The same in a host's network namespace.
+    /// Returns the command line for a run in a host's network namespace.
     pub fn on(self, host: &str) -> Stock {
         let mut argv: Vec<String> =
             ["ip", "netns", "exec", host].iter().map(|&s| s.to_owned()).collect();
@@ -46,12 +46,12 @@ impl Stock {
         Stock { argv }
     }
 
-    /// The line as one would type it.
+    /// Returns the command line as text.
     pub fn line(&self) -> String {
         self.argv.join(" ")
     }
 
-    /// Runs it to its end; any exit status is an answer.
+    /// Runs it and returns the result, whatever its exit status is.
     pub fn ask(&self) -> Result<Answer, TestbedError> {
         let output = Command::new("timeout")
             .arg(LIMIT_S)
@@ -67,13 +67,13 @@ impl Stock {
         })
     }
 
-    /// Runs it to its end and wants success; answers standard output.
+    /// Runs it and returns its standard output. A non-zero exit status is an error.
     pub fn run(&self) -> Result<String, TestbedError> {
         let answer = self.ask()?;
         if answer.ok() { Ok(answer.stdout) } else { Err(answer.failure()) }
     }
 
-    /// Starts it; what it prints goes to a file.
+    /// Starts it without waiting for its end. Its output goes to the file `printed`.
     pub fn start(&self, printed: &str) -> Result<Child, TestbedError> {
         let (program, args) = match self.argv.split_first() {
             Some((program, args)) => (OsStr::new(program), args),
@@ -86,24 +86,24 @@ impl Stock {
 }
 
 impl Answer {
-    /// Whether the exit status was 0.
+    /// Returns whether the exit status is zero.
     pub fn ok(&self) -> bool {
         self.status.success()
     }
 
-    /// The exit status as a number, where it was not a signal.
+    /// Returns the exit status, or `None` if a signal ended the tool.
     pub fn code(&self) -> Option<i32> {
         self.status.code()
     }
 
-    /// As an error.
+    /// Converts the result to an error.
     pub fn failure(self) -> TestbedError {
         let output = format!("{}\n{}", self.stderr.trim(), self.stdout.trim());
         TestbedError::Tool { line: self.line, status: self.status.to_string(), output }
     }
 }
 
-/// Starts a command that stays; what it prints goes to a file.
+/// Starts a command without waiting for its end. Its output goes to the file `printed`.
 pub fn start(command: &mut Command, printed: &str) -> Result<Child, TestbedError> {
     let name = command.get_program().to_string_lossy().into_owned();
     let file = File::create(printed).map_err(TestbedError::io(format!("create {printed}")))?;
@@ -116,7 +116,7 @@ pub fn start(command: &mut Command, printed: &str) -> Result<Child, TestbedError
         .map_err(TestbedError::io(format!("start {name}")))
 }
 
-/// The last lines of a file, for an error message; nothing where there is none.
+/// Returns the last lines of a file for an error message, or an empty text if there is no file.
 pub fn end_of(file: &str) -> String {
     let text = std::fs::read(file).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);

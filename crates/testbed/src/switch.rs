@@ -1,5 +1,5 @@
-//! The database, the switch under show, its rules, and what it says about itself. Only commands
-//! of the stock tools are used, so that any daemon that understands them can stand here.
+//! The switch and its database. It is controlled only by commands of the stock tools, so that it can be any
+//! daemon that supports them.
 
 use std::env;
 use std::fs;
@@ -15,8 +15,8 @@ use crate::namespaces::{FOLDER, RUN_FOLDER};
 use crate::programs::SCHEMA;
 use crate::stock::{Stock, end_of, start};
 
-/// The published rule set of the connection-tracking measurements, and one rule besides: its
-/// hosts knew each other's MAC addresses beforehand, ours ask.
+/// The published rule set of the connection-tracking measurements, with an additional rule for ARP, since the
+/// hosts of the test bed do not know each other's Ethernet addresses.
 pub const RULES: &str = "\
 priority=1 ip ct_state=-trk actions=ct(table=0)
 priority=1 ip ct_state=+trk+new in_port=client actions=ct(commit),normal
@@ -31,35 +31,35 @@ pub const RULES_FILE: &str = "/run/tidegate/rules";
 const TIMEOUTS: &str = "udp_first=1 udp_single=1 udp_multiple=30 tcp_syn_sent=1 tcp_syn_recv=1 \
                         tcp_fin_wait=1 tcp_time_wait=1 tcp_close=1 tcp_established=30";
 
-/// The running switch and its database; both end with the namespaces.
+/// The running switch and its database. Both end with the namespaces.
 #[derive(Debug)]
 pub struct Switch {
     daemon: Child,
     database: Child,
 }
 
-/// Counters of the switch at one moment, all since its start.
+/// Counters of the switch since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// Packets received on the ports of both hosts.
     pub packets: u64,
-    /// Packets dropped by those ports, with errors, and packets lost on their way to a miss.
+    /// Drops and errors of these ports, and lost upcalls.
     pub drops: u64,
     /// Connections in the table.
     pub tracked: u64,
 }
 
 impl Switch {
-    /// Starts a database of its own and the switch on it: `program`, or else ourselves.
+    /// Starts a database and the switch: `program`, or this program.
     pub fn start(program: Option<&Path>) -> Result<Switch, TestbedError> {
         Switch::start_on(program, None)
     }
 
-    /// The same on these processors alone, as `taskset -c` takes them.
+    /// Starts them, the switch only on these processors (in the syntax of `taskset -c`).
     pub fn start_on(program: Option<&Path>, cpus: Option<&str>) -> Result<Switch, TestbedError> {
         let database = start_database()?;
         let own = env::current_exe().map_err(TestbedError::io("find this program's file"))?;
-        // The tools look for a daemon of this name, which is the name that it was started by.
+        // The tools find the daemon by the name under which it was started.
         let named = Path::new(FOLDER).join("ovs-vswitchd");
         symlink(program.unwrap_or(&own), &named).map_err(TestbedError::io("name the switch"))?;
         let mut command = match cpus {
@@ -84,15 +84,15 @@ impl Switch {
         Err(switch.failure("the switch does not answer ovs-appctl"))
     }
 
-    /// Ends it and its database, so that another can be started in their place.
+    /// Ends the switch and its database, so that others can be started.
     pub fn stop(mut self) -> Result<(), TestbedError> {
         for process in [&mut self.daemon, &mut self.database] {
-            // One that has ended already needs no signal.
+            // It fails if the process has ended already.
             let _ = process.kill();
             process.wait().map_err(TestbedError::io("wait for the switch to end"))?;
         }
         for file in ["ovs-vswitchd", "conf.db", ".conf.db.~lock~"] {
-            // What was not made needs not be removed.
+            // It fails if the file does not exist.
             let _ = fs::remove_file(Path::new(FOLDER).join(file));
         }
         for entry in fs::read_dir(RUN_FOLDER).into_iter().flatten().flatten() {
@@ -101,18 +101,18 @@ impl Switch {
         Ok(())
     }
 
-    /// The daemon's process.
+    /// Returns the process id of the switch.
     pub fn pid(&self) -> u32 {
         self.daemon.id()
     }
 
-    /// What it calls itself.
+    /// Returns the first line of `ovs-appctl version`.
     pub fn version(&self) -> Result<String, TestbedError> {
         let text = Stock::new("ovs-appctl version").run()?;
         Ok(text.lines().next().unwrap_or_default().to_owned())
     }
 
-    /// Makes the bridge, its ports, the timeouts, and loads the rules.
+    /// Creates the bridge and its ports, sets the timeouts, and loads the rules.
     pub fn configure(&mut self) -> Result<(), TestbedError> {
         let lines = [
             "ovs-vsctl --timeout=15 add-br br0 -- set bridge br0 datapath_type=netdev \
@@ -140,7 +140,7 @@ impl Switch {
         Ok(())
     }
 
-    /// The switch holds exactly the rules that were loaded.
+    /// Checks that the switch has exactly the loaded rules.
     pub fn rules_read_back(&self) -> Result<Check, TestbedError> {
         let answer = Stock::new(&format!("ovs-ofctl --names diff-flows br0 {RULES_FILE}")).ask()?;
         let text = if answer.ok() {
@@ -151,7 +151,7 @@ impl Switch {
         Ok(Check::new("rules_read_back", answer.ok(), text))
     }
 
-    /// The database holds the timeouts, and the switch says that it can apply them.
+    /// Checks that the database contains the timeouts and that the switch supports them.
     pub fn timeouts_read_back(&self) -> Result<Check, TestbedError> {
         let policies = Stock::new("ovs-vsctl list-zone-tp netdev").run()?;
         let able = Stock::new("ovs-vsctl list-dp-cap netdev").run()?.contains("ct_timeout=true");
@@ -159,7 +159,7 @@ impl Switch {
         Ok(Check::new("timeouts", ok, format!("timeouts of zone 0, in seconds: {TIMEOUTS}")))
     }
 
-    /// What was not allowed was counted by the last rule.
+    /// Checks that the last rule counted the packets that are not allowed.
     pub fn drops_counted(&self) -> Result<Check, TestbedError> {
         let flows = Stock::new("ovs-ofctl dump-flows br0").run()?;
         let counted = flows.lines().filter(|line| line.contains("priority=0 actions=drop"));
@@ -168,7 +168,7 @@ impl Switch {
         Ok(Check::new("drops_counted", refused > 0, text))
     }
 
-    /// The switch is still there.
+    /// Checks that the switch still runs.
     pub fn still_runs(&mut self) -> Result<Check, TestbedError> {
         let ended = self.daemon.try_wait().map_err(TestbedError::io("look after the switch"))?;
         let text = match ended {
@@ -178,7 +178,7 @@ impl Switch {
         Ok(Check::new("switch_still_runs", ended.is_none(), text))
     }
 
-    /// Its counters now.
+    /// Returns the current counters.
     pub fn read(&mut self) -> Result<Reading, TestbedError> {
         self.must_run()?;
         let mut reading = Reading::default();
@@ -198,12 +198,12 @@ impl Switch {
         Ok(reading)
     }
 
-    /// The connection table, one connection a line.
+    /// Returns the connections, one per line.
     pub fn connections(&self) -> Result<String, TestbedError> {
         Stock::new("ovs-appctl dpctl/dump-conntrack").run()
     }
 
-    /// An error where it has ended.
+    /// Returns an error if the switch has ended.
     pub fn must_run(&mut self) -> Result<(), TestbedError> {
         match self.daemon.try_wait() {
             Ok(None) => Ok(()),
@@ -212,7 +212,7 @@ impl Switch {
         }
     }
 
-    /// An error that says so, with the end of its log.
+    /// Returns an error with this text and the end of the switch's log.
     pub fn failure(&self, what: &str) -> TestbedError {
         let printed = end_of(&format!("{FOLDER}/switch.printed"));
         let log = end_of(&format!("{FOLDER}/ovs-vswitchd.log"));
@@ -238,20 +238,20 @@ fn start_database() -> Result<Child, TestbedError> {
     Err(TestbedError::Daemon { what: "ovsdb-server does not come up".to_owned(), log })
 }
 
-/// Received packets, and all drops and errors, of one port in `ovs-ofctl dump-ports`. A `?` stands
-/// for a counter that the port does not have.
+/// Returns the received packets, and the sum of all drops and errors, of one port in the output of `ovs-ofctl
+/// dump-ports`. A `?` means that the port does not have the counter.
 fn port_counts(text: &str) -> (u64, u64) {
     let packets = number_after(text, "rx pkts=").unwrap_or(0);
     let drops = ["drop=", "errs="].iter().flat_map(|key| text.split(key).skip(1));
     (packets, drops.filter_map(leading_number).sum())
 }
 
-/// The number that follows a key.
+/// Returns the number after a key.
 pub fn number_after(text: &str, key: &str) -> Option<u64> {
     leading_number(text.split_once(key)?.1)
 }
 
-/// The number that a text begins with.
+/// Returns the number at the start of a text.
 pub fn leading_number(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     text.get(..digits)?.parse().ok()

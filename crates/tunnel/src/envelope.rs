@@ -14,7 +14,7 @@ const TO_ALL: u16 = 0xffff;
 
 /// The outer headers before an inner frame. [`read`](Self::read) does not validate them all. A packet belongs
 /// to the tunnel if its IP and UDP headers, [`word`](Self::word) and [`options`](Self::options) equal those
-/// of a packet that [`decapsulate`](crate::decapsulate) accepted, and [`is_right`](Self::is_right) returns
+/// of a packet that [`decapsulate`](crate::decapsulate()) accepted, and [`is_right`](Self::is_right) returns
 /// true.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Envelope<'a> {
@@ -44,7 +44,7 @@ impl Envelope<'_> {
 
     /// Parses a frame to a tunnel of this kind, over IPv4 without options or IPv6 without extension headers.
     /// Returns `None` if a length is wrong, and for rare kinds and header forms, which
-    /// [`decapsulate`](crate::decapsulate) handles.
+    /// [`decapsulate`](crate::decapsulate()) handles.
     #[inline]
     pub fn read(kind: TunnelKind, frame: &[u8]) -> Option<Envelope<'_>> {
         let start: &[u8; NETWORK + 20] = frame.first_chunk()?;
