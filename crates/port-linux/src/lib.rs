@@ -22,5 +22,5 @@ pub use af_packet::{PacketPort, PacketRx, PacketTx};
 pub use link::{Driver, Duplex, LinkInfo, LinkStatistics, Links};
 pub use link_monitor::{LinkEvent, LinkMonitor};
 pub use poll::{Waiter, Waker};
-pub use route_monitor::{RouteInfo, RouteMonitor, Routing, RuleInfo};
+pub use route_monitor::{RouteMonitor, Routing};
 pub use tap::{TapKind, TapPort, TapRx, TapTx};

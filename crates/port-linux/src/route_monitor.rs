@@ -2,8 +2,6 @@
 
 mod rules;
 
-pub use rules::RuleInfo;
-
 use crate::link::{LinkInfo, Links, NETLINK, split_message};
 use crate::socket;
 use base::MacAddr;
@@ -20,50 +18,23 @@ use port::PortError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd};
+use tunnel::{SystemRoute, SystemRouting, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN};
 
 /// Size of the receive buffer. If announcements are lost, everything is read again, and every device counts as
 /// having been down.
 const RECEIVE_BUFFER_BYTES: i32 = 1 << 20;
-/// The tables that are read even without a rule: main, default and local (Linux:
-/// `include/uapi/linux/rtnetlink.h`).
-const TABLES: [u32; 3] = [254, 253, 255];
+/// The tables that are read even without a rule.
+const TABLES: [u32; 3] = [TABLE_MAIN, TABLE_DEFAULT, TABLE_LOCAL];
 /// The group of IPv6 rules, for which libc has no constant.
 const GROUP_IPV6_RULE: u32 = 1 << (libc::RTNLGRP_IPV6_RULE - 1);
 
-/// A route of the system.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RouteInfo {
-    /// Its table; 255 for the system's own addresses.
-    pub table: u32,
-    /// The destination prefix.
-    pub prefix: IpAddr,
-    /// Length of the prefix in bits.
-    pub len: u8,
-    /// The metric: of several routes to one prefix the lowest is used.
-    pub metric: u32,
-    /// The device.
-    pub device: String,
-    /// The next hop; `None` if the destination is on the device's link.
-    pub gateway: Option<IpAddr>,
-    /// The preferred source address.
-    pub source: Option<IpAddr>,
-    /// The MTU of the path, if the route sets one.
-    pub mtu: Option<u32>,
-}
-
-/// The system's routes, and the addresses of its devices.
+/// The system's routing, and the state of its devices.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Routing {
-    /// Routes in the tables that rules name.
-    pub routes: Vec<RouteInfo>,
-    /// Rules that match only on source addresses.
-    pub rules: Vec<RuleInfo>,
-    /// Addresses and prefix lengths by device.
-    pub addresses: BTreeMap<String, Vec<(IpAddr, u8)>>,
+    /// Routes of the tables that rules name, rules that match only on source addresses, addresses and MTUs.
+    pub system: SystemRouting,
     /// Ethernet addresses by device.
     pub macs: BTreeMap<String, MacAddr>,
-    /// MTUs by device.
-    pub mtus: BTreeMap<String, u32>,
     /// Devices that are down or without carrier, or were so at some time since the last reading.
     pub down: BTreeSet<String>,
 }
@@ -150,7 +121,7 @@ impl RouteMonitor {
         let has_lost = std::mem::take(&mut self.has_lost);
         let were_down = links.iter().filter(|it| has_lost || is_down(it));
         down.extend(were_down.map(|link| link.name.clone()));
-        let mut routing = Routing { macs, mtus, down, ..Routing::default() };
+        let mut system = SystemRouting { mtus, ..SystemRouting::default() };
         let names: BTreeMap<u32, String> =
             links.into_iter().map(|link| (link.ifindex, link.name)).collect();
         let question = RouteNetlinkMessage::GetAddress(AddressMessage::default());
@@ -159,14 +130,14 @@ impl RouteMonitor {
                 && let Some(name) = names.get(&message.header.index)
                 && let Some(address) = address(&message)
             {
-                routing.addresses.entry(name.clone()).or_default().push(address);
+                system.addresses.entry(name.clone()).or_default().push(address);
             }
         })?;
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {
-            self.read_rules(family, &mut routing)?;
+            self.read_rules(family, &mut system)?;
         }
         let tables: BTreeSet<u32> =
-            routing.rules.iter().map(|rule| rule.table).chain(TABLES).collect();
+            system.rules.iter().map(|rule| rule.table).chain(TABLES).collect();
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {
             let mut question = RouteMessage::default();
             question.header.address_family = family;
@@ -174,25 +145,25 @@ impl RouteMonitor {
             self.links.ask(NETLINK, "list the routes", question, NLM_F_DUMP, |answer| {
                 if let RouteNetlinkMessage::NewRoute(message) = answer {
                     let found = route(&message, &names);
-                    routing.routes.extend(found.filter(|route| tables.contains(&route.table)));
+                    system.routes.extend(found.filter(|route| tables.contains(&route.table)));
                 }
             })?;
         }
-        Ok(routing)
+        Ok(Routing { system, macs, down })
     }
 
     /// A kernel without policy routing has no rules: the standard ones apply.
     fn read_rules(
         &mut self,
         family: AddressFamily,
-        routing: &mut Routing,
+        system: &mut SystemRouting,
     ) -> Result<(), PortError> {
         let mut question = RuleMessage::default();
         question.header.family = family;
         let question = RouteNetlinkMessage::GetRule(question);
         let told = self.links.ask(NETLINK, "list the routing rules", question, NLM_F_DUMP, |it| {
             if let RouteNetlinkMessage::NewRule(message) = it {
-                routing.rules.extend(rules::rule(&message));
+                system.rules.extend(rules::rule(&message));
             }
         });
         match told {
@@ -241,7 +212,7 @@ fn address(message: &AddressMessage) -> Option<(IpAddr, u8)> {
 }
 
 /// Returns a route to a device, or to one of the system's own addresses; `None` for other types.
-fn route(message: &RouteMessage, names: &BTreeMap<u32, String>) -> Option<RouteInfo> {
+fn route(message: &RouteMessage, names: &BTreeMap<u32, String>) -> Option<SystemRoute> {
     let RouteHeader { address_family, destination_prefix_length: len, kind, table, .. } =
         message.header;
     if !matches!(kind, RouteType::Unicast | RouteType::Local) {
@@ -272,7 +243,7 @@ fn route(message: &RouteMessage, names: &BTreeMap<u32, String>) -> Option<RouteI
         }
     }
     let device = device?.clone();
-    Some(RouteInfo { table, prefix, len, metric, device, gateway, source, mtu })
+    Some(SystemRoute { table, prefix, len, metric, device, gateway, source, mtu })
 }
 
 fn mtu_in(metric: &RouteMetric) -> Option<u32> {
@@ -311,17 +282,17 @@ mod tests {
     #[test]
     fn the_loopback_devices_address_is_a_local_route() {
         let mut monitor = RouteMonitor::open().unwrap();
-        let routing = monitor.read().unwrap();
+        let routing = monitor.read().unwrap().system;
         let Some(addresses) = routing.addresses.get("lo") else {
             println!("SKIPPED: the_loopback_devices_address_is_a_local_route: lo is down");
             return;
         };
         let local = IpAddr::from([127, 0, 0, 1]);
         assert!(addresses.contains(&(local, 8)), "{addresses:?}");
-        let is_it = |route: &&RouteInfo| route.prefix == local && route.len == 32;
+        let is_it = |route: &&SystemRoute| route.prefix == local && route.len == 32;
         let route = routing.routes.iter().find(is_it).unwrap();
         assert!(route.table == 255 && route.device == "lo" && route.gateway.is_none(), "{route:?}");
-        let main = |rule: &RuleInfo| rule.len == 0 && rule.table == 254;
+        let main = |rule: &tunnel::Rule| rule.len == 0 && rule.table == 254;
         assert!(routing.rules.iter().any(main), "{:?}", routing.rules);
         // Announcements before this point do not count.
         while monitor.is_stale().unwrap() {}

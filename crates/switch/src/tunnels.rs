@@ -2,12 +2,12 @@
 
 use super::Switch;
 use super::interfaces::RunningInterface;
-use base::{MacAddr, PortNo};
+use base::PortNo;
 use control::InterfaceKind;
-use port_linux::{RouteInfo, Routing, RuleInfo};
+use port_linux::Routing;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use tunnel::{Addresses, Endpoint, Rule, SystemRoute, SystemRouting, TunnelConfig};
+use tunnel::{Addresses, Endpoint, TunnelConfig};
 
 /// State that tunnels share.
 #[derive(Default)]
@@ -72,25 +72,14 @@ impl Switch {
 
     /// Passes the underlay's routing to the bridges.
     pub(super) fn refresh_routing(&mut self) {
-        let Routing { routes, rules, addresses, macs, mtus, .. } = self.tunnels.routing.clone();
-        let (mut addresses, mut macs): (Addresses, BTreeMap<String, MacAddr>) = (addresses, macs);
+        let Routing { mut system, mut macs, .. } = self.tunnels.routing.clone();
         for (name, own) in &self.tunnels.dummy_addresses {
             if let Some(dummy) = self.devices.dummy(name) {
-                addresses.insert(name.clone(), own.clone());
+                system.addresses.insert(name.clone(), own.clone());
                 macs.insert(name.clone(), dummy.mac());
             }
         }
-        let route = |route: RouteInfo| {
-            let RouteInfo { table, prefix, len, metric, device, gateway, source, mtu } = route;
-            SystemRoute { table, prefix, len, metric, device, gateway, source, mtu }
-        };
-        let rule = |rule: RuleInfo| {
-            let RuleInfo { priority, is_inverted, prefix, len, table } = rule;
-            Rule { priority, is_user: false, is_inverted, prefix, len, table }
-        };
-        let routes = routes.into_iter().map(route).collect();
-        let rules = rules.into_iter().map(rule).collect();
-        self.ofproto.set_routing(SystemRouting { routes, rules, addresses, mtus }, macs);
+        self.ofproto.set_routing(system, macs);
     }
 
     /// Returns the column `status` of a tunnel: the device through which its packets are sent, and whether it

@@ -28,21 +28,21 @@ pub const TABLE_LOCAL: u32 = 255;
 /// A route of the system.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SystemRoute {
-    /// The table that it stands in.
+    /// The table; 255 for the system's own addresses.
     pub table: u32,
-    /// The prefix.
+    /// The destination prefix.
     pub prefix: IpAddr,
-    /// The bits of the prefix, up to 32 or 128.
+    /// The length of the prefix in bits.
     pub len: u8,
-    /// Of several routes of a table to one prefix the one with the lowest metric counts.
+    /// The metric. If a table has several routes to one prefix, the one with the lowest metric is used.
     pub metric: u32,
     /// The device.
     pub device: String,
-    /// The next hop, where the destination is not on the device's link.
+    /// The next hop; `None` if the destination is on the device's link.
     pub gateway: Option<IpAddr>,
-    /// The source address that the system prefers.
+    /// The preferred source address.
     pub source: Option<IpAddr>,
-    /// The MTU of the path, where the route says one.
+    /// The MTU of the path, if the route sets one.
     pub mtu: Option<u32>,
 }
 
@@ -53,9 +53,9 @@ pub struct SystemRouting {
     pub routes: Vec<SystemRoute>,
     /// The rules. A family without any has the standard ones.
     pub rules: Vec<Rule>,
-    /// The addresses of devices.
+    /// Addresses and prefix lengths by device.
     pub addresses: Addresses,
-    /// The MTUs of devices.
+    /// MTUs by device.
     pub mtus: BTreeMap<String, u32>,
 }
 

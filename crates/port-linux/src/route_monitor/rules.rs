@@ -3,30 +3,16 @@
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleHeader, RuleMessage};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use tunnel::Rule;
 
 /// The value of FRA_SUPPRESS_PREFIXLEN for "no prefix is suppressed", which the kernel always sends (Linux:
 /// `net/core/fib_rules.c`, `fib_nl_fill_rule`).
 const NOT_SUPPRESSED: u32 = u32::MAX;
 
-/// A rule: packets from these addresses use this table.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RuleInfo {
-    /// Rules are evaluated in ascending order.
-    pub priority: u32,
-    /// Whether it applies to sources outside the prefix (`ip rule add not`).
-    pub is_inverted: bool,
-    /// The prefix of source addresses.
-    pub prefix: IpAddr,
-    /// Length of the prefix in bits; 0 for all packets.
-    pub len: u8,
-    /// The table.
-    pub table: u32,
-}
-
 /// Returns a rule that matches only on the source address. Others are ignored, as in Open vSwitch (ovs:
 /// `lib/route-table.c`, `rule_parse`): a tunnel's outer packet has no process, input device or ports yet when
 /// its route is looked up.
-pub(super) fn rule(message: &RuleMessage) -> Option<RuleInfo> {
+pub(super) fn rule(message: &RuleMessage) -> Option<Rule> {
     let RuleHeader { family, dst_len, src_len: len, tos, table, action, flags } = message.header;
     if action != RuleAction::ToTable || tos != 0 || dst_len != 0 {
         return None;
@@ -47,7 +33,8 @@ pub(super) fn rule(message: &RuleMessage) -> Option<RuleInfo> {
         }
     }
     let is_inverted = flags.contains(RuleFlags::Invert);
-    (!is_inverted || len > 0).then_some(RuleInfo { priority, is_inverted, prefix, len, table })
+    let rule = Rule { priority, is_user: false, is_inverted, prefix, len, table };
+    (!is_inverted || len > 0).then_some(rule)
 }
 
 #[cfg(test)]
