@@ -29,7 +29,7 @@ const TYPE_CODE: u64 = TYPE | 0xff;
 
 /// The fields of an ordinary packet that can be matched: unfragmented IPv4, or IPv6 without extension
 /// headers, with TCP, UDP, SCTP or an ICMP echo, and at most one VLAN tag. Every other packet becomes
-/// [`Headers::none`], and only its [`FlowKey`] has its fields.
+/// [`Headers::none`], and only its [`FlowKey`](crate::FlowKey) has its fields.
 ///
 /// | word | high to low bits |
 /// |---|---|

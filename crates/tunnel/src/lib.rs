@@ -1,7 +1,7 @@
 //! Tunnels in the userspace datapath: the configuration of tunnel ports ([`TunnelConfig`]), the port that
 //! receives a packet ([`Receivers`]), the route and next hop of outer packets ([`Routes`], [`Neighbours`]),
 //! the local addresses at which tunnels end ([`PortMap`]), and the outer headers ([`build`], [`finish`],
-//! [`decapsulate`]).
+//! [`decapsulate()`]).
 //!
 //! The crate has no sockets and reads no clock. The caller supplies time, routes and addresses.
 
