@@ -6,6 +6,7 @@ frames.py receive SECONDS          prints each frame that arrives: VLAN tags, so
                                    of SCTP also the ports and whether its CRC is right, of neighbour
                                    discovery the reserved word, the option and the checksum
 frames.py raw HEX...               sends bytes as they are
+frames.py flood COUNT BYTES        sends so many frames of this length, as fast as it can
 """
 import logging
 import socket
@@ -106,6 +107,10 @@ def main():
     device = raw_socket()
     if verb == "raw":
         frames = [bytes.fromhex(argument) for argument in arguments]
+    elif verb == "flood":
+        count, length = map(int, arguments)
+        addresses = bytes.fromhex("020000000002" "020000000001")
+        frames = [(addresses + b"\x88\xb5").ljust(length, b"\0")] * count
     else:
         # Takes half a second to load, so only who needs it waits.
         logging.getLogger("scapy").setLevel(logging.ERROR)

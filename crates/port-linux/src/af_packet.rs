@@ -9,13 +9,16 @@
 //! full. On veth, which has no queueing discipline, it would save little.
 
 mod auxiliary;
+mod drops;
 mod receive;
 mod send;
 
-pub use receive::{PacketRx, PacketRxErrors};
+pub use drops::PacketRxDrops;
+pub use receive::PacketRx;
 pub use send::PacketTx;
 
 use crate::socket;
+use drops::DropCounter;
 use port::PortError;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -28,19 +31,21 @@ const SEND_BUFFER_BYTES: i32 = 4 << 20;
 
 /// A network device as a port.
 ///
-/// The device is promiscuous while its receive queue exists. All methods work in the network namespace of the
+/// The device is promiscuous while the port has a receive queue. All methods work in the network namespace of the
 /// calling thread; the queues work from any thread.
 #[derive(Debug)]
 pub struct PacketPort {
     device: String,
     ifindex: i32,
+    drops: DropCounter,
 }
 
 impl PacketPort {
     /// Finds the device, which may be down, and checks that it is an Ethernet device and that this process
     /// may use it.
     pub fn open(device: &str) -> Result<PacketPort, PortError> {
-        let port = PacketPort { device: device.to_owned(), ifindex: socket::device_index(device)? };
+        let (ifindex, drops) = (socket::device_index(device)?, DropCounter::default());
+        let port = PacketPort { device: device.to_owned(), ifindex, drops };
         let link = crate::Links::open()?.by_name(device)?;
         if !link.is_ethernet {
             return Err(PortError::Invalid {
@@ -80,9 +85,16 @@ impl PacketPort {
             .map_err(failed("make the device promiscuous"))?;
         socket::set_buffer(&fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, RECEIVE_BUFFER_BYTES)
             .map_err(failed("size the receive buffer"))?;
+        let refusals = self.drops.watch(&fd).map_err(failed("count drops"))?;
         // This is the last step, because from here on frames arrive.
         self.bind(&fd, libc::ETH_P_ALL as u16).map_err(failed("bind to the device"))?;
-        Ok(PacketRx::new(fd, self.device.clone()))
+        Ok(PacketRx::new(fd, self.device.clone(), refusals))
+    }
+
+    /// Returns the frames that the receive queue dropped since the port was opened. The counters of the device
+    /// do not include them.
+    pub fn rx_drops(&self) -> PacketRxDrops {
+        self.drops.read()
     }
 
     /// Returns a transmit queue with a socket of its own. Any number may be open.

@@ -18,7 +18,7 @@ mod socket;
 pub mod tap;
 mod vnet;
 
-pub use af_packet::{PacketPort, PacketRx, PacketTx};
+pub use af_packet::{PacketPort, PacketRx, PacketRxDrops, PacketTx};
 pub use link::{Driver, Duplex, LinkInfo, LinkStatistics, Links};
 pub use link_monitor::{LinkEvent, LinkMonitor};
 pub use poll::{Waiter, Waker};

@@ -12,6 +12,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const OFFLOADS: u32 = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
 /// UDP segmentation, which the kernel knows since 6.2.
@@ -35,6 +37,8 @@ pub enum TapKind {
 pub struct TapPort {
     device: String,
     file: File,
+    /// Frames that the receive queue dropped.
+    rx_drops: Arc<AtomicU64>,
 }
 
 impl TapPort {
@@ -55,7 +59,7 @@ impl TapPort {
         if rc < 0 {
             return Err(explain_attach(device, io::Error::last_os_error()));
         }
-        let port = TapPort { device: device.to_owned(), file };
+        let port = TapPort { device: device.to_owned(), file, rx_drops: Arc::default() };
         port.ask(libc::TUNSETOFFLOAD, OFFLOADS_USO as libc::c_ulong, "offer offloads")
             .or_else(|_| port.ask(libc::TUNSETOFFLOAD, OFFLOADS.into(), "offer offloads"))?;
         if kind == TapKind::Internal {
@@ -75,13 +79,19 @@ impl TapPort {
             device: self.device.clone(),
             file: self.another_handle()?,
             spare: None,
-            unsupported: 0,
+            rx_drops: Arc::clone(&self.rx_drops),
         })
     }
 
     /// Returns a transmit queue. Any number may be open.
     pub fn tx(&self) -> Result<TapTx, PortError> {
         Ok(TapTx { file: self.another_handle()? })
+    }
+
+    /// Returns the number of received frames that were dropped, since they have a segmentation that the switch
+    /// does not support. The counters of the device do not include them.
+    pub fn rx_drops(&self) -> u64 {
+        self.rx_drops.load(Ordering::Relaxed)
     }
 
     /// Makes the device temporary: it is removed when the last of its queues is closed.
@@ -115,14 +125,7 @@ pub struct TapRx {
     file: File,
     /// The empty packet of the last read that failed.
     spare: Option<Packet>,
-    unsupported: u64,
-}
-
-impl TapRx {
-    /// Returns the number of received frames with a segmentation that the switch does not support.
-    pub fn unsupported(&self) -> u64 {
-        self.unsupported
-    }
+    rx_drops: Arc<AtomicU64>,
 }
 
 impl RxQueue for TapRx {
@@ -141,7 +144,7 @@ impl RxQueue for TapRx {
                         packet.offload = offload;
                         batch.push(packet);
                     } else {
-                        self.unsupported += 1;
+                        self.rx_drops.fetch_add(1, Ordering::Relaxed);
                         self.spare = Some(packet);
                     }
                 }
@@ -155,7 +158,7 @@ impl RxQueue for TapRx {
                         }
                         // The frame has no vnet header; the kernel dropped it.
                         Some(libc::EINVAL) => {
-                            self.unsupported += 1;
+                            self.rx_drops.fetch_add(1, Ordering::Relaxed);
                             Ok(())
                         }
                         _ => Err(socket::system_error(&self.device, "receive", error)),

@@ -42,8 +42,17 @@ impl Devices {
             });
         }
         let mut info = self.links.by_name(name)?;
-        if let Some(Handle::Tap(_)) = open.map(|device| &device.handle) {
-            info.statistics = info.statistics.seen_from_switch();
+        // The kernel's counters do not include the frames that a receive queue dropped (as ovs:
+        // `lib/netdev-linux.c`, `netdev_tap_get_stats`).
+        match open.map(|device| &device.handle) {
+            Some(Handle::Packet(packet)) => {
+                info.statistics.rx_dropped += packet.rx_drops().total();
+            }
+            Some(Handle::Tap(tap)) => {
+                info.statistics = info.statistics.seen_from_switch();
+                info.statistics.rx_dropped += tap.rx_drops();
+            }
+            _ => {}
         }
         Ok(info)
     }

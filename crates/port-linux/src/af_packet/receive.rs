@@ -1,12 +1,14 @@
 //! Receives up to 32 frames per system call, each directly into its packet's buffer.
 
 use super::auxiliary::Tag;
+use super::drops::Refusals;
 use crate::{socket, vnet};
 use base::limits::BATCH_SIZE;
 use packet::{Batch, Offload, Packet, Pool};
 use port::{PortError, RxQueue};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 
 /// Room for the requested control message (40 bytes) and some reserve.
 const CONTROL_BYTES: usize = 64;
@@ -18,54 +20,21 @@ pub struct PacketRx {
     /// Empty packets for the next frames, at most a batch of them from the pool.
     armed: Vec<Packet>,
     slots: Box<Slots>,
-    errors: PacketRxErrors,
+    refusals: Arc<Refusals>,
     /// Whether the device went down, which is reported once.
     is_down: bool,
 }
 
-/// Counters of frames that were received and dropped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct PacketRxErrors {
-    /// Frames longer than a packet buffer.
-    pub truncated: u64,
-    /// Frames with a segmentation or an offset that the switch does not support.
-    pub unsupported: u64,
-}
-
 impl PacketRx {
-    pub(super) fn new(socket: OwnedFd, device: String) -> PacketRx {
+    pub(super) fn new(socket: OwnedFd, device: String, refusals: Arc<Refusals>) -> PacketRx {
         PacketRx {
             socket,
             device,
             armed: Vec::with_capacity(BATCH_SIZE),
             slots: Box::new(Slots::empty()),
-            errors: PacketRxErrors::default(),
+            refusals,
             is_down: false,
         }
-    }
-
-    /// Returns the counters of dropped frames since the queue was opened.
-    pub fn errors(&self) -> PacketRxErrors {
-        self.errors
-    }
-
-    /// Returns the frames that the kernel dropped because the queue was full, since the last call (reading
-    /// `PACKET_STATISTICS` resets it).
-    pub fn take_kernel_drops(&self) -> u64 {
-        let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
-        let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
-        // SAFETY: getsockopt() writes at most `length` bytes to a local of that size that lives until it
-        // returns.
-        let rc = unsafe {
-            libc::getsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                (&raw mut statistics).cast(),
-                &raw mut length,
-            )
-        };
-        if rc < 0 { 0 } else { u64::from(statistics.tp_drops) }
     }
 
     /// Returns whether the socket has lost its device: the kernel sets the index to -1 when the device is
@@ -103,7 +72,7 @@ impl PacketRx {
             }
             // The frame has no vnet header (a tunnel's segmentation); the kernel dropped it.
             Some(libc::EINVAL) => {
-                self.errors.unsupported += 1;
+                self.refusals.count_unsupported();
                 Ok(())
             }
             _ => Err(socket::system_error(&self.device, "receive", error)),
@@ -129,11 +98,11 @@ impl RxQueue for PacketRx {
             match self.slots.finish(slot, &mut packet) {
                 Ok(()) => batch.push(packet),
                 Err(Refused::Truncated) => {
-                    self.errors.truncated += 1;
+                    self.refusals.count_truncated();
                     pool.give(packet);
                 }
                 Err(Refused::Unsupported) => {
-                    self.errors.unsupported += 1;
+                    self.refusals.count_unsupported();
                     pool.give(packet);
                 }
             }
