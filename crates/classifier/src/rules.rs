@@ -56,8 +56,9 @@ impl<R> Classifier<R> {
         self.len == 0
     }
 
-    /// The number of different masks, and so of the subtables that a lookup may visit.
-    pub fn subtable_count(&self) -> usize {
+    /// Returns the number of subtables, which is that of different masks.
+    #[cfg(test)]
+    pub(crate) fn subtable_count(&self) -> usize {
         self.order.len()
     }
 
@@ -75,8 +76,9 @@ impl<R> Classifier<R> {
         self.best(|subtable| subtable.find_staged(key, &mut tries, wildcards))
     }
 
-    /// [`Self::lookup`] without un-wildcarding.
-    pub fn lookup_plain(&self, key: &FlowKey) -> Option<&R> {
+    /// As [`Self::lookup`], without un-wildcarding.
+    #[cfg(test)]
+    pub(crate) fn lookup_plain(&self, key: &FlowKey) -> Option<&R> {
         self.best(|subtable| subtable.find(key))
     }
 

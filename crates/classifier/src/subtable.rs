@@ -137,13 +137,14 @@ impl<R> Subtable<R> {
         self.priorities.max()
     }
 
-    /// The rule of highest priority that matches `key`.
+    /// Returns the rule of highest priority that matches `key`.
     #[inline]
+    #[cfg(test)]
     pub fn find(&self, key: &FlowKey) -> Option<&(u16, R)> {
         Some(&self.head(self.layout.hash(key, SEED), key)?.top)
     }
 
-    /// [`Self::find`], which also un-wildcards the bits that decided the result.
+    /// Returns the rule of highest priority that matches `key`, and un-wildcards the bits that decided this.
     pub fn find_staged(
         &self,
         key: &FlowKey,

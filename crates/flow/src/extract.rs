@@ -7,11 +7,11 @@ use crate::field::Field;
 use crate::frame::Layers;
 use crate::key::{ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, FlowKey, VLAN_PRESENT};
 use crate::vlan_limit::VlanLimit;
+use wire::ethernet::resolve_type;
 use wire::ethertype;
 use wire::protocol::{ICMP, ICMPV6, IGMP, SCTP, TCP, UDP};
 
 const ETH_HEADER: usize = 14;
-const ETH_TYPE_MIN: u16 = 0x600;
 
 /// Extracts the headers of `data`, with at most `vlans` VLAN headers, into `key`. `None` if the frame is
 /// shorter than an Ethernet header.
@@ -63,19 +63,14 @@ fn ethernet_type(data: &[u8], vlans: VlanLimit, key: &mut FlowKey) -> (u16, usiz
         at += 4;
     }
     let eth_type = be16(data, at).unwrap_or(ETH_TYPE_NONE);
-    if eth_type >= ETH_TYPE_MIN { (eth_type, at + 2) } else { snap(data, at + 2) }
+    if eth_type >= ethertype::MIN { (eth_type, at + 2) } else { snap(data, at + 2) }
 }
 
-/// IEEE 802.3 with LLC: the Ethernet type is in a SNAP header with OUI 0; without one there is none.
+/// Parses the LLC and SNAP headers of an IEEE 802.3 frame. Returns the Ethernet type and the offset after them.
 #[cold]
 fn snap(data: &[u8], at: usize) -> (u16, usize) {
-    const LLC_SNAP: [u8; 6] = [0xaa, 0xaa, 0x03, 0, 0, 0];
-    match (data.get(at..at + 6), be16(data, at + 6)) {
-        (Some(llc), Some(eth_type)) if llc == LLC_SNAP && eth_type >= ETH_TYPE_MIN => {
-            (eth_type, at + 8)
-        }
-        _ => (ETH_TYPE_NONE, at),
-    }
+    let (eth_type, header_bytes) = resolve_type(0, data.get(at..).unwrap_or_default());
+    (eth_type, at + header_bytes)
 }
 
 /// Returns the offset of the transport header, if there is one.

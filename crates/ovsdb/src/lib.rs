@@ -8,7 +8,7 @@
 //! use base::Instant;
 //! use ovsdb::{Monitor, Session, SessionConfig};
 //!
-//! let monitor = Monitor::default().table("Bridge", ["name", "ports"]).whole_table("Port");
+//! let monitor = Monitor::default().table("Bridge", ["name", "ports"]).table("Port", ["name"]);
 //! let mut session = Session::new(SessionConfig::new("Open_vSwitch", monitor));
 //! session.connected(Instant::ZERO);
 //! let first = session.take_output(); // write this to the socket

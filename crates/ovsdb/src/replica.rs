@@ -239,11 +239,6 @@ impl Changes {
     pub fn iter(&self) -> std::slice::Iter<'_, Change> {
         self.rows.iter()
     }
-
-    /// Returns the changed rows of one table.
-    pub fn in_table<'a>(&'a self, table: &'a str) -> impl Iterator<Item = &'a Change> {
-        self.rows.iter().filter(move |change| &*change.table == table)
-    }
 }
 
 impl UpdateReader<'_> {

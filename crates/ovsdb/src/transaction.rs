@@ -83,7 +83,6 @@ pub type TransactionResult = Result<TransactionReply, TransactionError>;
 pub struct TransactionReply {
     /// One for each operation, in their order.
     pub results: Vec<OperationResult>,
-    names: BTreeMap<String, usize>,
 }
 
 /// The result of one operation.
@@ -141,7 +140,6 @@ fn operation_name(operation: Option<usize>) -> String {
 pub(crate) struct Expected {
     asserts: bool,
     operations: usize,
-    names: BTreeMap<String, usize>,
 }
 
 impl Condition {
@@ -269,15 +267,7 @@ impl Transaction {
     }
 
     pub(crate) fn expected(&self) -> Expected {
-        let named = |(index, operation): (usize, &Operation)| match operation {
-            Operation::Insert { name: Some(name), .. } => Some((name.clone(), index)),
-            _ => None,
-        };
-        Expected {
-            asserts: self.lock.is_some(),
-            operations: self.operations.len(),
-            names: self.operations.iter().enumerate().filter_map(named).collect(),
-        }
+        Expected { asserts: self.lock.is_some(), operations: self.operations.len() }
     }
 
     pub(crate) fn asserts_lock(&self) -> bool {
@@ -287,16 +277,6 @@ impl Transaction {
     fn push(&mut self, operation: Operation) -> &mut Self {
         self.operations.push(operation);
         self
-    }
-}
-
-impl TransactionReply {
-    /// Returns the UUID of the row inserted under `name`.
-    pub fn uuid_of(&self, name: &str) -> Option<Uuid> {
-        match self.results.get(*self.names.get(name)?)? {
-            OperationResult::Inserted(uuid) => Some(*uuid),
-            _ => None,
-        }
     }
 }
 
@@ -408,7 +388,7 @@ impl Expected {
         }
         let results =
             results.iter().skip(asserts).map(OperationResult::read).collect::<Result<_, _>>()?;
-        Ok(TransactionReply { results, names: self.names })
+        Ok(TransactionReply { results })
     }
 }
 

@@ -2,15 +2,15 @@
 
 mod support;
 
-use ovsdb::{Datum, Event, Monitor, Session, SessionConfig, Transaction, Values};
+use ovsdb::{Datum, Event, Monitor, OperationResult, Session, SessionConfig, Transaction, Values};
 use support::{Client, Directory, Programs, SCHEMA, is_connected, run};
 
 fn config() -> SessionConfig {
     let monitor = Monitor::default()
-        .whole_table("Open_vSwitch")
+        .table("Open_vSwitch", ["bridges", "external_ids", "next_cfg"])
         .table("Bridge", ["name", "other_config", "ports", "not_a_column"])
-        .whole_table("Port")
-        .whole_table("Not_A_Table");
+        .table("Port", ["name"])
+        .table("Not_A_Table", ["name"]);
     SessionConfig::new("Open_vSwitch", monitor).with_lock("ovs_vswitchd")
 }
 
@@ -41,7 +41,7 @@ fn a_session_lives_through_a_restart_of_the_server() {
     ]);
     transaction.comment("first").insert("Open_vSwitch", "root", root);
     let reply = client.commit(transaction).expect("committed");
-    let root = reply.uuid_of("root").expect("an inserted row");
+    let Some(&OperationResult::Inserted(root)) = reply.results.get(1) else { panic!("{reply:?}") };
     let (uuid, row) = client.session.replica().only_row("Open_vSwitch").expect("inserted");
     assert_eq!(uuid, root);
     assert_eq!(row.map_str("external_ids", "system-id"), Some("a \"quoted\" name"));

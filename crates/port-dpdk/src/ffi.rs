@@ -191,6 +191,7 @@ unsafe extern "C" {
     pub fn tidegate_dpdk_close(port: u16, attached: c_int);
     pub fn tidegate_dpdk_counters(port: u16, counters: *mut Counters) -> c_int;
     pub fn tidegate_dpdk_named_counters(port: u16, out: *mut NamedCounter, room: u32) -> c_int;
+    #[cfg(test)]
     pub fn tidegate_rule_validate(port: u16, rule: *const Rule, words: *mut c_char) -> c_int;
     pub fn tidegate_rule_create(
         port: u16,

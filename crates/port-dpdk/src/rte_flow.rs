@@ -52,11 +52,12 @@ impl DpdkRules {
         DpdkRules(())
     }
 
-    /// Asks a device whether it would take a rule.
+    /// Validates a rule without installing it (`rte_flow_validate`).
     ///
     /// # Errors
-    /// It would not, in its words.
-    pub fn validate(&self, port: u16, rule: &FlowRule) -> Result<(), DeviceRefusal> {
+    /// The refusal of the device.
+    #[cfg(test)]
+    pub(crate) fn validate(&self, port: u16, rule: &FlowRule) -> Result<(), DeviceRefusal> {
         let (encoded, mut words) = (Encoded::of(rule), [0; ffi::WORDS]);
         let rule = encoded.rule();
         // SAFETY: the lists that the rule points to live in `encoded`, and `words` has the size that the shim

@@ -64,7 +64,8 @@ impl<T: AsRef<[u8]>> Arp<T> {
     }
 
     /// The sender's Ethernet address (`arp_sha`).
-    pub fn sender_mac(&self) -> MacAddr {
+    #[cfg(test)]
+    pub(crate) fn sender_mac(&self) -> MacAddr {
         MacAddr(array_at(self.bytes.as_ref(), field::SENDER_MAC))
     }
 
@@ -74,7 +75,8 @@ impl<T: AsRef<[u8]>> Arp<T> {
     }
 
     /// The target's Ethernet address (`arp_tha`), zero in a request.
-    pub fn target_mac(&self) -> MacAddr {
+    #[cfg(test)]
+    pub(crate) fn target_mac(&self) -> MacAddr {
         MacAddr(array_at(self.bytes.as_ref(), field::TARGET_MAC))
     }
 

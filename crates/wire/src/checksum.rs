@@ -13,7 +13,9 @@ pub use crc32c::{crc32c, crc32c_change, sctp_crc};
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::octets::{put_u16, range, u16_at};
+use crate::octets::u16_at;
+#[cfg(test)]
+use crate::octets::{put_u16, range};
 
 /// The sum of `bytes`, an odd last byte padded with zero.
 #[inline]
@@ -234,7 +236,8 @@ pub fn verify_sctp(packet: &[u8]) -> Verdict {
 /// Completes a partial checksum: sums `packet` from `start` (the field contains the sum of the pseudo-header)
 /// and writes the checksum `offset` bytes after `start`, as the fields `csum_start` and `csum_offset` of a
 /// virtio network header define. Returns whether both lie within the packet.
-pub fn finish_partial(packet: &mut [u8], start: usize, offset: usize) -> bool {
+#[cfg(test)]
+pub(crate) fn finish_partial(packet: &mut [u8], start: usize, offset: usize) -> bool {
     let Some(at) = start.checked_add(offset) else { return false };
     // A result of zero is sent as 0xffff, which every protocol accepts and UDP requires.
     let value = udp_nonzero(checksum(range(packet, start, packet.len())));

@@ -4,7 +4,7 @@ use base::MacAddr;
 
 use crate::error::{Header, Malformed};
 use crate::numbers::ethertype;
-use crate::octets::{array_at, put, put_u16, range, u16_at};
+use crate::octets::{array_at, put, range, u16_at};
 
 mod field {
     pub const DESTINATION: usize = 0;
@@ -70,11 +70,6 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ethernet<T> {
     /// Sets the source address.
     pub fn set_source(&mut self, mac: MacAddr) {
         put(self.bytes.as_mut(), field::SOURCE, mac.0);
-    }
-
-    /// Sets the type field.
-    pub fn set_ethertype(&mut self, ethertype: u16) {
-        put_u16(self.bytes.as_mut(), field::TYPE, ethertype);
     }
 }
 

@@ -70,12 +70,14 @@ impl<T: AsRef<[u8]>> Icmpv6<T> {
     }
 
     /// The Ethernet address in the source link-layer option (`nd_sll`).
-    pub fn nd_source_link(&self) -> Option<MacAddr> {
+    #[cfg(test)]
+    pub(crate) fn nd_source_link(&self) -> Option<MacAddr> {
         self.nd_options().find(|o| o.kind == OPTION_SOURCE_LINK).and_then(|o| o.link_address())
     }
 
     /// The Ethernet address in the target link-layer option (`nd_tll`).
-    pub fn nd_target_link(&self) -> Option<MacAddr> {
+    #[cfg(test)]
+    pub(crate) fn nd_target_link(&self) -> Option<MacAddr> {
         self.nd_options().find(|o| o.kind == OPTION_TARGET_LINK).and_then(|o| o.link_address())
     }
 }

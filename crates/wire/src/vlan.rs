@@ -1,7 +1,7 @@
 //! VLAN tags (IEEE 802.1Q and 802.1ad).
 
 use crate::error::{Header, Malformed};
-use crate::octets::{put_u16, range, u16_at};
+use crate::octets::{range, u16_at};
 
 mod field {
     pub const TCI: usize = 0;
@@ -78,13 +78,6 @@ impl<T: AsRef<[u8]>> Vlan<T> {
     pub fn payload(&self) -> &[u8] {
         let bytes = self.bytes.as_ref();
         range(bytes, HEADER_LEN, bytes.len())
-    }
-}
-
-impl<T: AsRef<[u8]> + AsMut<[u8]>> Vlan<T> {
-    /// Sets the Ethernet type after the tag.
-    pub fn set_ethertype(&mut self, ethertype: u16) {
-        put_u16(self.bytes.as_mut(), field::TYPE, ethertype);
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// The tables and columns to copy. Those that a server does not have are ignored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Monitor {
-    tables: BTreeMap<String, Option<Vec<String>>>,
+    tables: BTreeMap<String, Vec<String>>,
 }
 
 /// The three versions of the monitor request; the newest is tried first.
@@ -24,30 +24,18 @@ impl Monitor {
     #[must_use]
     pub fn table<'a>(mut self, table: &str, columns: impl IntoIterator<Item = &'a str>) -> Self {
         let columns = columns.into_iter().map(str::to_owned);
-        let listed = self.tables.entry(table.to_owned()).or_insert_with(|| Some(Vec::new()));
-        if let Some(listed) = listed {
-            listed.extend(columns);
-            listed.sort();
-            listed.dedup();
-        }
-        self
-    }
-
-    /// Adds every column of a table that the server has.
-    #[must_use]
-    pub fn whole_table(mut self, table: &str) -> Self {
-        self.tables.insert(table.to_owned(), None);
+        let listed = self.tables.entry(table.to_owned()).or_default();
+        listed.extend(columns);
+        listed.sort();
+        listed.dedup();
         self
     }
 
     /// Returns the part that the server has.
     pub(super) fn known_to(&self, schema: &DatabaseSchema) -> MonitoredColumns {
-        let known = |(name, wanted): (&String, &Option<Vec<String>>)| {
+        let known = |(name, wanted): (&String, &Vec<String>)| {
             let (name, table) = schema.tables.get_key_value(name.as_str())?;
-            let is_wanted = |column: &Arc<str>| match wanted {
-                None => true,
-                Some(list) => list.iter().any(|wanted| **wanted == **column),
-            };
+            let is_wanted = |column: &Arc<str>| wanted.iter().any(|it| **it == **column);
             let columns = table.columns.keys().filter(|column| is_wanted(column));
             Some((name.clone(), columns.cloned().collect()))
         };

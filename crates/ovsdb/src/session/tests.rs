@@ -19,7 +19,8 @@ fn schema() -> Value {
 }
 
 fn session() -> Session {
-    let monitor = Monitor::default().whole_table("T").whole_table("Unknown");
+    let monitor =
+        Monitor::default().table("T", ["map", "name", "opt", "set"]).table("Unknown", ["name"]);
     Session::new(SessionConfig::new("D", monitor).with_lock("L"))
 }
 
@@ -86,7 +87,7 @@ fn differences_are_applied_and_reported_with_the_old_row() {
     assert_eq!(row.str("name"), Some("a"));
     let events = events(&mut session);
     let [Event::Updated(changes)] = &events[..] else { panic!("{events:?}") };
-    let change = changes.in_table("T").next().expect("a change");
+    let change = changes.iter().find(|it| &*it.table == "T").expect("a change");
     assert_eq!(change.kind, ChangeKind::Modified);
     let old = change.old.as_ref().expect("the old row");
     assert_eq!(old.get("set"), Some(&Datum::set([1, 2])));

@@ -42,8 +42,7 @@ fn replies_count_operations_without_the_assertion() {
     let read = |json: Value| transaction.expected().read(Ok(json));
     let id = Uuid::from_u128(7);
     let reply = read(json!([{}, {"uuid": ["uuid", id.to_string()]}, {}])).expect("committed");
-    assert_eq!(reply.uuid_of("br"), Some(id));
-    assert_eq!(reply.uuid_of("other"), None);
+    assert_eq!(reply.results, [OperationResult::Inserted(id), OperationResult::Done]);
     assert_eq!(read(json!([{"error": "not owner"}, null, null])), Err(TransactionError::NotOwner));
     let failed = |operation| {
         let (error, details) = ("constraint violation".into(), "d".into());

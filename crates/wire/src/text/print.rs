@@ -16,7 +16,7 @@ use crate::{Arp, Ethernet, Icmp, Icmpv6, Ipv4, Ipv6, Sctp, Tcp, Udp, Vlan, arp, 
 
 /// Describes `frame` in the form of [`crate::text`].
 ///
-/// For a packet that [`crate::text::parse`] built, the text parses to the same bytes. For other packets, it
+/// For a packet that [`crate::text::parse()`] built, the text parses to the same bytes. For other packets, it
 /// omits what the form cannot express (payloads, IPv4 options). Frames that are neither ARP nor IP are
 /// described in words.
 ///
