@@ -1,6 +1,6 @@
-//! How errors of the system read.
+//! The texts of system errors.
 
-/// The words of the C library for an error, without the number that Rust adds.
+/// Returns the C library's text of an error, without the number that Rust adds.
 pub fn reason(error: &std::io::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" (os error ") {

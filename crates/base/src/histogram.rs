@@ -1,13 +1,13 @@
-//! A histogram of durations whose buckets grow with them (log-linear).
+//! A log-linear histogram of durations.
 
 use std::time::Duration;
 
-/// Buckets in each power of two: no value is off by more than one part in 32.
+/// The logarithm of the number of buckets per power of two: the relative error is at most 1/32.
 const SUB_BITS: u32 = 5;
 const SUB: usize = 1 << SUB_BITS;
 const BUCKETS: usize = (64 - SUB_BITS as usize + 1) * SUB;
 
-/// Counts durations in nanoseconds; a fixed 15 KB whatever it holds.
+/// Counts durations in nanoseconds. It has a fixed size of 15 KB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     buckets: Box<[u64]>,
@@ -41,24 +41,24 @@ impl Histogram {
         self.max_ns = self.max_ns.max(ns);
     }
 
-    /// The number of durations recorded.
+    /// Returns the number of recorded durations.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The mean, or `None` where nothing was recorded.
+    /// Returns the mean, or `None` if nothing was recorded.
     pub fn mean(&self) -> Option<Duration> {
         let mean = self.sum_ns.checked_div(u128::from(self.count))?;
         Some(Duration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX)))
     }
 
-    /// The shortest and the longest, exactly.
+    /// Returns the exact minimum and maximum.
     pub fn extremes(&self) -> Option<(Duration, Duration)> {
         let (min, max) = (Duration::from_nanos(self.min_ns), Duration::from_nanos(self.max_ns));
         (self.count > 0).then_some((min, max))
     }
 
-    /// The duration below or at which `percent` of all lie, within one part in 32.
+    /// Returns the percentile `percent`, with a relative error of at most 1/32.
     pub fn percentile(&self, percent: f64) -> Option<Duration> {
         if self.count == 0 {
             return None;
@@ -75,8 +75,8 @@ impl Histogram {
         Some(Duration::from_nanos(self.max_ns))
     }
 
-    /// The durations recorded since `before`, an earlier state of this histogram. The shortest and
-    /// the longest are known only to the resolution of the buckets.
+    /// Returns the durations recorded since `before`, an earlier state of this histogram. Its minimum and
+    /// maximum have only the resolution of the buckets.
     #[must_use]
     pub fn since(&self, before: &Histogram) -> Histogram {
         let mut found = Histogram::default();
@@ -94,13 +94,13 @@ impl Histogram {
         found
     }
 
-    /// The buckets that are not empty: the largest duration of each in nanoseconds, and how many.
+    /// Returns the non-empty buckets: the largest duration of each in nanoseconds, and the count.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let all = self.buckets.iter().enumerate();
         all.filter(|(_, count)| **count > 0).map(|(index, count)| (upper_end(index), *count))
     }
 
-    /// Adds all that another holds.
+    /// Adds the durations of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
         for (to, from) in self.buckets.iter_mut().zip(&other.buckets) {
             *to += from;
@@ -120,7 +120,7 @@ fn bucket_of(ns: u64) -> usize {
     (shift as usize + 1) * SUB + (ns >> shift) as usize - SUB
 }
 
-/// The largest value that a bucket holds.
+/// Returns the largest value of a bucket.
 fn upper_end(index: usize) -> u64 {
     if index < SUB {
         return index as u64;

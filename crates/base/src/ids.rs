@@ -1,4 +1,4 @@
-//! Identifiers: one type each, so that a zone is never passed where a port is meant.
+//! Identifiers, each with its own type, so that a zone cannot be passed in place of a port.
 
 use std::fmt;
 
@@ -27,12 +27,12 @@ id!(
     Zone(u16)
 );
 id!(
-    /// A port of the datapath. Every bridge's ports share this one number space;
-    /// 0 is never a port that packets go out of, as in Open vSwitch's netdev datapath (`ovs-netdev`).
+    /// A port of the datapath. The ports of all bridges share this number space. Packets are never sent to
+    /// port 0, as in the netdev datapath of Open vSwitch (`ovs-netdev`).
     PortNo(u32)
 );
 id!(
-    /// Names the state frozen when a packet goes round the datapath once more; 0 is the first pass.
+    /// The number of a state that is frozen for the next pass of a packet; 0 in the first pass.
     RecircId(u32)
 );
 id!(
@@ -48,51 +48,51 @@ id!(
     DatapathId(u64)
 );
 
-/// A port of one bridge in OpenFlow's own 16-bit numbers (OpenFlow 1.0's; the 32-bit forms of
-/// later versions map onto these, ovs: `include/openflow/openflow-1.1.h`, `OFPP11_OFFSET`).
+/// An OpenFlow port of a bridge, as a 16-bit number of OpenFlow 1.0. The 32-bit numbers of later versions map
+/// to these (ovs: `include/openflow/openflow-1.1.h`, `OFPP11_OFFSET`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct OfPort(pub u16);
 
 impl OfPort {
     /// The first reserved number; ordinary ports are 1 to `MAX - 1`.
     pub const MAX: OfPort = OfPort(0xff00);
-    /// Not a port; the controller's "unset" in sets and matches (OpenFlow 1.5's `OFPP_UNSET`).
+    /// Not a port: "unset" in action sets and matches (`OFPP_UNSET` of OpenFlow 1.5).
     pub const UNSET: OfPort = OfPort(0xfff7);
-    /// Send back out of the port the packet came in on.
+    /// Send to the port that the packet came in on.
     pub const IN_PORT: OfPort = OfPort(0xfff8);
     /// Submit a packet-out's packet to the first table.
     pub const TABLE: OfPort = OfPort(0xfff9);
     /// Forward as an ordinary learning switch.
     pub const NORMAL: OfPort = OfPort(0xfffa);
-    /// All ports that flood, without the one the packet came in on.
+    /// All flooding ports except the one that the packet came in on.
     pub const FLOOD: OfPort = OfPort(0xfffb);
-    /// All ports without the one the packet came in on.
+    /// All ports except the one that the packet came in on.
     pub const ALL: OfPort = OfPort(0xfffc);
     /// Send to the controller.
     pub const CONTROLLER: OfPort = OfPort(0xfffd);
     /// The bridge's own local port.
     pub const LOCAL: OfPort = OfPort(0xfffe);
-    /// No port at all; as a wildcard in requests, any port.
+    /// No port; in requests, any port.
     pub const NONE: OfPort = OfPort(0xffff);
 
-    /// Whether this can be the number of a port that exists (1 to `MAX - 1`, or LOCAL).
+    /// Returns whether a port can have this number (1 to `MAX - 1`, or LOCAL).
     pub fn is_real(self) -> bool {
         (self.0 >= 1 && self.0 < Self::MAX.0) || self == Self::LOCAL
     }
 
-    /// The 32-bit number that OpenFlow 1.1 and later use on the wire.
+    /// Returns the 32-bit number of OpenFlow 1.1 and later.
     pub fn to_wire32(self) -> u32 {
         if self.0 >= Self::MAX.0 { u32::from(self.0) | 0xffff_0000 } else { u32::from(self.0) }
     }
 
-    /// The port that a 32-bit wire number means, or `None` for one that has no 16-bit form.
+    /// Returns the port of a 32-bit number, or `None` if it has no 16-bit form.
     pub fn from_wire32(raw: u32) -> Option<OfPort> {
         let ordinary = raw < u32::from(Self::MAX.0);
         let reserved = raw >= u32::from(Self::MAX.0) | 0xffff_0000;
         (ordinary || reserved).then_some(OfPort(raw as u16))
     }
 
-    /// The name of a reserved port as Open vSwitch's tools print it.
+    /// Returns the name of a reserved port in Open vSwitch's tools.
     pub fn reserved_name(self) -> Option<&'static str> {
         Some(match self {
             Self::UNSET => "UNSET",

@@ -1,7 +1,7 @@
-//! What every other crate stands on: time as a value, identifiers that cannot be mixed up,
-//! Ethernet addresses, histograms of durations, the step of keyed hashes and the limits of the whole switch.
+//! Basic types: time as a value, identifiers, Ethernet addresses, histograms of durations, the step of keyed
+//! hashes and the limits of the switch.
 //!
-//! Nothing here reads a clock, a file or a socket.
+//! The crate reads no clock, file or socket.
 
 #![forbid(unsafe_code)]
 

@@ -1,20 +1,20 @@
-//! Every limit of the switch: a number in one place.
+//! The limits of the switch.
 //!
-//! The defaults are Open vSwitch's where it has the same limit (ovs: `lib/dpif-netdev.c`,
+//! A limit that Open vSwitch also has gets its default (ovs: `lib/dpif-netdev.c`,
 //! `lib/conntrack.c`, `ofproto/ofproto-dpif-xlate.c`, `vswitchd/vswitch.xml`).
 
 /// Packets in one batch.
 pub const BATCH_SIZE: usize = 32;
-/// How often a packet may go round the datapath before it is dropped.
+/// The maximum number of recirculations of a packet.
 pub const RECIRC_DEPTH: usize = 8;
-/// How deep `resubmit` may nest.
+/// The maximum nesting of `resubmit`.
 pub const RESUBMIT_DEPTH: usize = 64;
-/// How many `resubmit`s one packet may take in all.
+/// The maximum number of `resubmit`s per packet.
 pub const RESUBMITS: usize = 4096;
-/// How much may lie on the stack of `push` and `pop` where a packet is resubmitted.
+/// The maximum size of the stack of `push` and `pop` when a packet is resubmitted.
 pub const STACK_BYTES: usize = 64 * 1024;
-/// Actions that one packet's translation may come to; there are as many where each sends to a port in 64 kB of
-/// Open vSwitch's messages.
+/// The maximum number of actions of a translation. As many output actions fit into the 64 kB of an Open
+/// vSwitch message.
 pub const ACTIONS: usize = 8 * 1024;
 /// OpenFlow tables of a bridge; table 255 is reserved.
 pub const TABLES: usize = 255;
@@ -22,38 +22,38 @@ pub const TABLES: usize = 255;
 pub const FLOWS_PER_TABLE: usize = 1_000_000;
 /// Entries of one worker's exact-match cache; a power of two.
 pub const EXACT_CACHE_ENTRIES: usize = 8192;
-/// Entries that a worker's unified flow cache may grow to, of 137 bytes each.
+/// The maximum number of entries of a worker's unified flow cache, of 137 bytes each.
 pub const UNIFIED_CACHE_ENTRIES: usize = 1 << 19;
-/// Megaflows in the datapath unless `other_config:flow-limit` says otherwise.
+/// The default limit of megaflows in the datapath (`other_config:flow-limit`).
 pub const FLOW_LIMIT: usize = 200_000;
-/// A megaflow without packets for this long goes (`other_config:max-idle`), in milliseconds.
+/// The default idle timeout of megaflows in milliseconds (`other_config:max-idle`).
 pub const MAX_IDLE_MS: u64 = 10_000;
-/// How often workers are asked what their flows have carried (`other_config:max-revalidator`), in
-/// milliseconds. Open vSwitch's default is 500.
+/// The default interval in milliseconds at which workers report the statistics of flows
+/// (`other_config:max-revalidator`). The default of Open vSwitch is 500.
 pub const MAX_REVALIDATOR_MS: u64 = 1000;
 /// The default time after which an OpenFlow bundle without messages is discarded, in seconds (ovs:
 /// `ofproto/connmgr.c`, `BUNDLE_IDLE_TIMEOUT_DEFAULT`).
 pub const BUNDLE_IDLE_TIMEOUT_S: u32 = 10;
-/// Connections that may be tracked unless `ct-set-maxconns` says otherwise.
+/// The default limit of tracked connections (`ct-set-maxconns`).
 pub const CONNECTIONS: u32 = 3_000_000;
-/// Upcalls waiting for one port; more are dropped and counted.
+/// The maximum number of queued upcalls of one port. Further ones are dropped and counted.
 pub const UPCALLS_PER_PORT: usize = 256;
-/// Upcalls waiting in all.
+/// The maximum number of queued upcalls of all ports.
 pub const UPCALLS: usize = 4096;
-/// Learned MAC addresses of a bridge (`other_config:mac-table-size`).
+/// The default limit of learned MAC addresses of a bridge (`other_config:mac-table-size`).
 pub const MAC_TABLE_SIZE: usize = 8192;
-/// A learned MAC address goes after this long (`other_config:mac-aging-time`), in seconds.
+/// The default aging time of learned MAC addresses in seconds (`other_config:mac-aging-time`).
 pub const MAC_AGING_S: u64 = 300;
-/// The largest Ethernet frame that a packet buffer holds: a 64 KB GSO frame and its headers.
+/// The maximum length of an Ethernet frame in a packet buffer: a 64 KB GSO frame and its headers.
 pub const FRAME_BYTES: usize = 65_536 + 64;
-/// The longest OVSDB JSON-RPC message that is read.
+/// The maximum length of an OVSDB JSON-RPC message in bytes.
 pub const OVSDB_MESSAGE_BYTES: usize = 256 << 20;
-/// Messages queued towards one OpenFlow controller before packet-ins are dropped.
+/// The number of messages queued for a controller from which on packet-ins are dropped.
 pub const CONTROLLER_QUEUE: usize = 1024;
 
 const _: () = assert!(EXACT_CACHE_ENTRIES.is_power_of_two());
 const _: () = assert!(UPCALLS_PER_PORT < UPCALLS);
-/// VLAN tags that a flow key has room for.
+/// The number of VLAN tags in a flow key.
 pub const VLAN_HEADERS: u8 = 2;
-/// VLAN tags that are parsed by default; further ones are payload (`other_config:vlan-limit`).
+/// The default number of VLAN tags that are parsed (`other_config:vlan-limit`). Further ones are payload.
 pub const VLAN_LIMIT: u32 = 1;

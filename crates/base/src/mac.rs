@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A 48-bit Ethernet address, in the order of the wire.
+/// A 48-bit Ethernet address, in network byte order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MacAddr(pub [u8; 6]);
 
@@ -13,24 +13,24 @@ impl MacAddr {
     /// 00:00:00:00:00:00
     pub const ZERO: MacAddr = MacAddr([0; 6]);
 
-    /// The address held in the low 48 bits of `raw`; the high bits are ignored.
+    /// Returns the address in the low 48 bits of `raw`. The high bits are ignored.
     pub const fn from_u64(raw: u64) -> Self {
         let b = raw.to_be_bytes();
         MacAddr([b[2], b[3], b[4], b[5], b[6], b[7]])
     }
 
-    /// The address in the low 48 bits.
+    /// Returns a number with the address in its low 48 bits.
     pub const fn to_u64(self) -> u64 {
         let b = self.0;
         u64::from_be_bytes([0, 0, b[0], b[1], b[2], b[3], b[4], b[5]])
     }
 
-    /// Whether the group bit is set (multicast and broadcast).
+    /// Returns whether the group bit is set (multicast and broadcast).
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 != 0
     }
 
-    /// Whether this is one of 01:80:c2:00:00:00 to 0f, which bridges do not forward
+    /// Returns whether this is one of 01:80:c2:00:00:00 to 01:80:c2:00:00:0f, which bridges do not forward
     /// (IEEE 802.1D, table 7-10).
     pub const fn is_reserved(self) -> bool {
         self.to_u64() & 0xffff_ffff_fff0 == 0x0180_c200_0000
@@ -50,7 +50,7 @@ impl fmt::Debug for MacAddr {
     }
 }
 
-/// The text was not six hexadecimal octets with colons between.
+/// A text that does not consist of six hexadecimal octets, separated by colons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MacParseError(pub String);
 

@@ -1,15 +1,15 @@
-//! Time as an argument.
+//! Time as a value.
 //!
-//! Below the program nothing reads a clock: every function that needs the time is handed an
-//! [`Instant`], so that any run can be replayed.
+//! Only the crate `clock` reads a clock. Every function that needs the time has an argument [`Instant`], so
+//! that any run can be replayed.
 
 use std::fmt;
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
-/// A moment on a monotonic clock, in nanoseconds since an arbitrary origin.
+/// A time on a monotonic clock, in nanoseconds since an arbitrary origin.
 ///
-/// The origin is the same for the whole process; zero is a valid moment.
+/// The origin is the same for the whole process. Zero is a valid time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(u64);
 
@@ -17,12 +17,12 @@ impl Instant {
     /// The origin of the clock.
     pub const ZERO: Instant = Instant(0);
 
-    /// A moment `ns` nanoseconds after the origin.
+    /// Returns the time `ns` nanoseconds after the origin.
     pub const fn from_nanos(ns: u64) -> Self {
         Instant(ns)
     }
 
-    /// A moment `ms` milliseconds after the origin.
+    /// Returns the time `ms` milliseconds after the origin.
     pub const fn from_millis(ms: u64) -> Self {
         Instant(ms * 1_000_000)
     }
@@ -42,7 +42,7 @@ impl Instant {
         self.0 / 1_000_000_000
     }
 
-    /// How long ago `earlier` was, or zero where it lies in the future.
+    /// Returns the duration since `earlier`, or zero if that is later than this time.
     pub const fn saturating_since(self, earlier: Instant) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -51,7 +51,7 @@ impl Instant {
 impl Add<Duration> for Instant {
     type Output = Instant;
 
-    /// Saturates at the end of time (584 years after the origin).
+    /// Saturates at the maximum (584 years after the origin).
     fn add(self, rhs: Duration) -> Instant {
         Instant(self.0.saturating_add(u64::try_from(rhs.as_nanos()).unwrap_or(u64::MAX)))
     }

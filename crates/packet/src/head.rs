@@ -1,4 +1,4 @@
-//! The memory of one packet: a head of one cache line, and room for the bytes behind it.
+//! The memory of one packet: a head of one cache line, and room for the bytes after it.
 
 use crate::offload::Offload;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -16,7 +16,7 @@ impl Lender {
     /// A lender whose buffers `take_back` returns, on any thread.
     ///
     /// # Safety
-    /// `take_back` must be sound for every buffer that was lent in this lender's name, once.
+    /// It must be sound to call `take_back` once for every buffer of this lender.
     pub const unsafe fn new(take_back: unsafe fn(NonNull<Head>)) -> Self {
         Lender { take_back }
     }
@@ -35,7 +35,7 @@ pub struct Head {
     pub(crate) end: u32,
     /// Bytes of the switch's own allocation before the head.
     before: u32,
-    /// None where the memory is the switch's own.
+    /// `None` if the switch allocated the memory.
     pub(crate) lender: Option<&'static Lender>,
     /// The packet's offload state.
     pub offload: Offload,
@@ -59,13 +59,12 @@ impl Head {
         Head { start: HEAD_BYTES as u32, len: 0, mark: 0, end, before, lender, offload }
     }
 
-    /// The head of a buffer that `lender` lends; the driver writes it in front of `room` bytes.
+    /// Returns the head of a buffer of `lender`. The driver writes it before `room` bytes.
     pub const fn lent(room: u32, lender: &'static Lender) -> Head {
         Head::new(room.saturating_add(HEAD_BYTES as u32), 0, Some(lender))
     }
 
-    /// Memory of the switch's own with this many zero bytes behind the head, and as many as the
-    /// head's numbers can say at most.
+    /// Allocates a head with this many zero bytes after it, at most the number that its fields can represent.
     pub(crate) fn allocate(room: usize) -> NonNull<Head> {
         let room = room.min(u32::MAX as usize - 2 * HEAD_BYTES);
         let layout = layout(HEAD_BYTES + room);
@@ -74,9 +73,9 @@ impl Head {
             handle_alloc_error(layout)
         };
         let before = memory.align_offset(HEAD_BYTES).min(HEAD_BYTES - ALIGNMENT);
-        // SAFETY: `layout` has so many bytes more than head and room take.
+        // SAFETY: `layout` has at least `before` bytes more than head and room.
         let head = unsafe { memory.byte_add(before) }.cast::<Head>();
-        // SAFETY: it is aligned, within the allocation, and this packet's alone.
+        // SAFETY: it is aligned and within the allocation, to which there is no other pointer.
         unsafe { head.write(Head::new((HEAD_BYTES + room) as u32, before as u32, None)) };
         head
     }
@@ -84,27 +83,27 @@ impl Head {
     /// Returns the memory to its lender or the allocator.
     ///
     /// # Safety
-    /// `head` is of a packet that is not used any more.
+    /// `head` belongs to a packet that is no longer used.
     #[inline(never)]
     pub(crate) unsafe fn release(head: NonNull<Head>) {
-        // SAFETY: the head is there until it is given back below.
+        // SAFETY: the head is valid until it is released below.
         let (lender, end, before) = unsafe {
             let head = head.as_ref();
             (head.lender, head.end as usize, head.before as usize)
         };
         match lender {
-            // SAFETY: the lender of the buffer promised that this is right, and nothing refers to the
-            // buffer afterwards.
+            // SAFETY: the contract of `Lender::new` allows one call per buffer, and no reference to the
+            // buffer remains.
             Some(lender) => unsafe { (lender.take_back)(head) },
-            // SAFETY: it was allocated so, in `allocate`.
+            // SAFETY: `allocate` allocated it with this layout.
             None => unsafe { dealloc(head.cast::<u8>().byte_sub(before).as_ptr(), layout(end)) },
         }
     }
 }
 
-/// The layout of head and room; larger ones than there can be were refused before.
+/// Returns the layout of head and room. The callers limit `bytes` so that it is valid.
 fn layout(bytes: usize) -> Layout {
-    // A larger alignment would have the allocator clear pages that are not used yet.
+    // With a larger alignment, the allocator would also clear pages that are not used yet.
     let with_gap = bytes + HEAD_BYTES - ALIGNMENT;
     Layout::from_size_align(with_gap, ALIGNMENT).unwrap_or(Layout::new::<Head>())
 }

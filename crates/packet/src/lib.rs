@@ -15,5 +15,5 @@ pub use offload::{Checksum, Gso, GsoKind, Offload};
 pub use packet::{HEADROOM, Packet};
 pub use pool::{Pool, SMALL_FRAME_BYTES};
 
-/// Up to 32 packets that travel together.
+/// Up to 32 packets that are processed together.
 pub type Batch = arrayvec::ArrayVec<Packet, { base::limits::BATCH_SIZE }>;

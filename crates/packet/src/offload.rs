@@ -1,5 +1,5 @@
-//! What is still to be done to a packet, in the kernel's vnet-header terms
-//! (Linux: `include/uapi/linux/virtio_net.h`).
+//! The offload state of packets, in the terms of the kernel's vnet header (Linux:
+//! `include/uapi/linux/virtio_net.h`).
 
 /// The offload state of a packet: its transport checksum and segmentation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -13,17 +13,17 @@ pub struct Offload {
 /// The state of the transport checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Checksum {
-    /// Unknown: a reader that needs a right checksum verifies it.
+    /// Unknown: code that needs a correct checksum verifies it.
     #[default]
     Unverified,
     /// Verified by a device or by the switch, or never sent on a wire.
     Good,
-    /// Not computed yet: the field at `start + offset` holds the pseudo header's sum, and the
-    /// sender to a wire sums from `start` to the end (CHECKSUM_PARTIAL).
+    /// Not computed yet: the field at `start + offset` contains the sum of the pseudo-header, and the device
+    /// that sends the frame sums from `start` to the end (CHECKSUM_PARTIAL).
     Partial {
-        /// Where summing starts, in bytes from the start of the frame.
+        /// The offset of the first summed byte from the start of the frame.
         start: u16,
-        /// Where the checksum field lies, in bytes from `start`.
+        /// The offset of the checksum field from `start`.
         offset: u16,
     },
 }
@@ -31,13 +31,13 @@ pub enum Checksum {
 /// The parameters of segmentation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gso {
-    /// Which protocol's rules apply.
+    /// The protocol.
     pub kind: GsoKind,
-    /// Transport payload bytes in each segment.
+    /// The length of the transport payload in each segment, in bytes.
     pub segment_bytes: u16,
-    /// Bytes of headers that each segment repeats.
+    /// The length of the headers that each segment repeats, in bytes.
     pub header_bytes: u16,
-    /// The sender's congestion-window-reduced flag goes onto the first segment only.
+    /// Only the first segment gets the sender's CWR flag (RFC 3168 section 6.1.2).
     pub ecn: bool,
 }
 
@@ -48,6 +48,6 @@ pub enum GsoKind {
     TcpV4,
     /// TCP over IPv6.
     TcpV6,
-    /// UDP cut into datagrams (UDP_L4).
+    /// UDP, split into datagrams (UDP_L4).
     UdpL4,
 }

@@ -7,7 +7,7 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Bytes kept free in front of a received frame, for a VLAN tag or a tunnel header.
+/// The number of free bytes before a received frame, for a VLAN tag or a tunnel header.
 pub const HEADROOM: usize = 128;
 
 /// The offset of the first byte of a received frame from its head.
@@ -19,21 +19,21 @@ pub struct Packet {
     head: Option<NonNull<Head>>,
 }
 
-// SAFETY: head and bytes belong to this value alone; both may be used and freed on any thread, the
-// switch's own as well as what is lent, as `Lender::new` and `Packet::from_head` ask.
+// SAFETY: head and bytes belong to this value alone. Memory that the switch allocated may be used and freed
+// on any thread; for lent memory, `Lender::new` and `Packet::from_head` require this.
 unsafe impl Send for Packet {}
-// SAFETY: shared, it only gives head and bytes to be read.
+// SAFETY: a shared reference only allows reading of head and bytes.
 unsafe impl Sync for Packet {}
 
 impl Packet {
-    /// An empty packet that can take up to `capacity` bytes behind [`HEADROOM`].
+    /// An empty packet with room for `capacity` bytes after [`HEADROOM`].
     pub fn with_capacity(capacity: usize) -> Self {
         let mut packet = Packet { head: Some(Head::allocate(HEADROOM + capacity)) };
         packet.start = FIRST_BYTE as u32;
         packet
     }
 
-    /// No packet: has no bytes, no room, and takes no memory. Stands where a packet was taken away.
+    /// No packet: a value without bytes, room or memory, which replaces a packet that was taken.
     #[inline]
     pub const fn none() -> Self {
         Packet { head: None }
@@ -46,7 +46,7 @@ impl Packet {
         Packet { head: self.head.take() }
     }
 
-    /// A packet with these bytes and room for `HEADROOM` in front.
+    /// A packet with these bytes and `HEADROOM`.
     pub fn from_bytes(frame: &[u8]) -> Self {
         let mut packet = Packet::with_capacity(frame.len());
         packet.receive_copy(frame);
@@ -56,15 +56,15 @@ impl Packet {
     /// A packet in a buffer that a driver lends.
     ///
     /// # Safety
-    /// A head that [`Head::lent`] made stands there, behind it so many initialised bytes as it was
-    /// told, and what a driver wrote into it since lies within them. Nothing else reads or writes
-    /// either until the lender has taken them back, and any thread may use them.
+    /// `head` points to a head that [`Head::lent`] made, followed by as many initialised bytes as were passed
+    /// to it. The values that a driver wrote into the head since lie within these bytes. Nothing else
+    /// accesses head or bytes until the lender takes them back, and any thread may use them.
     #[inline]
     pub unsafe fn from_head(head: NonNull<Head>) -> Self {
         Packet { head: Some(head) }
     }
 
-    /// Whether the packet lies in a buffer that this driver lent.
+    /// Returns whether the packet is in a buffer of this lender.
     #[inline]
     pub fn is_lent_by(&self, lender: &'static Lender) -> bool {
         self.lender.is_some_and(|has| std::ptr::eq(has, lender))
@@ -88,8 +88,8 @@ impl Packet {
     pub fn data(&self) -> &[u8] {
         let Some(head) = self.head else { return &[] };
         let (start, len) = (self.start as usize, self.len as usize);
-        // SAFETY: so many initialised bytes lie there, which are this packet's alone: of its own
-        // memory, `set_place` said so, and of lent memory the lender.
+        // SAFETY: these bytes are initialised and belong to this packet alone: `set_place` ensures it for
+        // allocated memory, and `from_head` requires it for lent memory.
         unsafe { std::slice::from_raw_parts(head.cast::<u8>().byte_add(start).as_ptr(), len) }
     }
 
@@ -108,14 +108,14 @@ impl Packet {
         self.head().len as usize
     }
 
-    /// Whether the frame has no bytes.
+    /// Returns whether the frame has no bytes.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All the room behind the headroom, for a receive call to write into; follow it by
-    /// [`Packet::set_received`].
+    /// Returns the room after the headroom, for a receive call to write into. Call [`Packet::set_received`]
+    /// afterwards.
     pub fn receive_area(&mut self) -> &mut [u8] {
         let room = self.room();
         self.range_mut(FIRST_BYTE, room)
@@ -151,7 +151,7 @@ impl Packet {
         }
     }
 
-    /// Bytes of room behind the headroom.
+    /// Returns the number of bytes after the headroom.
     #[inline]
     pub fn room(&self) -> usize {
         (self.head().end as usize).saturating_sub(FIRST_BYTE)
@@ -167,7 +167,7 @@ impl Packet {
         fits
     }
 
-    /// A copy in a buffer no larger than it needs, for packets that wait.
+    /// Returns a copy in a buffer of the frame's size, for packets that are queued.
     pub fn compact_copy(&self) -> Packet {
         let mut copy = Packet::from_bytes(self.data());
         copy.offload = self.offload;
@@ -252,7 +252,7 @@ impl Packet {
 
     #[inline]
     fn head(&self) -> &Head {
-        // SAFETY: a packet's head is there for as long as the packet is, and its alone.
+        // SAFETY: the head belongs to this packet alone and lives as long as the packet.
         self.head.map_or(&NO_HEAD, |head| unsafe { head.as_ref() })
     }
 
@@ -276,9 +276,8 @@ impl Packet {
         let Some(head) = self.head else { return &mut [] };
         let start = start.max(HEAD_BYTES);
         let len = len.min((self.end as usize).saturating_sub(start));
-        // SAFETY: what is between the head and the end of the room is initialised and this
-        // packet's alone, which is borrowed exclusively; where the start is behind the end there
-        // are no bytes, and the pointer, still within the numbers of a head, is not used.
+        // SAFETY: the bytes between the head and the end of the room are initialised and belong to this
+        // packet alone, which is borrowed exclusively. If the start is after the end, the slice is empty.
         unsafe {
             std::slice::from_raw_parts_mut(head.cast::<u8>().as_ptr().wrapping_add(start), len)
         }
@@ -296,12 +295,11 @@ impl Deref for Packet {
 }
 
 impl DerefMut for Packet {
-    /// Where there is no packet, there is one without room from now on.
+    /// Replaces [`Packet::none`] by an empty packet without room.
     #[inline]
     fn deref_mut(&mut self) -> &mut Head {
         let mut head = *self.head.get_or_insert_with(|| Head::allocate(0));
-        // SAFETY: a packet's head is there for as long as the packet is, which is borrowed
-        // exclusively.
+        // SAFETY: the head lives as long as the packet, which is borrowed exclusively.
         unsafe { head.as_mut() }
     }
 }
@@ -372,7 +370,7 @@ mod tests {
         assert!(!Packet::none().prepend(&[0]) && Packet::none().prepend(&[]));
     }
 
-    /// A buffer as a driver might have it.
+    /// A buffer in the form of a driver's.
     #[repr(C, align(64))]
     struct Lent {
         head: Head,
@@ -382,22 +380,22 @@ mod tests {
     #[test]
     fn lent_buffers_are_taken_back_once() {
         static TAKEN: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-        // SAFETY: it is called with what the test lends, once for each.
+        // SAFETY: it is called once for each buffer that the test lends.
         unsafe fn take_back(head: NonNull<Head>) {
             TAKEN.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            // SAFETY: the test lends boxes of this.
+            // SAFETY: the test lends boxes of this type.
             drop(unsafe { Box::from_raw(head.cast::<Lent>().as_ptr()) });
         }
-        // SAFETY: it frees what the test lends, and nothing else is lent in its name.
+        // SAFETY: it frees the test's boxes, and no other buffers have this lender.
         static LENDER: Lender = unsafe { Lender::new(take_back) };
-        // SAFETY: as above, for nothing at all.
+        // SAFETY: as above; no buffer has this lender.
         static OTHER: Lender = unsafe { Lender::new(take_back) };
         let lend = || {
             let mut lent = Lent { head: Head::lent(256, &LENDER), bytes: [0; 256] };
             lent.bytes[128..131].copy_from_slice(&[1, 2, 3]);
             (lent.head.start, lent.head.len) = (HEAD_BYTES as u32 + 128, 3);
             let lent = NonNull::from(Box::leak(Box::new(lent)));
-            // SAFETY: a head and 256 bytes behind it, given away.
+            // SAFETY: a head with 256 bytes after it, to which no other reference remains.
             unsafe { Packet::from_head(lent.cast()) }
         };
         let taken = || TAKEN.load(std::sync::atomic::Ordering::Relaxed);
@@ -414,7 +412,7 @@ mod tests {
         assert_eq!(taken(), 1);
         let head = lend().into_head(&LENDER).unwrap();
         assert_eq!(taken(), 1);
-        // SAFETY: it was lent so.
+        // SAFETY: the head is that of a buffer of the test.
         unsafe { take_back(head) };
         assert_eq!(taken(), 2);
         assert!(Packet::from_bytes(&[1]).into_head(&LENDER).is_err());

@@ -39,8 +39,8 @@ impl Pool {
         self.free.pop().unwrap_or_else(|| Packet::with_capacity(FRAME_BYTES))
     }
 
-    /// Returns per packet with room for this many bytes, at most [`FRAME_BYTES`], from the small
-    /// buffers if one fits. Its old contents remain until they are overwritten.
+    /// Returns a packet with room for this many bytes, at most [`FRAME_BYTES`], from the small buffers if one
+    /// fits. Its old contents remain until they are overwritten.
     #[inline]
     pub fn take_for(&mut self, bytes: usize) -> Packet {
         let small = if bytes <= SMALL_FRAME_BYTES { self.small.pop() } else { None };
@@ -53,8 +53,8 @@ impl Pool {
         if copy.copy_from(packet) { copy } else { packet.compact_copy() }
     }
 
-    /// Returns per packet to the pool. Frees small buffers of another origin, and packets beyond the
-    /// number that the pool keeps.
+    /// Returns a packet to the pool. Frees small buffers of another origin, and packets beyond the number
+    /// that the pool keeps.
     #[inline]
     pub fn give(&mut self, packet: Packet) {
         let room = packet.room();

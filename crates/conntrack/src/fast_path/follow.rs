@@ -202,7 +202,7 @@ impl<'a> Follower<'a> {
         is_same.then_some(Unchanged { connection, record, life, state })
     }
 
-    /// Returns per packet's effect on its connection, or `None` if flows could see it. A segment
+    /// Returns a packet's effect on its connection, or `None` if flows could see it. A segment
     /// without a timeout, which fits the windows only loosely, is rare and takes the slow path as
     /// well. Counters go to `context.trial`.
     #[inline(always)]
