@@ -1,9 +1,9 @@
-//! Builds the XDP program, where there is a clang for it.
+//! Builds the XDP program, if clang is installed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The names that clang goes by on Debian, the newest first.
+/// The names of clang on Debian, the newest first.
 const COMPILERS: [&str; 4] = ["clang", "clang-19", "clang-16", "clang-14"];
 
 fn main() {
@@ -25,7 +25,7 @@ fn build(object: &Path) -> Result<(), String> {
     let names = given.as_deref().into_iter().chain(COMPILERS);
     let mut reason = String::new();
     for name in names {
-        // Version 3 of the instruction set is as old as Linux 5.1; debug data describes the maps.
+        // Linux 5.1 and later support version 3 of the instruction set. The debug data describes the maps.
         let result = Command::new(name)
             .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-c"])
             .args([Path::new("bpf/forward.c"), Path::new("-o"), object])

@@ -1,4 +1,4 @@
-//! The kernel as a device that forwards by itself.
+//! The kernel as a device with flow offload.
 
 use crate::layout::{PUSH_VLAN, Rule};
 use crate::program::{Program, ProgramError};
@@ -13,7 +13,7 @@ use flow::{
 use hashbrown::HashMap;
 use std::time::Duration;
 
-/// An Ethernet header and a VLAN tag, which the MTU does not count.
+/// The lengths of an Ethernet header and of a VLAN tag, which the MTU does not include.
 const ETHERNET_BYTES: u32 = wire::ethernet::HEADER_LEN as u32;
 const TAG_BYTES: u32 = wire::vlan::HEADER_LEN as u32;
 
@@ -21,17 +21,18 @@ const TAG_BYTES: u32 = wire::vlan::HEADER_LEN as u32;
 pub struct XdpOffload {
     program: Program,
     ports: HashMap<PortNo, Port>,
-    /// By the number of an [`OffloadId`].
+    /// The rules by number ([`OffloadId`]).
     rules: Vec<Option<Installed>>,
     free_rules: Vec<u32>,
     /// The slots of connections, by their number.
     connections: HashMap<u32, Connection>,
     free_slots: Vec<u32>,
-    /// Of the connection that came last.
+    /// The generation of the connection that was added last.
     generation: u64,
 }
 
-/// A device that packets may be sent to, and may be offloaded from where it has the program.
+/// A device that the program may send packets to. If the program is attached to it (`link`), its packets may
+/// be offloaded.
 struct Port {
     name: String,
     ifindex: u32,
@@ -39,7 +40,7 @@ struct Port {
     link: Option<XdpLinkId>,
 }
 
-/// A rule that is in the program's map.
+/// A rule in the map of the program.
 #[derive(Clone, Copy)]
 struct Installed {
     key: Key,
@@ -47,22 +48,22 @@ struct Installed {
     slot: u32,
     generation: u64,
     direction: usize,
-    /// The word of traffic when it was read last.
+    /// The word of traffic at the last reading.
     read: u64,
 }
 
 struct Connection {
     slot: u32,
     generation: u64,
-    /// Which directions have a rule.
+    /// Whether each direction has a rule.
     directions: [bool; 2],
 }
 
 impl XdpOffload {
-    /// Loads the program, with room for so many connections.
+    /// Loads the program for at most this many connections.
     ///
     /// # Errors
-    /// There is no program in this build, or the kernel does not take it.
+    /// This build has no program, or the kernel refuses it.
     pub fn new(connections: u32) -> Result<XdpOffload, ProgramError> {
         let program = Program::load(connections)?;
         let free_slots = (0..program.slots.len() as u32).rev().collect();
@@ -77,16 +78,16 @@ impl XdpOffload {
         })
     }
 
-    /// Whether the program was built, so that [`Self::new`] can succeed.
+    /// Returns whether this build has the program, without which [`Self::new`] fails.
     pub fn is_built() -> bool {
         crate::program::is_built()
     }
 
-    /// Makes a device one that packets may be sent to, and where `receives` says so one whose packets
-    /// may be offloaded. Returns whether the port is new or changed.
+    /// Adds a device that packets may be sent to. With `receives`, its own packets may be offloaded, too.
+    /// Returns whether the port is new or changed.
     ///
     /// # Errors
-    /// The device does not take the program.
+    /// The program cannot be attached to the device.
     pub fn add_port(
         &mut self,
         port: PortNo,
@@ -107,7 +108,7 @@ impl XdpOffload {
         Ok(true)
     }
 
-    /// Forgets a port: the program leaves its device. The caller removes the port's rules.
+    /// Removes a port and detaches the program from its device. The caller removes the port's rules.
     pub fn remove_port(&mut self, port: PortNo) {
         let Some(known) = self.ports.remove(&port) else { return };
         if let Some(link) = known.link {
@@ -116,7 +117,7 @@ impl XdpOffload {
         self.program.send_no_more_to(known.ifindex);
     }
 
-    /// Whether packets of a port may be offloaded.
+    /// Returns whether packets of a port may be offloaded.
     pub fn receives_from(&self, port: PortNo) -> bool {
         self.ports.get(&port).is_some_and(|port| port.link.is_some())
     }
@@ -129,7 +130,8 @@ impl XdpOffload {
         Some(self.ports.get(&port)?.ifindex)
     }
 
-    /// The slot of a connection, a new one if it has none, for a rule in one direction.
+    /// Returns the slot and generation of a connection for a rule in one direction. Allocates a slot for a
+    /// new connection.
     fn place(&mut self, connection: u32, direction: usize) -> Result<(u32, u64), Refusal> {
         if let Some(known) = self.connections.get_mut(&connection) {
             if self.program.slots.is_ended(known.slot, known.generation) {
@@ -150,7 +152,7 @@ impl XdpOffload {
         Ok((slot, generation))
     }
 
-    /// A direction of a connection has no rule any more.
+    /// Records that a direction of a connection has no rule any more. Frees the slot with the last one.
     fn leave(&mut self, connection: u32, direction: usize) {
         let Some(known) = self.connections.get_mut(&connection) else { return };
         known.directions[direction] = false;
@@ -174,7 +176,7 @@ impl XdpOffload {
 }
 
 impl XdpOffload {
-    /// Takes a rule out of the map, unless a later one of the same packets stands there.
+    /// Removes a rule from the map, unless a later one has replaced it there.
     fn take(&mut self, rule: &Installed) -> Result<(), MapError> {
         let Program { rules_v4, rules_v6, .. } = &mut self.program;
         let is_it = |there: &Rule| there.generation == rule.generation;
@@ -190,8 +192,8 @@ impl XdpOffload {
     }
 }
 
-/// The longest frame that comes in and is forwarded. Larger ones were not on a wire like this, and are several
-/// packets that the kernel has yet to cut (GSO), or do not fit the way out.
+/// Returns the maximum length of a received frame that is forwarded. Larger frames exceed the MTU of the
+/// output port, or are GSO frames, which the kernel has not segmented yet.
 fn frame_bytes_max(translated: &Translation, in_mtu: u32, out: Option<&Port>) -> u32 {
     let Translation { rule, outer_bytes, .. } = translated;
     let Some(&Port { mtu: out_mtu, .. }) = out else { return u32::MAX };
@@ -201,13 +203,13 @@ fn frame_bytes_max(translated: &Translation, in_mtu: u32, out: Option<&Port>) ->
         most = most.saturating_sub(rule.header_bytes).min(frame_max).saturating_sub(pushed);
     }
     if *outer_bytes > 0 {
-        // Frames that the kernel has yet to cut cannot be decapsulated.
+        // GSO frames cannot be decapsulated.
         most = most.saturating_add(*outer_bytes).min(in_mtu.saturating_add(ETHERNET_BYTES));
     }
     most
 }
 
-/// The key with the device that packets come in on.
+/// Returns the key with the receiving device.
 fn on_device(key: Key, ifindex: u32) -> Key {
     match key {
         Key::V4(key) => Key::V4(crate::layout::KeyV4 { port: ifindex, ..key }),
@@ -223,7 +225,7 @@ impl FlowOffload for XdpOffload {
         let ifindex = in_port.ifindex;
         let port = |out| self.ports.get(&out).ok_or(Refusal::OutPort);
         let out = translated.out.map(port).transpose()?;
-        // To send a packet back where it came from is left to the switch, which knows when that is right.
+        // The switch sends packets out of the port that they came in on, since it knows when that is allowed.
         if translated.out == Some(from.in_port()) {
             return Err(Refusal::OutPort.into());
         }
@@ -258,7 +260,7 @@ impl FlowOffload for XdpOffload {
         self.free_rules.push(id.0);
         if let Err(error) = self.take(&rule) {
             log::warn!(target: "netdev_offload", "XDP: cannot remove a rule: {error}");
-            // Its packets are passed up all the same, those of the other direction with them.
+            // Ending the slot passes its packets up nevertheless, including those of the other direction.
             self.program.slots.end(rule.slot);
         }
         let traffic = between(rule.read, self.program.slots.traffic(rule.slot, rule.direction));

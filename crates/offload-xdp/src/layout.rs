@@ -1,10 +1,11 @@
-//! What is shared with the program: `bpf/layout.h` has the same structures.
+//! The structures shared with the program, equal to those in `bpf/layout.h`.
 
 use aya::Pod;
 
-/// What tells connections over IPv4 apart. Addresses and ports are as the program reads them, the first byte
-/// lowest. Of packets out of a tunnel these are the inner headers. `kind` has the protocol in its low byte and the
-/// VNI above. `remote` is the outer source; of an IPv6 address it is the XOR of its four words.
+/// The key of a connection over IPv4. Addresses and ports are in the byte order in which the program reads
+/// them, the first byte lowest. For packets out of a tunnel they are those of the inner headers. `kind`
+/// contains the protocol in its low byte and the VNI above it. `remote` is the outer source address; for
+/// IPv6, the XOR of its four words.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct KeyV4 {
@@ -16,7 +17,7 @@ pub(crate) struct KeyV4 {
     pub remote: u32,
 }
 
-/// The same over IPv6.
+/// The key of a connection over IPv6.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct KeyV6 {
@@ -28,7 +29,7 @@ pub(crate) struct KeyV6 {
     pub remote: u32,
 }
 
-/// A rule. `does` says what of the rest counts.
+/// A rule. The flags in `does` tell which of the other fields apply.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Rule {
@@ -65,7 +66,7 @@ pub(crate) struct Rule {
 const _: () = assert!(size_of::<Rule>() == 304 && align_of::<Rule>() == 8);
 
 impl Rule {
-    /// All zero: of nothing, and does nothing.
+    /// All fields zero: matches no connection and has no actions.
     pub const NONE: Rule = Rule {
         matching: [0; 3],
         mask: [0; 3],
@@ -110,21 +111,22 @@ pub(crate) const ENCAPSULATE: u32 = 1 << 8;
 pub(crate) const CHECKSUM_IN: u32 = 1 << 9;
 pub(crate) const CHECKSUM_OUT: u32 = 1 << 10;
 pub(crate) const DROP: u32 = 1 << 11;
-/// Bytes of Ethernet, UDP, VXLAN and IPv4 without options or IPv6 without extension headers.
+/// The lengths of Ethernet, UDP and VXLAN headers with IPv4 without options, or IPv6 without extension
+/// headers.
 pub(crate) const OUTER_V4_BYTES: usize = 50;
 pub(crate) const OUTER_V6_BYTES: usize = 70;
 
-/// Words of a connection's slot, and where they stand.
+/// The words of a connection's slot, and their positions.
 pub(crate) const SLOT_WORDS: usize = 8;
 pub(crate) const GENERATION: usize = 0;
 pub(crate) const USED_NS: usize = 1;
 pub(crate) const TRAFFIC: usize = 2;
 pub(crate) const LARGE_NS: usize = 4;
 pub(crate) const ENDED: usize = 6;
-/// Packets are the low bits of a word of traffic, bytes the others.
+/// The low bits of a word of traffic count packets, the other bits bytes.
 pub(crate) const PACKETS_BITS: u32 = 24;
 
-/// Why packets are passed up, in the order of the program's counters.
+/// The reasons why packets are passed up, in the order of the program's counters.
 pub(crate) const REASONS: [&str; 12] = [
     "no-rule",
     "not-plain",
@@ -140,8 +142,8 @@ pub(crate) const REASONS: [&str; 12] = [
     "no-room",
 ];
 
-// SAFETY: integers and arrays of them, laid out as in C, without padding (their sizes are the sums of
-// their parts'), so that all of their bytes are initialized and every value is good.
+// SAFETY: they consist of integers and arrays of integers in C layout, without padding (each size is the sum
+// of those of the fields), so all bytes are initialized and every bit pattern is valid.
 unsafe impl Pod for KeyV4 {}
 // SAFETY: as above.
 unsafe impl Pod for KeyV6 {}

@@ -1,9 +1,8 @@
-//! Offload to the kernel: an XDP program on the ports' devices forwards packets of connections that
-//! the switch handed over.
+//! Offload to the kernel: an XDP program on the devices of ports forwards packets of offloaded connections.
 //!
-//! `bpf/` is the program, `rule.rs` translates rules for it, `slots.rs` is the memory that it
-//! shares with this process, and `device.rs` is [`flow::FlowOffload`]. The program leaves the devices
-//! with [`XdpOffload`], and with the process however that ends.
+//! `bpf/` contains the program, `rule.rs` translates rules for it, `slots.rs` maps the memory that it shares
+//! with this process, and `device.rs` implements [`flow::FlowOffload`]. The kernel detaches the program when
+//! [`XdpOffload`] is dropped, and when the process ends for any reason.
 
 mod device;
 mod layout;

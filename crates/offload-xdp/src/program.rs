@@ -8,18 +8,18 @@ use aya::programs::xdp::{XdpLinkId, XdpMode};
 use aya::{Ebpf, EbpfLoader};
 use std::os::fd::AsFd;
 
-/// What can go wrong with the program.
+/// Why the program cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
-    /// It was not built.
+    /// This build does not contain it.
     #[error("this build has no XDP program for offload; install clang and build it again")]
     NotBuilt,
-    /// The kernel does not take it.
+    /// The kernel refuses it.
     #[error(
         "cannot load the XDP program for offload: {0}; it takes CAP_BPF, CAP_NET_ADMIN and Linux 6.0"
     )]
     Load(String),
-    /// A device does not take it.
+    /// It cannot be attached to a device.
     #[error("cannot attach the XDP program for offload to {device}: {reason}")]
     Attach {
         /// The device.
@@ -29,8 +29,8 @@ pub enum ProgramError {
     },
 }
 
-/// The program, its maps, and what holds it on devices. With it, it leaves them; so it does with the
-/// process, whose descriptors they are.
+/// The program, its maps, and its links to devices. Dropping it closes the descriptors of the links, as the
+/// end of the process does, which detaches the program.
 pub(crate) struct Program {
     ebpf: Ebpf,
     pub rules_v4: HashMap<MapData, KeyV4, Rule>,
@@ -40,10 +40,10 @@ pub(crate) struct Program {
     passed: PerCpuArray<MapData, u64>,
 }
 
-/// The object that clang made.
+/// Returns the object file that clang produced.
 #[cfg(has_program)]
 fn object() -> Option<&'static [u8]> {
-    // Read where it lies, so it must lie as its headers want.
+    // The object is parsed in place, so it needs the alignment of its headers.
     #[repr(C, align(8))]
     struct Aligned<T: ?Sized>(T);
     static OBJECT: &Aligned<[u8]> =
@@ -56,13 +56,13 @@ fn object() -> Option<&'static [u8]> {
     None
 }
 
-/// Whether the program was built.
+/// Returns whether this build contains the program.
 pub(crate) fn is_built() -> bool {
     object().is_some()
 }
 
 impl Program {
-    /// Loads it, with room for so many connections.
+    /// Loads it for at most this many connections.
     pub fn load(connections: u32) -> Result<Program, ProgramError> {
         let object = object().ok_or(ProgramError::NotBuilt)?;
         let failed = |error: &dyn std::error::Error| ProgramError::Load(chain(error));
@@ -103,8 +103,7 @@ impl Program {
         program.ok_or_else(missing)?.try_into().map_err(|_| missing())
     }
 
-    /// Puts it on a device, behind the driver (generic mode): there large frames and checksums that are
-    /// left to a device stay as they are.
+    /// Attaches it to a device in generic mode, in which GSO frames and partial checksums pass unchanged.
     pub fn attach(&mut self, device: &str, ifindex: u32) -> Result<XdpLinkId, ProgramError> {
         let attached = self.xdp()?.attach_to_if_index(ifindex, XdpMode::Skb);
         attached.map_err(|error| ProgramError::Attach {
@@ -113,13 +112,13 @@ impl Program {
         })
     }
 
-    /// Takes it off a device.
+    /// Detaches it from a device.
     pub fn detach(&mut self, link: XdpLinkId) {
-        // The link may have gone with its device.
+        // It fails if the device was removed.
         let _ = self.xdp().map(|program| program.detach(link));
     }
 
-    /// Lets packets be sent to a device.
+    /// Allows sending packets to a device.
     pub fn send_to(&mut self, device: &str, ifindex: u32) -> Result<(), ProgramError> {
         self.ports.insert(ifindex, ifindex, None, 0).map_err(|error| ProgramError::Attach {
             device: device.to_owned(),
@@ -127,13 +126,13 @@ impl Program {
         })
     }
 
-    /// Lets no packet be sent to a device any more.
+    /// Disallows sending packets to a device.
     pub fn send_no_more_to(&mut self, ifindex: u32) {
-        // It may have gone with its device.
+        // It fails if the device was removed.
         let _ = self.ports.remove(ifindex);
     }
 
-    /// How many packets were passed up, by reason.
+    /// Returns the number of packets passed up, by reason.
     pub fn passed(&self) -> Vec<(&'static str, u64)> {
         let count = |index: usize| -> u64 {
             self.passed.get(&(index as u32), 0).map_or(0, |values| values.iter().sum())
@@ -142,7 +141,7 @@ impl Program {
     }
 }
 
-/// An error and what it came from, in one line.
+/// Returns an error with its sources, in one line.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -150,7 +149,7 @@ fn chain(error: &dyn std::error::Error) -> String {
         text = format!("{text}: {error}");
         source = error.source();
     }
-    // The verifier's log is long, and its end says what is wrong.
+    // The verifier's log is long; its end contains the error.
     let lines: Vec<&str> = text.lines().collect();
     let from = lines.len().saturating_sub(6);
     lines[from..].join("; ")

@@ -11,31 +11,31 @@ use flow::{Action, Field, OffloadRule, Refusal, SetField, VLAN_PRESENT};
 use tunnel::Remote;
 use wire::protocol::{TCP, UDP};
 
-/// Where a rule stands.
+/// The key of a rule in its map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Key {
     V4(KeyV4),
     V6(KeyV6),
 }
 
-/// A rule without what hangs on ports and slots.
+/// A translated rule, without the fields that depend on ports and slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Translation {
-    /// Without the port's device.
+    /// The key without the device.
     pub key: Key,
     pub rule: Rule,
-    /// The port that the packets leave by; `None` where they are dropped.
+    /// The output port, or `None` for a drop.
     pub out: Option<PortNo>,
-    /// The longest frame that may be encapsulated, where it is.
+    /// The maximum length of a frame that is encapsulated, or `None` without encapsulation.
     pub frame_max: Option<u32>,
-    /// Bytes of the tunnel's headers that packets come with.
+    /// The length of the outer headers of received packets, or 0.
     pub outer_bytes: u32,
 }
 
 /// Translates a rule.
 ///
 /// # Errors
-/// What of it the program cannot do.
+/// The part of the rule that the program does not support.
 pub(crate) fn translate(from: &OffloadRule) -> Result<Translation, Refusal> {
     let (words, mask) = (from.headers.words(), from.mask.words());
     if !matches!(from.headers.protocol(), TCP | UDP) {
@@ -80,13 +80,14 @@ fn key(from: &OffloadRule, Remote { address: remote, vni, .. }: Remote) -> Key {
     Key::V4(KeyV4 { port: 0, ports, src, dst, kind, remote })
 }
 
-/// An address's words as the program reads them, the first byte lowest; that of IPv4 is the last.
+/// Returns the words of an address in the byte order in which the program reads them, the first byte lowest.
+/// The last word is that of an IPv4 address.
 fn address(high: u64, low: u64) -> [u32; 4] {
     [high >> 32, high, low >> 32, low].map(|word| (word as u32).swap_bytes())
 }
 
-/// Writes down what the steps do, and says where they send, if anywhere, and the longest frame that they
-/// encapsulate.
+/// Translates the actions. Returns the output port, if there is one, and the maximum length of a frame that
+/// they encapsulate.
 fn steps(from: &OffloadRule, rule: &mut Rule) -> Result<(Option<PortNo>, Option<u32>), Refusal> {
     let (out, before) = match from.actions.split_last() {
         Some((Action::Output(out), before)) => (Some(*out), before),
@@ -94,18 +95,18 @@ fn steps(from: &OffloadRule, rule: &mut Rule) -> Result<(Option<PortNo>, Option<
         None => (None, &[][..]),
         Some(_) => return Err(Refusal::Actions),
     };
-    // Whether a tag is there, as far as it is known, and whether it was there from the start.
+    // Whether the frame has a known tag now, and whether it had one at first.
     let had_tag = from.headers.tag_type().is_some();
     let (mut has_tag, mut frame_max) = (had_tag, None);
     for action in before {
         match action {
-            // The outer headers are put on last.
+            // The outer headers are added last.
             _ if frame_max.is_some() => return Err(Refusal::Actions),
             Action::PopVlan if has_tag => {
                 has_tag = false;
                 rule.does = rule.does & !PUSH_VLAN | if had_tag { POP_VLAN } else { 0 };
             }
-            // A second tag would be needed, where one is left.
+            // Pushing a second tag is not supported.
             Action::PushVlan { tpid, tci } if !has_tag => {
                 has_tag = true;
                 rule.does |= PUSH_VLAN;

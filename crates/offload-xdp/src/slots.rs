@@ -1,5 +1,5 @@
-//! The connections' slots, which the program and this process share: a map of the kernel's, mapped into
-//! memory, so that counters are read and rules are ended without a system call.
+//! The slots of connections, which the program and this process share: a map of the kernel that is mapped
+//! into memory, so that reading counters and ending rules needs no system call.
 
 use crate::layout::{ENDED, GENERATION, LARGE_NS, PACKETS_BITS, SLOT_WORDS, TRAFFIC, USED_NS};
 use flow::OffloadTraffic;
@@ -17,16 +17,16 @@ pub(crate) struct Slots {
     count: usize,
 }
 
-// SAFETY: the memory is shared with the kernel's program in any case, and consists of atomic words.
+// SAFETY: the memory consists of atomic words, which the program in the kernel also accesses concurrently.
 unsafe impl Send for Slots {}
 
 impl Slots {
-    /// Maps those of an array map that may be mapped, of so many slots.
+    /// Maps the slots of an array map with `count` entries, which must allow mapping.
     pub fn map(array: BorrowedFd<'_>, count: usize) -> io::Result<Slots> {
         let bytes = count * SLOT_WORDS * 8;
-        // SAFETY: a new mapping at a place of the kernel's choice; it has `bytes` bytes, for the map has
-        // `count` values of eight words. Both the program and this process only use atomic or single
-        // aligned accesses of whole words, so that they may be atomics here.
+        // SAFETY: the kernel chooses the address of the new mapping. It has `bytes` bytes, since the map has
+        // `count` values of eight words. The program and this process only use atomic or single aligned
+        // accesses of whole words, so the words may be atomics here.
         let start = unsafe {
             mmap(
                 std::ptr::null_mut(),
@@ -41,7 +41,7 @@ impl Slots {
         Ok(Slots { start, count })
     }
 
-    /// How many there are.
+    /// Returns the number of slots.
     pub fn len(&self) -> usize {
         self.count
     }
@@ -49,11 +49,11 @@ impl Slots {
     fn word(&self, slot: u32, word: usize) -> &AtomicU64 {
         let at = slot as usize * SLOT_WORDS + word;
         assert!(at < self.count * SLOT_WORDS, "slot {slot} of {}", self.count);
-        // SAFETY: within the mapping, which lives as long as `self`.
+        // SAFETY: the word is within the mapping, which lives as long as `self`.
         unsafe { self.start.add(at).as_ref() }
     }
 
-    /// Begins a connection whose rules have this generation, which is not 0.
+    /// Assigns a slot to a connection whose rules have this generation, which must not be 0.
     pub fn begin(&self, slot: u32, generation: u64) {
         self.word(slot, ENDED).store(0, Relaxed);
         self.word(slot, USED_NS).store(0, Relaxed);
@@ -63,17 +63,17 @@ impl Slots {
         self.word(slot, GENERATION).store(generation, Release);
     }
 
-    /// From now on no packet is forwarded by the slot's rules.
+    /// Ends the rules of a slot: the program forwards no further packet by them.
     pub fn end(&self, slot: u32) {
         self.word(slot, GENERATION).store(0, Release);
     }
 
-    /// Whether the program saw the connection of this generation end.
+    /// Returns whether the program saw the end of the connection with this generation.
     pub fn is_ended(&self, slot: u32, generation: u64) -> bool {
         self.word(slot, ENDED).load(Acquire) == generation
     }
 
-    /// The word of traffic in a direction.
+    /// Returns the word of traffic of a direction.
     pub fn traffic(&self, slot: u32, direction: usize) -> u64 {
         self.word(slot, TRAFFIC + (direction & 1)).load(Relaxed)
     }
@@ -81,15 +81,15 @@ impl Slots {
 
 impl Drop for Slots {
     fn drop(&mut self) {
-        // SAFETY: what was mapped, and no reference into it outlives `self`. It cannot fail for a mapping
-        // that is there.
+        // SAFETY: this unmaps the mapping of `map`, and no reference into it outlives `self`. It does not
+        // fail for an existing mapping.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.count * SLOT_WORDS * 8) };
     }
 }
 
-/// What passed between two readings of a word of traffic.
+/// Returns the traffic between two readings of a word of traffic.
 pub(crate) fn between(before: u64, after: u64) -> OffloadTraffic {
-    // The word is bytes * 2^24 + packets; no more than 2^24 packets come between two readings.
+    // The word is bytes * 2^24 + packets. Fewer than 2^24 packets are forwarded between two readings.
     let difference = after.wrapping_sub(before);
     let packets = difference & ((1 << PACKETS_BITS) - 1);
     OffloadTraffic { packets, bytes: difference >> PACKETS_BITS }

@@ -1,4 +1,4 @@
-//! Runs the program on a frame without a device: the kernel's `BPF_PROG_TEST_RUN`.
+//! Runs the program on a single frame without a device, for tests (bpf(2), `BPF_PROG_TEST_RUN`).
 
 use crate::device::XdpOffload;
 use base::PortNo;
@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd};
 // Linux: include/uapi/linux/bpf.h.
 const BPF_PROG_TEST_RUN: libc::c_long = 10;
 const XDP_REDIRECT: u32 = 4;
-/// A frame gets larger by a tag and a tunnel's headers at most.
+/// The maximum growth of a frame, by a tag and outer headers.
 const GROWS_BY: usize = 96;
 
 /// The attribute of the system call.
@@ -34,8 +34,8 @@ struct TestRun {
 }
 
 impl XdpOffload {
-    /// What becomes of a frame from a port: whether it is forwarded or passed up, and how it is then.
-    /// Rules count it.
+    /// Runs the program on a frame from a port. Returns whether it forwards the frame, and the resulting
+    /// bytes. The frame counts in the traffic of rules.
     ///
     /// # Errors
     /// The port is unknown, or the kernel does not run the program.
@@ -44,12 +44,12 @@ impl XdpOffload {
         Ok((verdict == XDP_REDIRECT, out))
     }
 
-    /// The program's answer for a frame, and what became of its bytes.
+    /// Returns the program's verdict on a frame and the resulting bytes.
     pub(crate) fn verdict(&mut self, port: PortNo, frame: &[u8]) -> io::Result<(u32, Vec<u8>)> {
         let ifindex = self.ifindex(port).ok_or(io::ErrorKind::NotFound)?;
         let program = self.program().xdp().map_err(io::Error::other)?.fd();
         let program = program.map_err(io::Error::other)?.as_fd().as_raw_fd();
-        // Of `struct xdp_md`, the kernel takes where data ends and where it came from.
+        // Of `struct xdp_md`, the kernel reads the end of the data and the receiving device.
         let context: [u32; 6] = [0, frame.len() as u32, 0, ifindex, 0, 0];
         let mut out = vec![0; frame.len() + GROWS_BY];
         let mut attribute = TestRun {
@@ -64,8 +64,8 @@ impl XdpOffload {
             ..TestRun::default()
         };
         let bytes = std::mem::offset_of!(TestRun, _padding);
-        // SAFETY: the addresses are those of locals that live until the call returns, with their sizes;
-        // the kernel writes no more than `bytes_out` bytes, and into the attribute.
+        // SAFETY: the addresses and sizes are those of locals that live until the call returns. The kernel
+        // writes at most `bytes_out` bytes to `out`, and into the attribute.
         let result =
             unsafe { libc::syscall(libc::SYS_bpf, BPF_PROG_TEST_RUN, &raw mut attribute, bytes) };
         if result < 0 {

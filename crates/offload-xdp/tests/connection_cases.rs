@@ -1,4 +1,4 @@
-//! The cases of connection tracking with offload to the program in the kernel.
+//! Runs the cases of connection tracking with offload to the XDP program.
 
 #[path = "../../datapath/tests/support/offloaded.rs"]
 mod offloaded;
@@ -26,9 +26,9 @@ impl Forwards for XdpOffload {
     }
 }
 
-/// The program on devices of a namespace of its own, or why there is none.
+/// Returns the program on devices of a new namespace, or the reason why that is not possible.
 fn devices() -> Result<XdpOffload, String> {
-    // SAFETY: the namespace of this thread alone changes, which ends with the test.
+    // SAFETY: unshare() takes a number; the new namespace affects only this thread, which ends with the test.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
         return Err("network namespaces take more rights".to_owned());
     }

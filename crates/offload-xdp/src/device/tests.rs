@@ -1,4 +1,5 @@
-//! The program in this machine's kernel, frame by frame (`BPF_PROG_TEST_RUN`), against what the rule says.
+//! Runs the program in the kernel on single frames (`BPF_PROG_TEST_RUN`) and compares the results with the
+//! rules.
 
 mod vxlan;
 
@@ -13,7 +14,7 @@ const OUT: PortNo = PortNo(2);
 const LOOPBACK: u32 = 1;
 const IDLE: Duration = Duration::from_secs(60);
 
-/// Runs a test on a thread in a network namespace of its own, where there may be one.
+/// Runs a test on a thread in a network namespace of its own. Skips it without the privilege.
 fn in_namespace(name: &str, test: impl FnOnce(XdpOffload) + Send + 'static) {
     if !XdpOffload::is_built() {
         println!("\nSKIPPED: {name}: built without clang");
@@ -21,7 +22,8 @@ fn in_namespace(name: &str, test: impl FnOnce(XdpOffload) + Send + 'static) {
     }
     let name = name.to_owned();
     let run = move || {
-        // SAFETY: the namespace of this thread alone changes, which ends with the test.
+        // SAFETY: unshare() takes a number; the new namespace affects only this thread, which ends with the
+        // test.
         if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
             println!("\nSKIPPED: {name}: network namespaces take more rights");
             return;
@@ -29,7 +31,7 @@ fn in_namespace(name: &str, test: impl FnOnce(XdpOffload) + Send + 'static) {
         let mut offload = match XdpOffload::new(16) {
             Ok(offload) => offload,
             Err(error) => {
-                // A right that is missing is no fault of the program's.
+                // Without the privilege the test cannot run.
                 assert!(format!("{error}").contains("Operation not permitted"), "{error}");
                 println!("\nSKIPPED: {name}: {error}");
                 return;
@@ -48,7 +50,7 @@ fn headers(frame: &str) -> Headers {
     headers
 }
 
-/// A rule for packets like this.
+/// A rule for packets with the headers of this frame.
 fn rule(frame: &str, actions: &[Action]) -> OffloadRule {
     let headers = headers(frame);
     let connection = ConnectionRef { id: 7, generation: 1, is_reply: false };
@@ -74,7 +76,7 @@ fn to(source: &str, destination: &str, ports: (u16, u16)) -> Option<Translated> 
     Some(Translated { addresses: [a, b, c, d], ports })
 }
 
-/// A frame's way: where it goes on, what is expected to come out.
+/// Checks the resulting frame, or with `None` that the program passes the frame up.
 #[track_caller]
 fn becomes(offload: &mut XdpOffload, frame: &str, expect: Option<&str>) {
     let bytes = wire::text::parse(frame).unwrap();
@@ -125,7 +127,7 @@ fn packets_of_a_rule_go_on_and_all_others_are_passed_up() {
         ] {
             becomes(&mut offload, other, None);
         }
-        // A frame that was too large holds smaller ones up, so that they stay in order.
+        // After a frame that was too large, smaller ones are passed up for a time, so that the order is kept.
         becomes(&mut offload, PLAIN, None);
         std::thread::sleep(Duration::from_millis(150));
         becomes(&mut offload, PLAIN, Some(PLAIN));
@@ -157,7 +159,7 @@ fn a_fin_or_reset_ends_both_directions_and_no_later_packet_is_forwarded() {
             assert_eq!(offload.install(&back, IDLE), Err(Refusal::Ended.into()));
             offload.remove(there);
             offload.remove(back_id);
-            // The slot is used again, by a connection that nothing is left of.
+            // The slot is reused for a connection after all its rules were removed.
             offload.install(&back, IDLE).unwrap();
             becomes(&mut offload, reply, Some(reply));
             becomes(&mut offload, PLAIN, None);
@@ -335,7 +337,7 @@ fn a_full_device_and_ports_that_are_not_there_are_refused() {
         offload.remove(OffloadId(3));
         let id = offload.install(&more, IDLE).unwrap();
         becomes(&mut offload, PLAIN, Some(PLAIN));
-        // A port that goes takes the way with it, whatever is still installed.
+        // A rule does not forward to a removed port, even while it is installed.
         offload.remove_port(OUT);
         becomes(&mut offload, PLAIN, None);
         offload.remove(id);
@@ -358,7 +360,7 @@ fn a_connection_whose_flows_drop_is_dropped_and_counted() {
                 ..rule(PLAIN, &actions)
             };
             let id = offload.install(&rule, IDLE).unwrap();
-            // No way out limits the length.
+            // Without an output port, the length is not limited.
             for (frame, verdict) in [
                 (PLAIN, XDP_DROP),
                 ("10.0.0.1:1000>10.0.0.2:80 . len=1500", XDP_DROP),

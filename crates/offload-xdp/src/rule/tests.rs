@@ -1,4 +1,4 @@
-//! What is refused; what is done with packets is seen in `device/tests.rs`.
+//! Refusals of rules. `device/tests.rs` tests the effect of rules on packets.
 
 use super::*;
 use flow::{ConnectionRef, DropReason, Headers, Match};
@@ -71,7 +71,7 @@ fn what_the_program_does_not_look_at_is_refused() {
         rule.mask = plain.union(&mask);
         assert_eq!(translate(&rule).map(drop), expect, "{field:?}");
     }
-    // One that is not for one connection alone.
+    // A rule that matches several connections.
     rule.mask = Headers::none();
     assert_eq!(translate(&rule).map(drop), Err(Refusal::Match));
 }

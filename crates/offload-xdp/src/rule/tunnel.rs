@@ -1,4 +1,4 @@
-//! Translates tunnels: which outer packets are decapsulated, and what is put in front of inner ones.
+//! Translates decapsulation and encapsulation.
 
 use super::address;
 use crate::layout::{
@@ -8,21 +8,22 @@ use flow::{OffloadRule, OffloadTunnel, Refusal, TunnelKind, TunnelPush};
 use wire::protocol::UDP;
 use wire::{ethertype, vxlan};
 
-/// Bytes of UDP and VXLAN.
+/// The length of the UDP and VXLAN headers.
 const UDP_VXLAN_BYTES: usize = wire::udp::HEADER_LEN + vxlan::HEADER_LEN;
 
-/// The far end of a tunnel, as the key of its packets has it. None is zero.
+/// The remote end of a tunnel in the key of its packets. Without a tunnel all fields are zero.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Remote {
-    /// As the program reads it, the first byte lowest; of IPv6 the XOR of its four words.
+    /// The address in the byte order in which the program reads it, the first byte lowest; for IPv6, the XOR of
+    /// its four words.
     pub address: u32,
     pub vni: u32,
-    /// Bytes in front of the inner frame.
+    /// The number of bytes before the inner frame.
     pub outer_bytes: u32,
 }
 
-/// Writes down which outer packets are decapsulated. Of addresses, UDP port and VXLAN header these are
-/// exactly those of the packet that was offered, which may be fewer than its flows match.
+/// Translates the outer packets to decapsulate: those with the addresses, UDP port and VXLAN header of the
+/// packet that was offered, which may be fewer than its flows match.
 pub(super) fn decapsulate(from: &OffloadTunnel, rule: &mut Rule) -> Result<Remote, Refusal> {
     let (words, mask) = (from.headers.words(), from.mask.words());
     let bytes = if from.headers.is_ipv6() { OUTER_V6_BYTES } else { OUTER_V4_BYTES };
@@ -34,7 +35,7 @@ pub(super) fn decapsulate(from: &OffloadTunnel, rule: &mut Rule) -> Result<Remot
     if !is_plain {
         return Err(Refusal::Tunnel);
     }
-    // The port that it comes in on is in the key; flow labels are not looked at.
+    // The key contains the in-port. The program cannot match flow labels.
     if mask[0] & 0xffff_ffff != 0 {
         return Err(Refusal::Match);
     }
@@ -50,8 +51,7 @@ pub(super) fn decapsulate(from: &OffloadTunnel, rule: &mut Rule) -> Result<Remot
     Ok(Remote { address, vni, outer_bytes: bytes as u32 })
 }
 
-/// Writes down the outer headers that are put in front; gives the longest frame that they may be put in
-/// front of.
+/// Translates the outer headers to add. Returns the maximum length of a frame that is encapsulated.
 pub(super) fn encapsulate(
     to: &TunnelPush,
     from: &OffloadRule,
@@ -72,7 +72,7 @@ pub(super) fn encapsulate(
     rule.header[..header.len()].copy_from_slice(header);
     rule.header_bytes = header.len() as u32;
     rule.header[udp..udp + 2].copy_from_slice(&source_port.to_be_bytes());
-    // What stands in the place of a checksum says that there is to be one.
+    // A non-zero checksum field means that a checksum must be computed.
     let has_checksum = header[udp + 6..udp + 8] != [0, 0];
     rule.header[udp + 6..udp + 8].fill(0);
     rule.does |= ENCAPSULATE | if has_checksum { CHECKSUM_OUT } else { 0 };

@@ -1,4 +1,4 @@
-//! VXLAN: the program against the switch's own encapsulation.
+//! VXLAN: compares the program with the switch's own encapsulation.
 
 use super::*;
 use flow::{FlowKey, OffloadTunnel, TunnelKind, TunnelPush};
@@ -30,7 +30,7 @@ fn built(kind: TunnelKind, outer: &Outer<'_>) -> Box<[u8]> {
     tunnel::build(&TunnelConfig::new(kind), outer).unwrap()
 }
 
-/// A frame within a tunnel, as the switch encapsulates it.
+/// Returns a frame that the switch encapsulated.
 fn within(header: &[u8], source_port: u16, inner: &str) -> Vec<u8> {
     let mut frame = [header, &wire::text::parse(inner).unwrap()].concat();
     tunnel::finish(&mut frame, TunnelKind::Vxlan, source_port, &mut 0).unwrap();
@@ -41,14 +41,14 @@ fn vxlan(inner: &str) -> Vec<u8> {
     vxlan_with(false, inner)
 }
 
-/// An outer UDP checksum is that of a packet whose inner one is complete: one that is begun is to be
-/// completed later.
+/// Returns an encapsulated packet. An outer UDP checksum requires a complete inner one, since a partial one
+/// would change later.
 fn vxlan_with(checksum: bool, inner: &str) -> Vec<u8> {
     let outer = Outer { checksum, ..outer("172.31.1.2", "172.31.1.1") };
     within_completed(&built(TunnelKind::Vxlan, &outer), 40_000, inner)
 }
 
-/// Over IPv6 there always is one.
+/// Returns a packet encapsulated over IPv6, where there always is an outer checksum.
 fn vxlan_v6(inner: &str) -> Vec<u8> {
     let outer = outer("fd00:31::2", "fd00:31::1");
     within_completed(&built(TunnelKind::Vxlan, &outer), 40_000, inner)
@@ -171,7 +171,7 @@ fn packets_are_decapsulated_and_then_treated_as_any() {
             let id = offload.install(&rule, IDLE).unwrap();
             let (frame, expect) = (vxlan(inner), wire::text::parse(inner).unwrap());
             bytes_become(&mut offload, &frame, Some(&expect));
-            // The same packet, but not in the tunnel.
+            // The same packet outside the tunnel.
             bytes_become(&mut offload, &expect, None);
             let traffic = OffloadTraffic { packets: 1, bytes: frame.len() as u64 };
             assert_eq!(offload.remove(id), traffic);
@@ -186,7 +186,7 @@ fn packets_are_decapsulated_and_then_treated_as_any() {
                 let id = offload.install(&rule, IDLE).unwrap();
                 bytes_become(&mut offload, &frame, Some(&wire::text::parse(inner).unwrap()));
                 bytes_become(&mut offload, &vxlan(inner), None);
-                // A wrong checksum, and the pseudo header's alone, which a device is to complete.
+                // A wrong checksum, and a partial one, which contains only the sum of the pseudo-header.
                 let mut bad = frame.clone();
                 bad[udp + 7] ^= 1;
                 bytes_become(&mut offload, &bad, None);
@@ -251,7 +251,7 @@ fn other_tunnels_and_other_inner_packets_are_passed_up() {
         };
         let expect = wire::text::parse(inner).unwrap();
         bytes_become(&mut offload, &changed(&[]), Some(&expect));
-        // The flow did not look at the outer source port, TTL or Ethernet source.
+        // The flow does not match the outer source port, TTL or Ethernet source.
         bytes_become(&mut offload, &changed(&[(34, 1), (22, 7), (11, 9)]), Some(&expect));
         let mut bad_checksum = good.clone();
         bad_checksum[24] ^= 1;
@@ -289,7 +289,7 @@ fn other_tunnels_and_other_inner_packets_are_passed_up() {
 #[test]
 fn packets_without_a_tunnel_are_not_decapsulated_whatever_the_tunnels_key() {
     in_namespace("the key of packets without a tunnel", |mut offload| {
-        // The words of the source cancel out, and the VNI is 0.
+        // The XOR of the words of the source is zero, and the VNI is 0.
         let outer = Outer { key: 0, ..outer("fd00:31:fd00:31::", "fd00:31::1") };
         let inner = INNERS[0];
         let frame = within(&built(TunnelKind::Vxlan, &outer), 40_000, inner);
@@ -298,7 +298,7 @@ fn packets_without_a_tunnel_are_not_decapsulated_whatever_the_tunnels_key() {
         bytes_become(&mut offload, &plain, None);
         bytes_become(&mut offload, &frame, Some(&plain));
         offload.remove(id);
-        // The other way round: the packet in the tunnel is none of the rule's.
+        // Conversely, a rule for packets outside a tunnel does not match the one in the tunnel.
         offload.install(&rule(inner, &[Action::Output(OUT)]), IDLE).unwrap();
         bytes_become(&mut offload, &frame, None);
         bytes_become(&mut offload, &plain, Some(&plain));
