@@ -13,7 +13,8 @@ pub(crate) enum Stage {
     L2,
     /// Addresses, also the original ones of the connection, and the other IP fields.
     L3,
-    /// Ports, also the original ones of the connection, TCP flags, ARP and ND.
+    /// Ports, also the original ones of the connection, TCP flags, ARP and ND, and what lies in the place of
+    /// these: MPLS and NSH.
     L4,
 }
 
@@ -31,7 +32,8 @@ impl Stage {
             Ipv4Src | Ipv4Dst | Ipv6Src | Ipv6Dst | CtNwSrc | CtNwDst | CtIpv6Src | CtIpv6Dst
             | NwProto | NwTos | NwTtl | NwFrag | Ipv6Label => Stage::L3,
             TpSrc | TpDst | TcpFlags | CtTpSrc | CtTpDst | ArpSha | ArpTha | NdTarget
-            | NdReserved | NdOptionsType => Stage::L4,
+            | NdReserved | NdOptionsType | MplsLse0 | MplsLse1 | MplsLse2 | NshFlags | NshTtl
+            | NshMdtype | NshNp | NshSpi | NshSi | NshC1 | NshC2 | NshC3 | NshC4 => Stage::L4,
             // Any stage is correct for any field; the right one only makes megaflows wider.
             _ => Stage::Metadata,
         }

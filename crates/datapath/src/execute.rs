@@ -3,10 +3,10 @@
 use crate::branch;
 use crate::observer::Observer;
 use crate::outbox::Outbox;
-use crate::rewrite;
 use crate::step::Step;
 use crate::tunnel;
 use crate::worker::Worker;
+use crate::{rewrite, shim};
 use base::{Instant, PortNo, RecircId};
 use flow::{
     Action, ControllerAction, CtAction, DropReason, Field, Frame, OptionMapping, TunnelKind,
@@ -57,12 +57,9 @@ pub(crate) fn execute_run(
             Action::PushVlan { tpid, tci } => push_vlan(worker, frames, *tpid, *tci, observer),
             Action::PopVlan => on_each(frames, action, observer, rewrite::pop_vlan),
             Action::TunnelPush(to) => {
-                let mut cut = tunnel::push(worker, now, frames, to, observer);
+                let cut = tunnel::push(worker, now, frames, to, observer);
                 if !cut.is_empty() {
-                    execute_run(worker, now, &mut cut, rest, out, observer);
-                    let again = cut.into_iter().filter(|frame| !frame.packet.is_empty());
-                    worker.again.extend(again.map(|frame| (0, frame)));
-                    return;
+                    return go_on(worker, now, cut, rest, out, observer);
                 }
             }
             Action::TunnelPop { port, kind, options } if last => {
@@ -79,10 +76,32 @@ pub(crate) fn execute_run(
             Action::Clone(actions) => on_copies(worker, now, frames, actions, out, observer),
             Action::Drop(reason) => return drop_all(worker, frames, *reason, observer),
             _ if branch::carry_out(worker, now, frames, (action, last), out, observer) => return,
-            _ => {}
+            _ => {
+                let cut = shim::carry_out(worker, frames, action, observer);
+                if !cut.is_empty() {
+                    return go_on(worker, now, cut, rest, out, observer);
+                }
+            }
         }
     }
     release(worker, frames);
+}
+
+/// Carries out what is left of the steps on frames that others were cut into.
+fn go_on(
+    worker: &mut Worker,
+    now: Instant,
+    mut cut: Vec<Frame>,
+    rest: &[Action],
+    out: &mut Outbox,
+    observer: &mut impl Observer,
+) {
+    if rest.is_empty() {
+        return release(worker, &mut cut);
+    }
+    execute_run(worker, now, &mut cut, rest, out, observer);
+    let again = cut.into_iter().filter(|frame| !frame.packet.is_empty());
+    worker.again.extend(again.map(|frame| (0, frame)));
 }
 
 /// Frames whose packet is still there; what was dropped on the way has none.

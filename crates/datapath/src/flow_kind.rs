@@ -68,6 +68,9 @@ fn is_plain(action: &Action, tracked: bool) -> bool {
         Action::OutputCut { .. } => true,
         Action::Output(_) | Action::PushVlan { .. } | Action::PopVlan | Action::Drop(_) => true,
         Action::PushEth { .. } | Action::PopEth => true,
+        // Behind these, addresses and ports cannot be read.
+        Action::PushMpls { .. } | Action::AddMpls { .. } | Action::PushNsh(_) => !tracked,
+        Action::PopMpls { .. } | Action::PopNsh => false,
         Action::Set(set) => !(tracked && is_tuple(set.field)),
         Action::Clone(actions) => actions.iter().all(|action| is_plain(action, false)),
         // The key's hash is not among the headers that entries are keyed by.

@@ -32,6 +32,7 @@ mod path_mtu;
 mod pending;
 mod pipeline;
 mod rewrite;
+mod shim;
 mod stats;
 mod step;
 mod through;

@@ -1,5 +1,6 @@
 //! Rewrites a frame and its key together.
 
+use crate::shim;
 use base::MacAddr;
 use flow::{Field, Frame, SetField, VLAN_PRESENT};
 use packet::Checksum;
@@ -80,6 +81,18 @@ fn write(frame: &mut Frame, field: Field, new: u128) -> bool {
         Field::NdOptionsType => bytes::set_nd_option_kind(frame.l3_mut(), new as u8, partial),
         Field::NdSll => bytes::set_nd_sll(frame.l3_mut(), mac, partial),
         Field::NdTll => bytes::set_nd_tll(frame.l3_mut(), mac, partial),
+        Field::MplsLse0
+        | Field::MplsLabel
+        | Field::MplsTc
+        | Field::MplsTtl
+        | Field::NshFlags
+        | Field::NshTtl
+        | Field::NshSpi
+        | Field::NshSi
+        | Field::NshC1
+        | Field::NshC2
+        | Field::NshC3
+        | Field::NshC4 => shim::write(frame, field, new),
         // What no packet carries lives in the key alone.
         Field::PktMark | Field::DpHash => true,
         _ => false,
@@ -178,6 +191,18 @@ mod tests {
         assert_eq!(copy.layers, frame.layers);
     }
 
+    /// The same with a label, and with an NSH header.
+    fn frames(text: &str) -> [Frame; 3] {
+        let plain = frame(text);
+        let bytes = plain.packet.data();
+        let with = |ethertype: u16, header: &[u8]| {
+            let bytes = [&bytes[..12], &ethertype.to_be_bytes(), header, &bytes[14..]].concat();
+            Frame::parse(Packet::from_bytes(&bytes), PortNo(1)).unwrap()
+        };
+        let nsh = wire::Nsh::build(1, &[7; 16]).unwrap().into_inner();
+        [with(0x8847, &[0, 0, 0x11, 64]), with(0x894f, &nsh), plain]
+    }
+
     const PACKETS: [&str; 9] = [
         "10.0.0.1:1000>10.0.0.2:80 S",
         "10.0.0.1:1000>10.0.0.2:53 udp len=20",
@@ -211,14 +236,14 @@ mod tests {
     proptest! {
         #[test]
         fn key_and_bytes_agree_whatever_is_set(
-            packet in 0..PACKETS.len(), index in 0..Field::ALL.len(), value: u128, mask: u128,
+            packet in 0..PACKETS.len(), kind in 0..3usize, index in 0..Field::ALL.len(), value: u128, mask: u128,
         ) {
             let field = Field::ALL[index];
             // The layout itself is not for setting: it would make the bytes another packet.
             prop_assume!(!matches!(field, Field::EthType | Field::NwProto | Field::NwFrag
                 | Field::TcpFlags | Field::VlanTpid | Field::ArpOp | Field::PktMark
                 | Field::DpHash | Field::InPort | Field::InPortOxm | Field::VlanTci | Field::VlanVidPresent));
-            let mut frame = frame(PACKETS[packet]);
+            let mut frame = frames(PACKETS[packet])[kind].take();
             let is_icmp = matches!(frame.key.nw_proto(), 1 | 58) && matches!(field, Field::TpSrc | Field::TpDst);
             let mask = if is_icmp { mask & 0xff } else { mask };
             set_field(&mut frame, &SetField { field, value, mask });

@@ -9,6 +9,7 @@ use crate::option::OptionMapping;
 use crate::tunnel::{SetTunnel, TunnelKind, TunnelPush};
 use base::{MacAddr, PortNo, RecircId};
 use std::sync::Arc;
+use wire::LabelEntry;
 
 /// One action of the datapath. The actions of a flow are executed in order. A packet that no action sends
 /// anywhere is dropped, for [`DropReason::NoAction`].
@@ -59,6 +60,33 @@ pub enum Action {
     },
     /// Remove the Ethernet header. In the buffer it stays, with zero addresses.
     PopEth,
+    /// Put an MPLS label stack entry behind the Ethernet header and its tags, and give the packet this
+    /// Ethernet type.
+    PushMpls {
+        /// Ethernet type of MPLS.
+        ethertype: u16,
+        /// The entry.
+        entry: LabelEntry,
+    },
+    /// Take the outermost label stack entry away, and give the packet this Ethernet type. Behind the last entry
+    /// of a packet without an Ethernet header, the type 0x6558 stands for a whole frame.
+    PopMpls {
+        /// Ethernet type of what is behind the entry.
+        ethertype: u16,
+    },
+    /// Put an MPLS label stack entry in front of the packet, an Ethernet header included: it becomes a packet
+    /// of this type without an Ethernet header.
+    AddMpls {
+        /// Ethernet type of MPLS.
+        ethertype: u16,
+        /// The entry.
+        entry: LabelEntry,
+    },
+    /// Put an NSH header in front of the packet, an Ethernet header included. Its next protocol is that of the
+    /// packet.
+    PushNsh(Arc<[u8]>),
+    /// Take the NSH header away.
+    PopNsh,
     /// Send the packet through connection tracking, which writes the key's `ct_*` fields.
     Ct(Box<CtAction>),
     /// Clear the key's `ct_*` fields.

@@ -36,6 +36,8 @@ reasons! {
     NoBridge = "drop_action_bridge_not_found",
     /// Translation stopped: `encap` or `decap` does not support the type of the packet.
     PacketType = "drop_action_unsupported_packet_type",
+    /// Translation stopped: the packet would have more MPLS labels than a flow key, or has more and lacks one.
+    MplsLabels = "drop_action_too_many_mpls_labels",
     /// The recirculation id is no longer known.
     RecircUnknown = "drop_action_no_recirculation_context",
     /// The packet was recirculated too often.
@@ -50,7 +52,7 @@ reasons! {
     TxQueueFull = "ovs_tx_failure_drops",
     /// The device refused the frame.
     TxError = "ovs_tx_invalid_drops",
-    /// There is no headroom for a VLAN tag.
+    /// There is no headroom for a VLAN tag or a label.
     NoHeadroom = "datapath_drop_no_headroom",
     /// There is no route to the tunnel's remote end.
     TunnelRoute = "drop_action_tunnel_routing_failed",

@@ -5,11 +5,12 @@
 
 use crate::field::Field;
 use crate::frame::Layers;
-use crate::key::{ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, FlowKey, VLAN_PRESENT};
+use crate::key::{ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, FlowKey, MPLS_LABELS, VLAN_PRESENT};
 use crate::vlan_limit::VlanLimit;
 use wire::ethernet::resolve_type;
-use wire::ethertype;
+use wire::nsh::MD_TYPE_1;
 use wire::protocol::{ICMP, ICMPV6, IGMP, SCTP, TCP, UDP};
+use wire::{LabelEntry, Nsh, ethertype};
 
 const ETH_HEADER: usize = 14;
 
@@ -27,6 +28,14 @@ pub(crate) fn extract(data: &[u8], vlans: VlanLimit, key: &mut FlowKey) -> Optio
         ethertype::IPV6 => ipv6(data, l3, key),
         ethertype::ARP | ethertype::RARP => {
             arp(data, l3, key);
+            None
+        }
+        ethertype::MPLS | ethertype::MPLS_MULTICAST => {
+            mpls(data, l3, key);
+            None
+        }
+        ethertype::NSH => {
+            nsh(data, l3, key);
             None
         }
         _ => None,
@@ -71,6 +80,36 @@ fn ethernet_type(data: &[u8], vlans: VlanLimit, key: &mut FlowKey) -> (u16, usiz
 fn snap(data: &[u8], at: usize) -> (u16, usize) {
     let (eth_type, header_bytes) = resolve_type(0, data.get(at..).unwrap_or_default());
     (eth_type, at + header_bytes)
+}
+
+/// The label stack, as much of it as a key has (ovs: `lib/flow.c`, `parse_mpls`).
+#[cold]
+fn mpls(data: &[u8], l3: usize, key: &mut FlowKey) {
+    let mut stack = [LabelEntry::default(); MPLS_LABELS];
+    let read = wire::mpls::read_stack(data.get(l3..).unwrap_or_default());
+    stack.iter_mut().zip(read).for_each(|(place, entry)| *place = entry);
+    key.set_label_stack(&stack);
+}
+
+/// NSH (ovs: `lib/flow.c`, `parse_nsh`). The metadata of other MD types than 1 has no fields.
+#[cold]
+fn nsh(data: &[u8], l3: usize, key: &mut FlowKey) {
+    let Ok(nsh) = Nsh::new_checked(data.get(l3..).unwrap_or_default()) else { return };
+    let context = if nsh.md_type() == MD_TYPE_1 { nsh.context() } else { [0; 4] };
+    for (field, value) in [
+        (Field::NshFlags, nsh.flags().into()),
+        (Field::NshTtl, nsh.ttl().into()),
+        (Field::NshMdtype, nsh.md_type().into()),
+        (Field::NshNp, nsh.next_protocol().into()),
+        (Field::NshSpi, nsh.service_path()),
+        (Field::NshSi, nsh.service_index().into()),
+        (Field::NshC1, context[0]),
+        (Field::NshC2, context[1]),
+        (Field::NshC3, context[2]),
+        (Field::NshC4, context[3]),
+    ] {
+        key.set(field, value.into());
+    }
 }
 
 /// Returns the offset of the transport header, if there is one.

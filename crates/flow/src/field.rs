@@ -136,6 +136,14 @@ fields! {
         NdOptionsType = "nd_options_type" @ 19, 48, 8;
         /// ND target.
         NdTarget = "nd_target" @ 20, 0, 128;
+        // MPLS, the outermost entry first, and NSH: such packets have no fields of IP and ARP.
+        MplsLse0 = "mpls_lse0" @ 20, 32, 32; MplsLse1 = "mpls_lse1" @ 20, 0, 32;
+        MplsLse2 = "mpls_lse2" @ 21, 32, 32;
+        NshFlags = "nsh_flags" @ 18, 48, 8; NshTtl = "nsh_ttl" @ 19, 40, 8;
+        NshMdtype = "nsh_mdtype" @ 18, 56, 8; NshNp = "nsh_np" @ 19, 32, 8;
+        NshSpi = "nsh_spi" @ 19, 8, 24; NshSi = "nsh_si" @ 19, 0, 8;
+        NshC1 = "nsh_c1" @ 20, 32, 32; NshC2 = "nsh_c2" @ 20, 0, 32;
+        NshC3 = "nsh_c3" @ 21, 32, 32; NshC4 = "nsh_c4" @ 21, 0, 32;
         /// OpenFlow metadata.
         Metadata = "metadata" @ 22, 0, 64;
         /// Register 0.
@@ -258,6 +266,9 @@ fields! {
         NdSll = "nd_sll" @ 18, 0, 48;
         /// ND target link-layer address.
         NdTll = "nd_tll" @ 19, 0, 48;
+        // Parts of the outermost label stack entry.
+        MplsLabel = "mpls_label" @ 20, 44, 20; MplsTc = "mpls_tc" @ 20, 41, 3;
+        MplsBos = "mpls_bos" @ 20, 40, 1; MplsTtl = "mpls_ttl" @ 20, 32, 8;
         /// Registers 0 and 1.
         Xreg0 = "xreg0" @ 23, 0, 64;
         /// Registers 2 and 3.

@@ -3,6 +3,7 @@
 use crate::connection::ConnectionRef;
 use crate::drop::DropReason;
 use crate::extract;
+use crate::field::Field;
 use crate::headers::Headers;
 use crate::key::FlowKey;
 use crate::vlan_limit::VlanLimit;
@@ -109,6 +110,19 @@ impl Frame {
             }
             None => Err((packet, DropReason::Malformed)),
         }
+    }
+
+    /// Parses the headers again after headers behind the Ethernet header or its tags were added or removed.
+    /// The key's metadata (port, recirculation, connection, tunnel, packet type) is kept. Returns false if the
+    /// packet is shorter than an Ethernet header; its key then has no headers.
+    #[must_use]
+    pub fn reread(&mut self) -> bool {
+        let vlans = VlanLimit::of(&self.key).max(VlanLimit::current());
+        let packet_type = self.key.get(Field::PacketType);
+        self.key.clear_headers();
+        let layers = extract::extract(self.packet.data(), vlans, &mut self.key);
+        self.key.set(Field::PacketType, packet_type);
+        layers.map(|layers| self.layers = layers).is_some()
     }
 
     /// Joins a packet and the key that was extracted from it earlier. The offsets of the headers are computed

@@ -2,8 +2,7 @@
 //!
 //! A key is an array of 64-bit words, so that hashing, masking and comparing work word by word, and one
 //! bitmap tells which words a mask uses. [`Field`] names the fields and knows the place of each; no other
-//! code depends on the layout. Keys that are stored in large numbers are packed:
-//! [`PackedKey`](crate::PackedKey).
+//! code depends on the layout. Keys that are stored in large numbers are packed: [`crate::PackedKey`].
 //!
 //! The last 40 words are the tunnel fields. They are zero in packets without a tunnel, and the per-packet
 //! code reads only two of them ([`FlowKey::has_tunnel`]). The datapath and the OpenFlow tables use the same
@@ -11,14 +10,15 @@
 //! that of the tables the OpenFlow port of the bridge.
 //!
 //! IPv4 addresses occupy the low 32 bits of the IPv6 addresses; ARP shares places with IP and ND as in Open
-//! vSwitch (ovs: `include/openvswitch/flow.h`). A match on any of these must therefore match `eth_type`
-//! exactly, which OpenFlow's prerequisites require anyway.
+//! vSwitch, MPLS and NSH with ARP and ND. So a match on these must match `eth_type` exactly, as in OpenFlow.
 
 mod ct_fields;
+mod label_stack;
 mod packet_type;
 mod tunnel_fields;
 
 pub use ct_fields::CtFields;
+pub use label_stack::MPLS_LABELS;
 
 use crate::ct_state::CtState;
 use crate::field::{Field, WORDS};

@@ -39,8 +39,8 @@ pub use frame::{Frame, FrameBatch, Layers};
 pub use hash::{HashAlgorithm, Words};
 pub use headers::{HEADER_WORDS, Headers};
 pub use key::{
-    CtFields, ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, FlowKey, Mask, TUN_CSUM, TUN_DONT_FRAGMENT,
-    TUN_KEY, TUN_OAM, VLAN_PRESENT,
+    CtFields, ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, FlowKey, MPLS_LABELS, Mask, TUN_CSUM,
+    TUN_DONT_FRAGMENT, TUN_KEY, TUN_OAM, VLAN_PRESENT,
 };
 pub use latency::{Stamps, UpcallClass};
 pub use matching::Match;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 /// A maximum number of VLAN headers. Parsed headers become part of the key. Further ones are payload, and the
 /// Ethernet type of the packet is that of the next tag.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct VlanLimit(u8);
 
 /// The limit of the process, as in Open vSwitch (ovs: `lib/flow.c`, `flow_vlan_limit`): all parsers must

@@ -19,13 +19,17 @@ pub struct Features {
     /// Steps can depend on a packet's length. Otherwise no megaflow stands for a packet for which that
     /// matters.
     pub length_check: bool,
+    /// A label can be put in front of a frame. Otherwise no megaflow stands for a packet for which `encap` or
+    /// `decap` of MPLS does that.
+    pub add_mpls: bool,
 }
 
 impl Default for Features {
     fn default() -> Self {
         let (wildcards, debug_actions) = (true, false);
         let (tunnels, truncation, length_check) = (true, true, true);
-        Features { wildcards, tunnels, truncation, debug_actions, length_check }
+        let add_mpls = true;
+        Features { wildcards, tunnels, truncation, debug_actions, length_check, add_mpls }
     }
 }
 

@@ -243,10 +243,7 @@ pub(crate) fn write_notes(out: &mut String, notes: &[Note], level: usize) {
         if note.kind == NoteKind::Bridge {
             out.push('\n');
         }
-        let is_heading = matches!(
-            note.kind,
-            NoteKind::Bridge | NoteKind::Table | NoteKind::Bucket | NoteKind::Thaw
-        );
+        let is_heading = matches!(note.kind, NoteKind::Bridge | NoteKind::Table | NoteKind::Thaw);
         // The last of its list does not move to the right: chains of tables stay readable.
         let more = usize::from(i + 1 < notes.len() || !is_heading);
         let indent = " ".repeat((level + more) * 4);
@@ -275,6 +272,8 @@ pub(crate) fn failure(reason: DropReason) -> &'static str {
         DropReason::StackDepth => "Stack too deep",
         DropReason::NoBridge => "Bridge not found",
         DropReason::RecircUnknown => "No recirculation context",
+        DropReason::MplsLabels => "Too many MPLS labels",
+        DropReason::PacketType => "Unsupported packet type",
         other => other.name(),
     }
 }

@@ -44,6 +44,7 @@ struct TraceCase {
 #[serde(deny_unknown_fields)]
 struct PacketCase {
     device: u32,
+    /// In the form of `wire::text`, or its bytes as `0x` and hexadecimal digits.
     packet: String,
     /// `other_config:vlan-limit`; left out, the default.
     #[serde(default = "default_vlan_limit")]
@@ -66,6 +67,11 @@ fn default_vlan_limit() -> u32 {
 struct World {
     ofproto: Ofproto,
     now: Instant,
+}
+
+fn hexadecimal(digits: &str) -> Vec<u8> {
+    let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
+    (0..digits.len()).step_by(2).map(byte).collect()
 }
 
 fn ct_state(text: &str) -> CtState {
@@ -121,8 +127,11 @@ impl World {
 
     /// Sends a packet up; gives the megaflow that answers.
     fn miss(&mut self, case: &PacketCase) -> String {
-        let bytes = wire::text::parse(&case.packet)
-            .unwrap_or_else(|error| panic!("{}: {error}", case.packet));
+        let bytes = match case.packet.strip_prefix("0x") {
+            Some(digits) => hexadecimal(digits),
+            None => wire::text::parse(&case.packet)
+                .unwrap_or_else(|error| panic!("{}: {error}", case.packet)),
+        };
         let (packet, port) = (packet::Packet::from_bytes(&bytes), PortNo(case.device));
         let frame = Frame::parse_within(packet, port, VlanLimit::new(case.vlan_limit)).unwrap();
         let mut key: FlowKey = frame.key.clone();

@@ -136,6 +136,27 @@ pub struct Conjunction {
     pub clauses: u8,
 }
 
+/// A property of `encap(nsh)` (ovs: `include/openvswitch/ofp-ed-props.h`).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NshProperty {
+    /// The header's MD type.
+    MdType(u8),
+    /// A context header of MD type 2.
+    Tlv {
+        /// Its class.
+        class: u16,
+        /// Its type.
+        kind: u8,
+        /// Its value, at most [`NshProperty::VALUE_MAX`] bytes.
+        value: Vec<u8>,
+    },
+}
+
+impl NshProperty {
+    /// The longest value: the property's length has 8 bits.
+    pub const VALUE_MAX: usize = 240;
+}
+
 /// One action or instruction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
@@ -247,6 +268,35 @@ pub enum Action {
         /// The header's length as the controller gave it, which has no effect.
         header_bytes: u16,
     },
+    /// Add an MPLS label in front of a packet, an Ethernet header included (`encap(mpls)`, `encap(mpls_mc)`).
+    EncapMpls {
+        /// Ethernet type of MPLS.
+        ethertype: u16,
+        /// The header's length as the controller gave it, which has no effect.
+        header_bytes: u16,
+    },
+    /// Add an NSH header in front of a packet, an Ethernet header included (`encap(nsh)`).
+    EncapNsh {
+        /// The header's length as the controller gave it, which has no effect.
+        header_bytes: u16,
+        /// What else the controller said of the header.
+        properties: Vec<NshProperty>,
+    },
+    /// Decrement the TTL of NSH; a packet whose TTL would become 0 is sent to the controller instead.
+    DecNshTtl,
+    /// Add an MPLS label with this Ethernet type.
+    PushMpls(u16),
+    /// Remove the outermost MPLS label; the packet then has this Ethernet type.
+    PopMpls(u16),
+    /// `set_mpls_label`, 20 bits
+    SetMplsLabel(u32),
+    /// `set_mpls_tc`, 3 bits
+    SetMplsTc(u8),
+    /// `set_mpls_ttl`
+    SetMplsTtl(u8),
+    /// Decrement the TTL of the outermost MPLS label; a packet whose TTL would become 0 is sent to the
+    /// controller instead.
+    DecMplsTtl,
     /// Remove the outermost header (`decap`). The packet then has this OpenFlow packet type, or with
     /// [`Self::NEXT_PROTOCOL`] the one in the header.
     Decap(u32),

@@ -20,6 +20,8 @@ const COOKIE: u16 = 0x8005;
 const ACTIONS: u16 = 0x8006;
 const ACTION_SET: u16 = 0x8007;
 const ODP_PORT: u16 = 0x8008;
+/// The oldest version in which actions are written: earlier ones have no `encap` and `decap`.
+const ACTIONS_VERSION: Version = Version::V13;
 
 /// Writes the property of a packet-in or of NXT_RESUME.
 pub(crate) fn put(out: &mut Vec<u8>, version: Version, continuation: &Continuation) {
@@ -70,6 +72,7 @@ fn put_list(out: &mut Vec<u8>, kind: u16, version: Version, actions: &[crate::Ac
     if !actions.is_empty() {
         property(out, kind, |out| {
             out.put_zeros(4);
+            let version = version.max(ACTIONS_VERSION);
             put_actions(out, actions, ActionForm { version, proto: Proto::default() });
         });
     }
@@ -100,12 +103,12 @@ pub(crate) fn take(input: &mut Input<'_>, version: Version) -> Result<Continuati
             }
             ACTIONS => {
                 value.skip(4).map_err(short)?;
-                let actions = take_actions(value.rest(), version)?;
+                let actions = take_actions(value.rest(), version.max(ACTIONS_VERSION))?;
                 out.rest.push(ContinuedActions { table, cookie, actions });
             }
             ACTION_SET => {
                 value.skip(4).map_err(short)?;
-                out.action_set = take_actions(value.rest(), version)?;
+                out.action_set = take_actions(value.rest(), version.max(ACTIONS_VERSION))?;
             }
             ODP_PORT => out.port = PortNo(value.u32().map_err(short)?),
             _ => {

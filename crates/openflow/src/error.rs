@@ -246,6 +246,8 @@ pub enum ErrorCode {
     BadConjunction,
     /// NXBAC_BAD_HEADER_TYPE: `encap` with an unsupported header.
     BadHeaderType,
+    /// NXBAC_BAD_ED_PROP: a property of `encap` or `decap` whose length is wrong.
+    BadEncapProperty,
     /// NXBAC_UNKNOWN_ED_PROP: `encap` or `decap` with a property that its header does not have.
     UnknownProperty,
     /// NXR_STALE: a continuation of an earlier run of the switch, or of a bridge that was removed.

@@ -155,6 +155,7 @@ const ROWS: &[Row] = &[
     (E::BadConjunction, &[(V10, Nx(2, 526)), (V12, Nx(15, 0))]),
     (E::BadHeaderType, &[(V13, Nx(39, 0))]),
     (E::UnknownProperty, &[(V13, Nx(40, 0))]),
+    (E::BadEncapProperty, &[(V13, Nx(41, 0))]),
     (E::NxmInvalid, &[(V10, Nx(1, 256)), (V12, Nx(2, 0))]),
 ];
 

@@ -5,6 +5,7 @@ use crate::error::OfError;
 use crate::oxm::eth_type;
 use base::OfPort;
 use flow::{Field, Match, VLAN_PRESENT};
+use wire::ethertype;
 
 const IN_PORT: u32 = 1 << 0;
 const DL_VLAN: u32 = 1 << 1;
@@ -84,6 +85,20 @@ fn take_vlan(matching: &mut Match, wildcards: u32, vid: u16, pcp: u8) {
     }
 }
 
+/// The fields of NSH; the first two have places that ARP does not use.
+const NSH: [Field; 10] = [
+    Field::NshFlags,
+    Field::NshMdtype,
+    Field::NshTtl,
+    Field::NshNp,
+    Field::NshSpi,
+    Field::NshSi,
+    Field::NshC1,
+    Field::NshC2,
+    Field::NshC3,
+    Field::NshC4,
+];
+
 /// Wildcards fields whose prerequisites the match lacks, because OpenFlow 1.0 ignores them.
 pub(crate) fn normalize(matching: &mut Match) {
     let key = matching.key();
@@ -98,6 +113,16 @@ pub(crate) fn normalize(matching: &mut Match) {
         _ => false,
     };
     let nd = v6 && proto == 58;
+    // These share places with ARP and neighbour discovery, and with each other.
+    let of_header: &[Field] = match eth_type {
+        ethertype::MPLS | ethertype::MPLS_MULTICAST => &[Field::MplsLse0],
+        ethertype::NSH => &NSH,
+        _ => &[],
+    };
+    let kept: Vec<_> = of_header
+        .iter()
+        .map(|&field| (field, matching.key().get(field), matching.mask().get(field)))
+        .collect();
     let mut forget = |fields: &[Field], keep: bool| {
         for &field in fields {
             if !keep {
@@ -114,6 +139,15 @@ pub(crate) fn normalize(matching: &mut Match) {
     forget(&[Field::ArpTha], arp || nd && icmp == 136);
     let nd_fields = [Field::NdTarget, Field::NdReserved, Field::NdOptionsType];
     forget(&nd_fields, nd && matches!(icmp, 135 | 136));
+    forget(&NSH[..2], false);
+    for (field, value, mask) in kept {
+        matching.set_masked(field, value, mask);
+    }
+    let mut forget = |fields: &[Field], keep: bool| {
+        for &field in fields.iter().filter(|_| !keep) {
+            matching.wildcard(field);
+        }
+    };
     // Without the protocol Open vSwitch neither sends nor prints the ports.
     forget(&[Field::CtTpSrc, Field::CtTpDst], has_ct_proto);
     if !v6 {

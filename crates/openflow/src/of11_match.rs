@@ -18,7 +18,8 @@ const NW_TOS: u32 = 1 << 4;
 const NW_PROTO: u32 = 1 << 5;
 const TP_SRC: u32 = 1 << 6;
 const TP_DST: u32 = 1 << 7;
-const MPLS: u32 = 3 << 8;
+const MPLS_LABEL: u32 = 1 << 8;
+const MPLS_TC: u32 = 1 << 9;
 /// OFPMT_STANDARD
 const STANDARD: u16 = 0;
 /// OFPMT11_STANDARD_LENGTH
@@ -94,8 +95,15 @@ fn take_standard(input: &mut Input<'_>) -> Result<Match, OfError> {
         }
     }
     take_ports(&mut matching, wildcards, (body.u16()?, body.u16()?))?;
-    // The MPLS label and traffic class.
-    body.skip(8)?;
+    let (label, tc) = (body.u32()?, body.u8()?);
+    body.skip(3)?;
+    for (field, value, wildcard) in
+        [(Field::MplsLabel, label, MPLS_LABEL), (Field::MplsTc, tc.into(), MPLS_TC)]
+    {
+        if matching.key().is_mpls() && wildcards & wildcard == 0 {
+            matching.set_masked(field, value.into(), u128::MAX);
+        }
+    }
     let (value, ignored) = (body.u64()?, body.u64()?);
     matching.set_masked(Field::Metadata, value.into(), u128::from(!ignored));
     Ok(matching)
@@ -151,7 +159,13 @@ fn take_ports(matching: &mut Match, wildcards: u32, ports: (u16, u16)) -> Result
 fn put_standard(out: &mut Vec<u8>, matching: &Match) {
     let (key, mask) = (matching.key(), matching.mask());
     let v6 = key.eth_type() == 0x86dd;
-    let mut wildcards = MPLS;
+    let mut wildcards = 0;
+    let is_mpls = key.is_mpls();
+    for (field, wildcard) in [(Field::MplsLabel, MPLS_LABEL), (Field::MplsTc, MPLS_TC)] {
+        if !is_mpls || !mask.has(field) {
+            wildcards |= wildcard;
+        }
+    }
     for (field, wildcard) in [
         (Field::InPort, IN_PORT),
         (Field::EthType, DL_TYPE),
@@ -200,7 +214,9 @@ fn put_standard(out: &mut Vec<u8>, matching: &Match) {
     }
     out.put_u16(key.tp_src());
     out.put_u16(key.tp_dst());
-    out.put_zeros(8);
+    let of_mpls = |field| if is_mpls { key.get(field) } else { 0 };
+    out.put_u32(of_mpls(Field::MplsLabel) as u32);
+    out.put(&[of_mpls(Field::MplsTc) as u8, 0, 0, 0]);
     out.put_u64(key.metadata());
     out.put_u64(!(mask.get(Field::Metadata) as u64));
 }
@@ -227,6 +243,8 @@ mod tests {
             ip.with(F::NwProto, 1).with(F::TpSrc, 8).with(F::TpDst, 0),
             tcp.with(F::TpDst, 80),
             Match::any().with(F::EthType, 0x806).with(F::NwProto, 2).with(F::Ipv4Src, 5),
+            Match::any().with(F::EthType, 0x8847).with(F::MplsLabel, 0xf_fff1),
+            Match::any().with(F::EthType, 0x8848).with(F::MplsLabel, 0).with(F::MplsTc, 5),
         ];
         for matching in cases {
             let mut out = Vec::new();

@@ -72,7 +72,14 @@ proptest! {
                 let reply = StatsReply::Flow { flows: vec![flow.clone()], nicira };
                 let parts = encode(dump, 9, &Message::StatsReply(reply), &EncodeOptions::default());
                 let back = decode(dump, &parts[0], &DECODE);
-                prop_assert!(back.is_ok(), "{version:?} to {dump:?}: {flow:?}: {back:?}");
+                // Versions before OpenFlow 1.3 have no `encap` and `decap`.
+                let code = back.as_ref().err().map(|error| error.code);
+                let is_too_old = dump < Version::V13 && version >= Version::V13;
+                let refused = is_too_old && code == Some(ErrorCode::ActionBadVendorType);
+                prop_assert!(
+                    back.is_ok() || refused,
+                    "{version:?} to {dump:?}: {flow:?}: {back:?}"
+                );
             }
         }
     }

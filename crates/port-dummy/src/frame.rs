@@ -43,6 +43,14 @@ fn with_payload(key: &FlowKey, payload: usize) -> Vec<u8> {
         ethertype::IPV4 => ipv4(key, payload, &mut frame),
         ethertype::IPV6 => ipv6(key, payload, &mut frame),
         ethertype::ARP | ethertype::RARP => arp(key, &mut frame),
+        ethertype::MPLS | ethertype::MPLS_MULTICAST => {
+            for entry in key.label_stack() {
+                frame.extend(entry.0.to_be_bytes());
+                if entry.is_bottom() {
+                    break;
+                }
+            }
+        }
         _ => {}
     }
     frame
@@ -227,6 +235,8 @@ mod tests {
                 42,
             ),
             (&[&[(EthType, 0x1234)]], 14),
+            (&[&[(EthType, 0x8847), (Field::MplsLse0, 0x1_4720)]], 18),
+            (&[&[(EthType, 0x8848), (Field::MplsLse0, 0x1_4620), (Field::MplsLse1, 0x120)]], 22),
         ];
         for (fields, len) in cases {
             let mut expect = key(&[&eth[..], &fields.concat()].concat());

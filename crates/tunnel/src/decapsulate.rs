@@ -240,6 +240,7 @@ fn of_udp<'a>(
                 None | Some(3) => Inner::Frame,
                 Some(1) => Inner::Packet(ethertype::IPV4),
                 Some(2) => Inner::Packet(ethertype::IPV6),
+                Some(4) => Inner::Packet(ethertype::NSH),
                 Some(_) => return Err(PopError::Payload),
             };
             metadata.key = Some(header.vni().into());

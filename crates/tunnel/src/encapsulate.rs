@@ -127,6 +127,7 @@ fn vxlan_header(config: &TunnelConfig, outer: &Outer<'_>) -> Option<[u8; vxlan::
             None | Some(ethertype::TRANSPARENT_ETHERNET) => 3,
             Some(ethertype::IPV4) => 1,
             Some(ethertype::IPV6) => 2,
+            Some(ethertype::NSH) => 4,
             Some(_) => return None,
         };
         flags |= vxlan::FLAG_GPE | next;

@@ -116,6 +116,8 @@ pub enum Header {
     Erspan,
     /// GTP-U.
     Gtpu,
+    /// NSH.
+    Nsh,
 }
 
 impl fmt::Display for Header {
@@ -138,6 +140,7 @@ impl fmt::Display for Header {
             Header::Gre => "GRE",
             Header::Erspan => "ERSPAN",
             Header::Gtpu => "GTP-U",
+            Header::Nsh => "NSH",
         })
     }
 }

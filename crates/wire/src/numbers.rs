@@ -21,6 +21,10 @@ pub mod ethertype {
     pub const SERVICE_VLAN: u16 = 0x88a8;
     /// MPLS unicast.
     pub const MPLS: u16 = 0x8847;
+    /// MPLS multicast, since RFC 5332 a label that the downstream node did not assign.
+    pub const MPLS_MULTICAST: u16 = 0x8848;
+    /// NSH, a service function chain's header (RFC 8300).
+    pub const NSH: u16 = 0x894f;
     /// LLDP.
     pub const LLDP: u16 = 0x88cc;
     /// A whole Ethernet frame within a tunnel.
@@ -34,6 +38,11 @@ pub mod ethertype {
     /// 0x8100 and 0x88a8, but not the 0x9100 of some vendors.
     pub const fn is_vlan(ethertype: u16) -> bool {
         matches!(ethertype, VLAN | SERVICE_VLAN)
+    }
+
+    /// Whether an MPLS label stack follows.
+    pub const fn is_mpls(ethertype: u16) -> bool {
+        matches!(ethertype, MPLS | MPLS_MULTICAST)
     }
 }
 

@@ -40,12 +40,8 @@ pub(super) fn tell(world: World<'_>, key: &FlowKey) {
 }
 
 fn describe(world: World<'_>, key: &FlowKey) -> Vec<(&'static str, String)> {
-    let mut shown = key.clone();
-    if let Some((_, number)) = world.bridges.of_packet(key) {
-        shown.set_in_port_raw(number.0.into());
-    }
-    let flow = format_key(&shown, PortNames::default());
-    let translation = translate(world, key, Notes::On { names: false, learns: false });
+    let translation = translate(world, key, Notes::On { names: false, learns: true });
+    let flow = format_key(&translation.base_key, PortNames::default());
     let (mut told, mut more) = (Vec::new(), 0);
     errors(&translation.notes, "", &mut |bridge, error| {
         if told.len() == ERRORS_MAX {

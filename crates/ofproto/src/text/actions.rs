@@ -1,14 +1,14 @@
 //! A datapath flow's actions.
 
-use super::PortNames;
 use super::field::{Fields, Number, hex};
 use super::key::{bracketed, port_header};
 use super::tunnel::{format_push, told_tunnel};
+use super::{PortNames, mpls, nsh};
 use flow::{
     Action, CtAction, Field, FlowKey, HashAlgorithm, Mask, Nat, NatKind, NatRange, PortSelection,
     SetField,
 };
-use wire::ethertype;
+use wire::{LabelEntry, ethertype};
 
 /// The actions as text: `ct(commit),recirc(0x1)`, or `drop`. `key` is that of some packet of the
 /// flow: it says which header a port or a TTL belongs to.
@@ -74,6 +74,15 @@ fn format_action(action: &Action, key: &FlowKey, names: PortNames<'_>) -> String
             format!("push_eth(src={source},dst={destination})")
         }
         Action::PopEth => "pop_eth".to_owned(),
+        Action::PushMpls { ethertype, entry } => {
+            format!("push_mpls({},eth_type={ethertype:#x})", mpls::format_entry(*entry))
+        }
+        Action::PopMpls { ethertype } => format!("pop_mpls(eth_type={ethertype:#x})"),
+        Action::AddMpls { ethertype, entry } => {
+            format!("add_mpls({},eth_type={ethertype:#x})", mpls::format_entry(*entry))
+        }
+        Action::PushNsh(header) => format!("push_nsh({})", nsh::format_header(header)),
+        Action::PopNsh => "pop_nsh()".to_owned(),
         Action::Ct(ct) => format_ct(ct),
         Action::CtClear => "ct_clear".to_owned(),
         Action::Hash { algorithm, basis } => {
@@ -113,6 +122,8 @@ fn header_of(field: Field, key: &FlowKey) -> &'static str {
         F::PktMark => "skb_mark",
         F::NdTarget => "nd",
         F::NdReserved | F::NdOptionsType => "nd_ext",
+        F::MplsLse0 => "mpls",
+        _ if nsh::FIELDS.iter().any(|(_, of_nsh, _)| *of_nsh == field) => "nsh",
         _ if matches!(key.eth_type(), 0x0806 | 0x8035) => "arp",
         F::ArpSha | F::ArpTha | F::NdSll | F::NdTll => "nd",
         F::TpSrc | F::TpDst => match key.nw_proto() {
@@ -144,8 +155,11 @@ fn format_set<'a>(
             if mask.is_exact(Field::PktMark) { String::new() } else { format!("/{}", hex(bits)) };
         return format!("set(skb_mark({}{suffix}))", hex(key.get(Field::PktMark)));
     }
+    let entry = LabelEntry(key.get(Field::MplsLse0) as u32);
     let mut fields = Fields::new(&key, &mask, false);
     match header {
+        "mpls" => fields.put(&mpls::format_entry(entry)),
+        "nsh" => fields.put(&nsh::format_fields(&key, &mask)),
         "eth" => {
             fields.mac("src", Field::EthSrc);
             fields.mac("dst", Field::EthDst);

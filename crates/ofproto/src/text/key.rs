@@ -1,7 +1,7 @@
 //! A datapath flow's key and mask.
 
-use super::PortNames;
 use super::field::{CT_STATES, Fields, Number, TCP_FLAGS, all_flags, hex, masked_flags};
+use super::{PortNames, mpls, nsh};
 use flow::{ETH_TYPE_NONE, FRAG_LATER, Field, FlowKey, Mask, OptionMapping, VLAN_PRESENT};
 use std::net::IpAddr;
 use wire::{ethertype, icmpv6, protocol};
@@ -206,6 +206,10 @@ impl Headers<'_> {
                 fields.mac("tha", Field::ArpTha);
                 self.header("arp", fields.out);
             }
+            ethertype::MPLS | ethertype::MPLS_MULTICAST => {
+                self.header("mpls", mpls::format_stack(self.key, self.mask, self.verbose));
+            }
+            ethertype::NSH => self.header("nsh", nsh::format_fields(self.key, self.mask)),
             _ => {}
         }
         if self.key.is_ip() && self.key.nw_frag() & FRAG_LATER == 0 {

@@ -103,6 +103,22 @@ fn packet_fields(key: &FlowKey) -> Mask {
         ethertype::IPV4 => add(&[F::Ipv4Src, F::Ipv4Dst]),
         ethertype::IPV6 => add(&[F::Ipv6Src, F::Ipv6Dst, F::Ipv6Label]),
         0x0806 | 0x8035 => add(&[F::ArpSpa, F::ArpTpa, F::ArpOp, F::ArpSha, F::ArpTha]),
+        ethertype::MPLS | ethertype::MPLS_MULTICAST => {
+            for (field, entry) in
+                [F::MplsLse0, F::MplsLse1, F::MplsLse2].iter().zip(key.label_stack())
+            {
+                add(&[*field]);
+                if entry.is_bottom() {
+                    break;
+                }
+            }
+        }
+        ethertype::NSH => {
+            add(&[F::NshFlags, F::NshTtl, F::NshMdtype, F::NshNp, F::NshSpi, F::NshSi]);
+            add(&[F::NshC1, F::NshC2, F::NshC3, F::NshC4]);
+            // As Open vSwitch, which tells of these here although NSH has none.
+            add(&[F::NwProto, F::NwTos, F::NwTtl, F::NwFrag]);
+        }
         _ => {}
     }
     if !key.is_ip() {

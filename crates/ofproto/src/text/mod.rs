@@ -6,6 +6,8 @@ mod field;
 mod key;
 mod matching;
 mod megaflow;
+mod mpls;
+mod nsh;
 mod parentheses;
 mod parse;
 mod parse_actions;

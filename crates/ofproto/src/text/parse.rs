@@ -1,6 +1,8 @@
 //! Reading a datapath flow's key: `recirc_id(0),in_port(1),eth_type(0x0800),ipv4(proto=6)`.
 
 use super::field::{CT_STATES, TCP_FLAGS};
+use super::mpls::parse_stack;
+use super::nsh;
 use super::parentheses::{check_nesting, closing};
 use super::parse_options::read_geneve;
 use super::tunnel::TUNNEL_FLAGS;
@@ -110,6 +112,8 @@ impl<'a> Reader<'a> {
             "ipv4" => Some(ethertype::IPV4),
             "ipv6" => Some(ethertype::IPV6),
             "arp" => Some(0x0806),
+            "mpls" => Some(ethertype::MPLS),
+            "nsh" => Some(ethertype::NSH),
             _ => self.network,
         };
         match name {
@@ -130,6 +134,7 @@ impl<'a> Reader<'a> {
             "encap" => self.headers(inside),
             "tunnel" => self.tunnel(inside),
             "vlan" => self.vlan(inside),
+            "mpls" => self.label_stack(inside),
             "tcp_flags" => self.flags(F::TcpFlags, &TCP_FLAGS, inside),
             _ => self.fields(name, inside),
         }
@@ -145,6 +150,14 @@ impl<'a> Reader<'a> {
             }
             "0" => {}
             _ => return error(inside, "a packet type is ns=0,id=0 or ns=1,id=TYPE"),
+        }
+        Ok(())
+    }
+
+    fn label_stack(&mut self, inside: &str) -> Result<(), ParseError> {
+        let fields = [Field::MplsLse0, Field::MplsLse1, Field::MplsLse2];
+        for (field, (entry, mask)) in fields.into_iter().zip(parse_stack(inside)?) {
+            self.put(field, entry.0.into(), mask.0.into());
         }
         Ok(())
     }
@@ -303,6 +316,9 @@ impl<'a> Reader<'a> {
 
 fn field_of(header: &str, name: &str) -> Option<Field> {
     use Field as F;
+    if header == "nsh" {
+        return nsh::FIELDS.iter().find(|(known, ..)| *known == name).map(|(_, field, _)| *field);
+    }
     Some(match (header, name) {
         ("eth", "src") => F::EthSrc,
         ("eth", "dst") => F::EthDst,

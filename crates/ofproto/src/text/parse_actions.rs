@@ -4,6 +4,7 @@
 
 use super::parentheses::{check_nesting, closing};
 use super::parse::{ParseError, error, number, parse_fields};
+use super::{mpls, nsh};
 use base::{MacAddr, PortNo, RecircId, Zone};
 use flow::{
     Action, CheckLen, CtAction, Field, HashAlgorithm, Masked, Nat, NatKind, NatRange,
@@ -12,7 +13,7 @@ use flow::{
 use std::net::IpAddr;
 
 /// Fields that a flow may set.
-const SETTABLE: [Field; 20] = [
+const SETTABLE: [Field; 29] = [
     Field::EthSrc,
     Field::EthDst,
     Field::Ipv4Src,
@@ -33,6 +34,15 @@ const SETTABLE: [Field; 20] = [
     Field::NdSll,
     Field::NdTll,
     Field::PktMark,
+    Field::MplsLse0,
+    Field::NshFlags,
+    Field::NshTtl,
+    Field::NshSpi,
+    Field::NshSi,
+    Field::NshC1,
+    Field::NshC2,
+    Field::NshC3,
+    Field::NshC4,
 ];
 
 /// The shortest cut: an Ethernet header (ovs: `lib/odp-util.c`, `parse_odp_action`).
@@ -91,6 +101,22 @@ fn read(
         ("push_vlan", Some(inside)) => push_vlan(inside)?,
         ("pop_eth", None) => Action::PopEth,
         ("push_eth", Some(inside)) => push_eth(inside)?,
+        ("push_mpls", Some(inside)) => {
+            let (entry, ethertype) = mpls::parse_push(inside)?;
+            Action::PushMpls { ethertype, entry }
+        }
+        ("add_mpls", Some(inside)) => {
+            let (entry, ethertype) = mpls::parse_push(inside)?;
+            Action::AddMpls { ethertype, entry }
+        }
+        ("pop_mpls", Some(inside)) => {
+            let Some(ethertype) = inside.strip_prefix("eth_type=") else {
+                return error(inside, "pop_mpls() wants eth_type=");
+            };
+            Action::PopMpls { ethertype: mpls::parse_ethertype(ethertype)? }
+        }
+        ("push_nsh", Some(inside)) => Action::PushNsh(nsh::parse_header(inside)?),
+        ("pop_nsh", Some("")) => Action::PopNsh,
         ("ct_clear", None) => Action::CtClear,
         ("ct", inside) => Action::Ct(Box::new(ct(inside.unwrap_or_default())?)),
         ("recirc", Some(id)) => Action::Recirc(RecircId(fit(id)?)),
@@ -328,6 +354,13 @@ mod tests {
             "check_pkt_len(size=118,gt(drop),le(2))",
             "set(eth(src=02:00:00:00:00:01)),set(ipv4(src=10.0.0.1,ttl=63)),set(tcp(dst=80)),1",
             "set(ipv4(tos=0x4/0xfc)),set(skb_mark(0x5)),1",
+            "push_mpls(label=10,tc=3,ttl=64,bos=1,eth_type=0x8847),pop_mpls(eth_type=0x800),1",
+            "add_mpls(label=0,tc=0,ttl=64,bos=1,eth_type=0x8848),pop_mpls(eth_type=0x6558),1",
+            "set(mpls(label=1048575,tc=7,ttl=255,bos=0)),1",
+            "push_nsh(flags=2,ttl=63,mdtype=1,np=3,spi=0x1234,si=255,c1=0x1,c2=0x0,c3=0x0,c4=0xff),1",
+            "push_nsh(flags=0,ttl=1,mdtype=2,np=1,spi=0x0,si=0,md2=0x00000a0412345678),pop_nsh(),1",
+            "push_nsh(flags=0,ttl=1,mdtype=2,np=1,spi=0x0,si=0,md2=0),1",
+            "set(nsh(flags=2,ttl=63,spi=0x123456,si=254,c1=0x44332200/0xffffff00)),1",
             "ct,recirc(0x1)",
             "ct(commit,zone=3,mark=0x5/0xff,label=0x1,helper=ftp,nat(src=10.0.0.1)),1",
             "ct(force_commit,nat(dst=10.0.0.1-10.0.0.9:1000-2000,persistent,hash)),1",
@@ -353,6 +386,21 @@ mod tests {
             ("set(tcp(dst=80)", "the parenthesis is not closed"),
             ("set(in_port(1))", "in_port cannot be set here"),
             ("set(eth())", "sets nothing"),
+            (
+                "push_mpls(label=1048576,tc=0,ttl=1,bos=1,eth_type=0x8847)",
+                "is too large for its field",
+            ),
+            (
+                "push_mpls(label=1,tc=0,eth_type=0x8847)",
+                "wants one whole label and an Ethernet type of MPLS",
+            ),
+            (
+                "push_mpls(label=1,tc=0,ttl=1,bos=1,eth_type=0x800)",
+                "wants one whole label and an Ethernet type of MPLS",
+            ),
+            ("push_nsh(mdtype=3)", "mdtype is 1 or 2"),
+            ("push_nsh(mdtype=2,md2=0x123)", "is no number of whole bytes"),
+            ("set(nsh(np=3))", "nsh_np cannot be set here"),
             ("push_vlan(vid=4096)", "push_vlan() has tpid, vid up to 4095 and pcp up to 7"),
             ("hash(l3(1))", "hash() wants l4(BASIS) or sym_l4(BASIS)"),
             (

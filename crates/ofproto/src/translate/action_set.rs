@@ -67,10 +67,19 @@ pub(super) fn in_order(set: &[OfAction]) -> Vec<OfAction> {
         actions.extend(set.iter().rev().find(|action| is_kind(action)).cloned());
     };
     last_of(|action| matches!(action, OfAction::StripVlan));
+    last_of(|action| matches!(action, OfAction::PopMpls(_)));
     last_of(|action| matches!(action, OfAction::Decap(_)));
-    last_of(|action| matches!(action, OfAction::EncapEthernet { .. }));
+    last_of(|action| {
+        matches!(
+            action,
+            OfAction::EncapEthernet { .. } | OfAction::EncapMpls { .. } | OfAction::EncapNsh { .. }
+        )
+    });
+    last_of(|action| matches!(action, OfAction::PushMpls(_)));
     last_of(|action| matches!(action, OfAction::PushVlan(_)));
     last_of(|action| matches!(action, OfAction::DecTtl(_)));
+    last_of(|action| matches!(action, OfAction::DecMplsTtl));
+    last_of(|action| matches!(action, OfAction::DecNshTtl));
     actions.extend(set.iter().filter(|action| is_assignment(action)).cloned());
     let last_of = |is_kind: fn(&OfAction) -> bool| set.iter().rev().find(|it| is_kind(it));
     let output = last_of(is_group)
@@ -104,6 +113,9 @@ fn is_assignment(action: &OfAction) -> bool {
             | OfAction::SetIpTtl(_)
             | OfAction::SetTpSrc(_)
             | OfAction::SetTpDst(_)
+            | OfAction::SetMplsLabel(_)
+            | OfAction::SetMplsTc(_)
+            | OfAction::SetMplsTtl(_)
             | OfAction::SetQueue(_)
     )
 }

@@ -21,6 +21,8 @@ enum Next {
     Leave,
     /// Leave this list, and go on with this action once the packet comes back.
     Again,
+    /// Leave this list, and go on with the next action once the packet comes back.
+    After,
 }
 
 impl Context<'_> {
@@ -35,6 +37,7 @@ impl Context<'_> {
             if self.error.is_some() {
                 break;
             }
+            self.recirculate_for_labels(action);
             if self.exit {
                 self.freeze_rest(&actions[i..]);
                 break;
@@ -52,6 +55,7 @@ impl Context<'_> {
                 Next::Go => {}
                 Next::Leave => return,
                 Next::Again => return self.freeze_rest(&actions[i..]),
+                Next::After => return self.freeze_rest(&actions[i + 1..]),
             }
         }
     }
@@ -98,6 +102,9 @@ impl Context<'_> {
             OfAction::Clone(actions) => self.execute_clone(actions, last),
             OfAction::Exit => self.exit = true,
             OfAction::DecTtl(controllers) => return self.dec_ttl(controllers),
+            OfAction::DecMplsTtl | OfAction::DecNshTtl | OfAction::Decap(_) => {
+                return self.outer_header(action);
+            }
             OfAction::ClearActions => {
                 self.report_action_set("was");
                 self.action_set.clear();
@@ -107,12 +114,7 @@ impl Context<'_> {
                 self.write_actions(actions);
                 self.report_action_set("is");
             }
-            OfAction::WriteMetadata { value, mask } => {
-                let metadata = (self.key.metadata() & !mask) | (value & mask);
-                self.key.set_metadata(metadata);
-                let varied = self.varying.get(Field::Metadata) & !u128::from(*mask);
-                self.varying.set(Field::Metadata, varied);
-            }
+            OfAction::WriteMetadata { value, mask } => self.write_metadata(*value, *mask),
             OfAction::Enqueue { port, .. } => self.output(*port, 0, false, last),
             // No port has queues that differ, so that all packets go through the same one.
             OfAction::SetQueue(_) | OfAction::PopQueue | OfAction::Note(_) => {}
@@ -125,6 +127,27 @@ impl Context<'_> {
             other => self.rewrite(other),
         }
         Next::Go
+    }
+
+    /// Actions on a header in front of the network layer, behind which the packet may not go on.
+    fn outer_header(&mut self, action: &OfAction) -> Next {
+        match action {
+            OfAction::DecMplsTtl if !self.dec_mpls_ttl() => Next::Leave,
+            OfAction::DecNshTtl if !self.dec_nsh_ttl() => Next::Leave,
+            OfAction::Decap(packet_type) if self.decap(*packet_type) => {
+                self.freeze_for(Why::Recirculate);
+                Next::After
+            }
+            _ => Next::Go,
+        }
+    }
+
+    /// Writes the bits of `mask` of the metadata.
+    fn write_metadata(&mut self, value: u64, mask: u64) {
+        let metadata = (self.key.metadata() & !mask) | (value & mask);
+        self.key.set_metadata(metadata);
+        let varied = self.varying.get(Field::Metadata) & !u128::from(mask);
+        self.varying.set(Field::Metadata, varied);
     }
 
     /// Lets the packet on only as fast as the meter allows.
@@ -165,7 +188,13 @@ impl Context<'_> {
                 self.assign(Field::EthDst, mac.to_u64().into(), self.is_frame());
             }
             OfAction::EncapEthernet { .. } => self.encap_ethernet(),
-            OfAction::Decap(_) => self.decap(),
+            OfAction::EncapMpls { ethertype, .. } => self.encap_mpls(*ethertype),
+            OfAction::EncapNsh { properties, .. } => self.encap_nsh(properties),
+            OfAction::PushMpls(ethertype) => self.push_mpls(*ethertype),
+            OfAction::PopMpls(ethertype) => self.pop_mpls(*ethertype),
+            OfAction::SetMplsLabel(label) => self.set_label(Field::MplsLabel, (*label).into()),
+            OfAction::SetMplsTc(tc) => self.set_label(Field::MplsTc, (*tc).into()),
+            OfAction::SetMplsTtl(ttl) => self.set_label(Field::MplsTtl, (*ttl).into()),
             OfAction::SetIpv4Src(ip) => {
                 let is_v4 = self.key.eth_type() == ethertype::IPV4;
                 self.assign(Field::Ipv4Src, u32::from(*ip).into(), is_v4);
@@ -295,13 +324,25 @@ impl Context<'_> {
     pub fn execute_clone(&mut self, actions: &[OfAction], last: bool) {
         let (stack, action_set) = (self.stack.clone(), self.action_set.clone());
         let (key, varying) = (self.key.clone(), self.varying.clone());
-        let is_final = |action: &OfAction| matches!(action, OfAction::Ct(_) | OfAction::Meter(_));
+        let is_final = |action: &OfAction| {
+            matches!(
+                action,
+                OfAction::Ct(_)
+                    | OfAction::Meter(_)
+                    | OfAction::EncapEthernet { .. }
+                    | OfAction::EncapMpls { .. }
+                    | OfAction::EncapNsh { .. }
+                    | OfAction::Decap(_)
+                    | OfAction::DecNshTtl
+            )
+        };
         if last || !actions.iter().any(is_final) {
             self.execute(actions, last);
             self.finish_pipeline();
         } else {
             self.commit();
             let (base, conntracked) = (self.base.clone(), self.conntracked);
+            let (was_mpls, under_labels) = (self.shims.was_mpls, self.shims.under_labels);
             let outer = std::mem::take(&mut self.actions);
             self.execute(actions, true);
             self.finish_pipeline();
@@ -310,6 +351,7 @@ impl Context<'_> {
                 self.actions.push(Action::Clone(inner.into()));
             }
             (self.base, self.conntracked) = (base, conntracked);
+            (self.shims.was_mpls, self.shims.under_labels) = (was_mpls, under_labels);
         }
         (self.stack, self.action_set) = (stack, action_set);
         (self.key, self.varying) = (key, varying);

@@ -34,6 +34,7 @@ impl Context<'_> {
         let (stack, action_set) = (self.stack.clone(), self.action_set.clone());
         let (conntracked, exit) = (self.conntracked, self.exit);
         let (told_tunnel, stack_varies) = (self.told_tunnel.clone(), self.stack_varies);
+        let (was_mpls, under_labels) = (self.shims.was_mpls, self.shims.under_labels);
         let outer = std::mem::take(&mut self.actions);
         self.write_part(target, u128::from(is_larger).into(), false);
         self.execute(rest, true);
@@ -41,6 +42,7 @@ impl Context<'_> {
         (self.key, self.base, self.varying) = (key, base, varying);
         (self.stack, self.action_set) = (stack, action_set);
         (self.conntracked, self.exit) = (conntracked, exit);
+        (self.shims.was_mpls, self.shims.under_labels) = (was_mpls, under_labels);
         (self.told_tunnel, self.stack_varies) = (told_tunnel, stack_varies);
         std::mem::replace(&mut self.actions, outer)
     }

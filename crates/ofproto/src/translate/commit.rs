@@ -10,11 +10,25 @@ struct Header {
     is_in: fn(&FlowKey) -> bool,
 }
 
-/// In the order in which Open vSwitch rewrites (ovs: `lib/odp-util.c`, `commit_odp_actions`).
-const HEADERS: [Header; 8] = [
+const ETHERNET: Header = Header {
+    fields: &[Field::EthSrc, Field::EthDst],
+    is_in: |key| key.get(Field::PacketType) == 0,
+};
+const MARK: Header = Header { fields: &[Field::PktMark], is_in: |_| true };
+/// Those between, in the order in which Open vSwitch rewrites (ovs: `lib/odp-util.c`, `commit_odp_actions`).
+const HEADERS: [Header; 7] = [
     Header {
-        fields: &[Field::EthSrc, Field::EthDst],
-        is_in: |key| key.get(Field::PacketType) == 0,
+        fields: &[
+            Field::NshFlags,
+            Field::NshTtl,
+            Field::NshSpi,
+            Field::NshSi,
+            Field::NshC1,
+            Field::NshC2,
+            Field::NshC3,
+            Field::NshC4,
+        ],
+        is_in: FlowKey::is_nsh,
     },
     Header {
         fields: &[Field::Ipv4Src, Field::Ipv4Dst, Field::NwTos, Field::NwTtl],
@@ -47,7 +61,6 @@ const HEADERS: [Header; 8] = [
                 )
         },
     },
-    Header { fields: &[Field::PktMark], is_in: |_| true },
 ];
 
 fn is_neighbor_discovery(key: &FlowKey) -> bool {
@@ -61,29 +74,31 @@ impl Context<'_> {
     /// all bits that matter are written: bits that no one looked at can't have been changed, and
     /// what was looked at is known (ovs: `lib/odp-util.c`, `commit`).
     pub fn commit(&mut self) {
-        self.push_ethernet();
-        if !self.is_frame() {
-            self.pop_ethernet();
+        self.commit_packet_type();
+        self.commit_header(&ETHERNET);
+        // What is behind the last label can be rewritten when there is none any more.
+        if !self.key.is_mpls() {
+            self.commit_labels(false);
         }
-        let (mark, headers) =
-            HEADERS.split_last().map_or((None, &HEADERS[..]), |(mark, rest)| (Some(mark), rest));
-        for header in headers {
-            self.commit_header(header);
-        }
+        HEADERS.iter().for_each(|header| self.commit_header(header));
+        self.commit_labels(false);
         self.commit_vlans();
-        if let Some(mark) = mark {
-            self.commit_header(mark);
-        }
+        self.commit_header(&MARK);
     }
 
-    /// Gives a packet its Ethernet header that has none in the datapath.
-    fn push_ethernet(&mut self) {
-        if self.base.get(Field::PacketType) == 0 || !self.is_frame() {
-            return;
-        }
-        if self.original.get(Field::PacketType) == 0 {
+    /// Gives a packet its Ethernet header back that has none in the datapath.
+    pub fn restore_ethernet(&mut self) {
+        if self.base.get(Field::PacketType) != 0 && self.original.get(Field::PacketType) == 0 {
             // The header was taken away for a tunnel, and has the packet's own addresses.
             [Field::EthSrc, Field::EthDst].into_iter().for_each(|field| self.mask.add(field));
+        }
+        self.push_ethernet();
+    }
+
+    /// Gives a packet an Ethernet header that has none in the datapath.
+    pub fn push_ethernet(&mut self) {
+        if self.base.get(Field::PacketType) == 0 {
+            return;
         }
         let (source, destination) = (self.key.eth_src(), self.key.eth_dst());
         self.actions.push(Action::PushEth { source, destination });
@@ -96,6 +111,7 @@ impl Context<'_> {
     pub fn pop_ethernet(&mut self) {
         if self.base.get(Field::PacketType) == 0 {
             self.actions.push(Action::PopEth);
+            [Field::EthSrc, Field::EthDst].into_iter().for_each(|field| self.base.set(field, 0));
             self.base.set(Field::PacketType, self.key.eth_type().into());
         }
     }
@@ -108,13 +124,14 @@ impl Context<'_> {
         }
         let icmp = header.fields.contains(&Field::TpSrc)
             && matches!(self.key.nw_proto(), protocol::ICMP | protocol::ICMPV6);
+        let together = icmp || header.fields.contains(&Field::NshSpi);
         for &field in header.fields {
             // Open vSwitch writes ICMP's type and code together, and so looks at both.
             if icmp {
                 self.mask.add_bits(field, 0xff);
             }
             let mask = self.mask.get(field);
-            if mask != 0 && (icmp || changed(self, field)) {
+            if mask != 0 && (together || changed(self, field)) {
                 let set = SetField { field, value: self.key.get(field) & mask, mask };
                 self.actions.push(Action::Set(set));
             }

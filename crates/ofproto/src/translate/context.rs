@@ -3,6 +3,7 @@
 use super::found::Found;
 use super::freeze::Freezing;
 use super::learn::Pending;
+use super::packet_type::Shims;
 use super::report::{NoteKind, Notebook};
 use super::terminate::TunnelSender;
 use super::{Effect, Fork, Notes, World, always_looked_at};
@@ -81,6 +82,8 @@ pub(crate) struct Context<'a> {
     /// The flow whose actions are being carried out.
     pub rule: Option<RuleId>,
     pub cookie: u64,
+    /// What becomes of headers in front of the network layer.
+    pub shims: Shims,
     /// Whether the key's connection fields say something.
     pub conntracked: bool,
     /// What the packet was thawed from, if it was.
@@ -152,6 +155,7 @@ impl<'a> Context<'a> {
             table: TableId(0),
             rule: None,
             cookie: u64::MAX,
+            shims: Shims::default(),
             conntracked: false,
             thawed: false,
             nat: None,
@@ -298,7 +302,7 @@ impl<'a> Context<'a> {
         last: bool,
         scope: Scope,
     ) {
-        if !self.may_resubmit() {
+        if self.waits_for_labels() || !self.may_resubmit() {
             return;
         }
         let old_table = std::mem::replace(&mut self.table, table);

@@ -184,6 +184,17 @@ pub(super) fn has_field(field: Field, key: &FlowKey, mask: &mut Mask) -> bool {
         F::EthSrc | F::EthDst | F::EthType | F::VlanTci | F::VlanVid | F::VlanVidPresent => {
             key.get(F::PacketType) == 0
         }
+        F::MplsLabel | F::MplsTc | F::MplsBos | F::MplsTtl => key.is_mpls(),
+        F::NshFlags
+        | F::NshTtl
+        | F::NshMdtype
+        | F::NshNp
+        | F::NshSpi
+        | F::NshSi
+        | F::NshC1
+        | F::NshC2
+        | F::NshC3
+        | F::NshC4 => key.is_nsh(),
         // Shared places: the field's own name says which packets have it.
         F::ArpSpa | F::ArpTpa | F::ArpSha | F::ArpTha | F::ArpOp => is_arp,
         F::Ipv4Src | F::Ipv4Dst => is_v4,

@@ -72,6 +72,7 @@ impl<'a> Context<'a> {
     fn bucket(&mut self, bucket: &Bucket, last: bool) {
         self.notes.enter(NoteKind::Bucket, || format!("bucket {}", bucket.id));
         let (key, varying) = (self.key.clone(), self.varying.clone());
+        let was_mpls = self.shims.was_mpls;
         let actions = in_order(&bucket.actions);
         let in_bucket = std::mem::replace(&mut self.in_bucket, true);
         self.depth += 1;
@@ -79,7 +80,7 @@ impl<'a> Context<'a> {
         self.depth -= 1;
         self.in_bucket = in_bucket;
         self.finish_freezing();
-        (self.key, self.varying) = (key, varying);
+        (self.key, self.varying, self.shims.was_mpls) = (key, varying, was_mpls);
         self.exit = false;
         // What bounds the work of a translation ends it; other errors are the bucket's own.
         if !matches!(self.error, Some(DropReason::ResubmitDepth | DropReason::Resubmits)) {
@@ -92,6 +93,9 @@ impl<'a> Context<'a> {
     /// hash the packet first: translation then goes on when it comes back.
     #[expect(clippy::option_option, reason = "no bucket is an answer")]
     fn select(&mut self, group: &'a Group) -> Option<Option<&'a Bucket>> {
+        if self.waits_for_labels() {
+            return None;
+        }
         match &group.choice {
             Choice::Default => {
                 let hash = self.default_hash();

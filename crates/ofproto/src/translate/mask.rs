@@ -2,6 +2,7 @@
 
 use flow::{FRAG_ANY, FRAG_LATER, Field, FlowKey, Mask, VLAN_PRESENT};
 use std::sync::LazyLock;
+use wire::{ethertype, protocol};
 
 /// Fields that every megaflow matches (ovs: `ofproto/ofproto-dpif-xlate.c`, `xlate_wc_init`).
 pub(super) fn always_looked_at(mask: &mut Mask, key: &FlowKey) {
@@ -34,6 +35,8 @@ pub(super) fn tidy_mask(mask: &mut Mask, key: &FlowKey, final_key: &FlowKey) {
     if !key.has_tunnel() {
         mask.clear_tunnel();
     }
+    // Nor are headers that actions gave the packet (ovs: `xlate_wc_finish`).
+    tidy_shared(mask, key);
     // ICMP's type and code have 8 bits.
     if matches!((final_key.eth_type(), final_key.nw_proto()), (0x0800, 1) | (0x86dd, 58)) {
         mask.set(Field::TpSrc, mask.get(Field::TpSrc) & 0xff);
@@ -58,6 +61,24 @@ pub(super) fn tidy_mask(mask: &mut Mask, key: &FlowKey, final_key: &FlowKey) {
     // where it was looked at.
     if inner && key.get(Field::VlanTpid) != 0 {
         mask.add_bits(Field::VlanTci1, VLAN_PRESENT.into());
+    }
+}
+
+/// Takes out of the mask what the packet did not come with of ARP, neighbour discovery, MPLS and NSH, which share
+/// places: such bits were looked at where actions had changed the packet.
+fn tidy_shared(mask: &mut Mask, key: &FlowKey) {
+    if key.is_nsh() {
+        return;
+    }
+    let is_arp = matches!(key.eth_type(), ethertype::ARP | ethertype::RARP);
+    let is_icmp6 = key.eth_type() == ethertype::IPV6 && key.nw_proto() == protocol::ICMPV6;
+    let mut leave_out = |fields: &[Field]| fields.iter().for_each(|&field| mask.set(field, 0));
+    leave_out(&[Field::NshFlags, Field::NshMdtype]);
+    if !is_arp && !is_icmp6 {
+        leave_out(&[Field::ArpSha, Field::ArpTha]);
+    }
+    if !is_icmp6 && !key.is_mpls() {
+        leave_out(&[Field::NdTarget]);
     }
 }
 

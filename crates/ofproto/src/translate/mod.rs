@@ -18,6 +18,7 @@ mod fields;
 mod found;
 mod freeze;
 mod group;
+mod labels;
 mod learn;
 mod lookup;
 mod mask;
@@ -158,6 +159,8 @@ pub(crate) struct Translation {
     pub is_slow: bool,
     /// The key with all changes, in the bridge's numbers.
     pub final_key: FlowKey,
+    /// The key with the changes that the steps make, in the bridge's numbers.
+    pub base_key: FlowKey,
     /// What was done and why, where that was asked for.
     pub notes: Vec<Note>,
     /// Whether the log has something to tell of it.
@@ -346,6 +349,7 @@ fn finish(context: Context<'_>, key: &FlowKey) -> Translation {
         error: context.error,
         is_slow: context.is_slow,
         final_key: context.key,
+        base_key: context.base,
         has_errors: context.notes.has_errors(),
         notes: context.notes.into_notes(),
         forks: context.forks,
@@ -377,6 +381,7 @@ fn dropped(key: &FlowKey, reason: DropReason) -> Translation {
         error: Some(reason),
         is_slow: false,
         final_key: key.clone(),
+        base_key: key.clone(),
         has_errors: false,
         notes: Vec::new(),
         forks: Vec::new(),

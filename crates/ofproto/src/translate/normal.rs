@@ -117,7 +117,7 @@ impl<'a> Context<'a> {
     }
 
     /// Only a trace may be of a packet that is not there.
-    fn has_packet(&self) -> bool {
+    pub fn has_packet(&self) -> bool {
         self.learns || !self.notes.is_wanted()
     }
 

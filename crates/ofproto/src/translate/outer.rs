@@ -20,7 +20,14 @@ pub fn strips_ethernet(config: &TunnelConfig, key: &FlowKey) -> Result<bool, Dro
         PacketType::LegacyL3 => true,
         PacketType::Aware => is_packet,
     };
-    let is_bare = key.is_ip() && key.vlan_tci() == 0;
+    // Other headers than IP that the protocol has a number for.
+    let is_known = match config.kind {
+        TunnelKind::Gre => key.is_mpls() || key.is_nsh(),
+        TunnelKind::Bareudp => key.is_mpls() && config.payload_type == key.eth_type(),
+        TunnelKind::Vxlan => key.is_nsh(),
+        _ => false,
+    };
+    let is_bare = (key.is_ip() || is_known) && key.vlan_tci() == 0;
     let is_carried = if strips { is_bare } else { !is_packet };
     is_carried.then_some(strips).ok_or(DropReason::TunnelHeader)
 }

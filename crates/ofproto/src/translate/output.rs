@@ -177,7 +177,7 @@ impl Context<'_> {
         let key = self.key.clone();
         let (stack, action_set) =
             (std::mem::take(&mut self.stack), std::mem::take(&mut self.action_set));
-        let conntracked = self.conntracked;
+        let (conntracked, was_mpls) = (self.conntracked, self.shims.was_mpls);
         let varying = std::mem::take(&mut self.varying);
         // Mirrors of the other bridge are others.
         let other_mirrors = if peer.0 == self.bridge.id { self.mirrored } else { 0 };
@@ -199,7 +199,7 @@ impl Context<'_> {
         self.bridge = here;
         (self.key, self.varying) = (key, varying);
         (self.stack, self.action_set) = (stack, action_set);
-        self.conntracked = conntracked;
+        (self.conntracked, self.shims.was_mpls) = (conntracked, was_mpls);
         if peer.0 != here.id {
             self.mirrored = mirrored;
         }

@@ -1,5 +1,7 @@
 //! Checks actions against a flow's match (ovs: `lib/ofp-actions.c`, `ofpacts_check`).
 
+mod headers;
+
 use crate::action::{
     Action, Bundle, Ct, Learn, LearnSource, LearnSpec, Subfield, ZoneSource, match_bits,
 };
@@ -9,9 +11,6 @@ use crate::oxm::{Prerequisite, Proto, Spec, for_field};
 use base::{OfPort, TableId};
 use flow::{CtState, Field, Match, VLAN_PRESENT};
 use wire::protocol;
-
-/// An unknown packet type.
-const UNKNOWN: u16 = 0xffff;
 
 fn bad(code: ErrorCode, reason: impl Into<String>) -> OfError {
     OfError::new(code, reason)
@@ -123,14 +122,6 @@ impl State {
                 self.old("fin_timeout", Prerequisite::Tcp);
                 Ok(())
             }
-            Action::EncapEthernet { .. } => {
-                self.matching.wildcard(Field::PacketType);
-                Ok(())
-            }
-            Action::Decap(_) => {
-                self.decap();
-                Ok(())
-            }
             Action::Clone(actions) => self.inner(actions),
             // The packets that execute an action set are not known here.
             Action::WriteActions(actions) => {
@@ -140,7 +131,10 @@ impl State {
                 checked
             }
             Action::GotoTable(table) => self.goto(*table),
-            _ => Ok(()),
+            other => {
+                self.header(other);
+                Ok(())
+            }
         }
     }
 
@@ -216,18 +210,6 @@ impl State {
         self.matching.wildcard(Field::VlanTci1);
         self.matching.set_masked(Field::VlanTci, inner, inner);
         Ok(())
-    }
-
-    /// The type after an Ethernet header is known; after another header, only the packet contains it
-    /// (ovs: `lib/ofp-actions.c`, `check_DECAP`).
-    fn decap(&mut self) {
-        let ethertype = match self.matching.key().get(Field::PacketType) {
-            0 => self.matching.key().get(Field::EthType),
-            _ => UNKNOWN.into(),
-        };
-        self.matching.wildcard(Field::PacketType);
-        let packet_type = if ethertype == 0 { UNKNOWN.into() } else { ethertype };
-        self.matching.set_masked(Field::PacketType, packet_type, u128::MAX);
     }
 
     fn transport(&mut self) {
@@ -424,6 +406,8 @@ mod tests {
         let (valid, unseen, invalid) = (state(0x20, 0x34), state(0x20, 0x20), state(0x30, 0x30));
         let (related, only_related) = (state(0x24, 0x34), state(0x04, 0x04));
         let bad_code = Some(ErrorCode::ActionMatchInconsistent);
+        let encap_nsh = Action::EncapNsh { header_bytes: 0, properties: vec![] };
+        let encap_mpls = Action::EncapMpls { ethertype: 0x8847, header_bytes: 0 };
         let cases: &[(&[Action], &Match, Option<ErrorCode>)] = &[
             (&[set("ip_src", 1)], &any, bad_code),
             (&[set("ip_src", 1)], &ip, None),
@@ -450,6 +434,24 @@ mod tests {
             (&[set("ip_src", 1)], &packets, None),
             (&[set("eth_src", 1)], &packets, bad_code),
             (&[Action::EncapEthernet { header_bytes: 0 }, set("eth_src", 1)], &packets, None),
+            (&[Action::PushMpls(0x8847), set("mpls_label", 5)], &ip, None),
+            (&[Action::PushMpls(0x8847), set("ip_src", 1)], &ip, bad_code),
+            (&[Action::PushMpls(0x8847), Action::PopMpls(0x800), set("ip_src", 1)], &any, None),
+            (
+                &[Action::PushMpls(0x8847), Action::PopMpls(0x800), set("tcp_dst", 1)],
+                &tcp,
+                bad_code,
+            ),
+            (&[Action::PushMpls(0x8847)], &packets, bad_code),
+            (&[Action::PopMpls(0x800)], &ip, bad_code),
+            (&[Action::SetMplsTtl(5)], &ip, bad_code),
+            (&[Action::DecMplsTtl], &Match::any().with(Field::EthType, 0x8848), None),
+            (&[encap_nsh.clone(), set("nsh_spi", 1), Action::DecNshTtl], &ip, None),
+            (&[encap_nsh.clone(), set("ip_src", 1)], &ip, bad_code),
+            (&[encap_nsh.clone(), set("eth_src", 1)], &ip, bad_code),
+            (&[encap_mpls.clone(), Action::PopMpls(0x800)], &ip, bad_code),
+            (&[encap_mpls.clone(), set("mpls_tc", 1)], &ip, None),
+            (&[Action::DecNshTtl], &ip, bad_code),
             (&[set("ct_mark", 1)], &ip, Some(ErrorCode::ActionBadSetArgument)),
             (&[Action::FinTimeout { idle_s: 1, hard_s: 1 }], &ip, bad_code),
             (&[Action::FinTimeout { idle_s: 1, hard_s: 1 }], &tcp, None),

@@ -1,7 +1,7 @@
 //! Lists of actions, and OpenFlow 1.1's instructions around them.
 
 use super::order::{self, Instruction};
-use super::{nicira, nicira_out, set, standard, standard_out};
+use super::{encap, mpls, nicira, nicira_out, set, standard, standard_out};
 use crate::action::Action;
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
@@ -185,7 +185,8 @@ pub(crate) fn put_actions(out: &mut Vec<u8>, actions: &[Action], mut form: Actio
 }
 
 pub(super) fn put_action(out: &mut Vec<u8>, action: &Action, form: &mut ActionForm) {
-    if !standard_out::put(out, action, form) {
+    let is_written = mpls::put(out, action, form) || encap::put(out, action);
+    if !is_written && !standard_out::put(out, action, form) {
         nicira_out::put(out, action, form);
     }
 }

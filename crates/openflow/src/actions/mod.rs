@@ -5,6 +5,7 @@ mod choice;
 mod encap;
 mod learn;
 mod list;
+mod mpls;
 mod nicira;
 mod nicira_out;
 mod order;

@@ -1,7 +1,7 @@
 //! Decoding of Nicira's actions (`NXAST_*`; ovs: `lib/ofp-actions.c`).
 
 use super::list::take_nested;
-use super::{choice, encap, learn, set};
+use super::{choice, encap, learn, mpls, set};
 use crate::action::{Action, Conjunction, Ct, ToController, ZoneSource};
 use crate::bytes::Input;
 use crate::error::{ErrorCode, OfError};
@@ -75,12 +75,14 @@ pub(super) fn take(
             Action::Clone(take_nested(body.take(body.len())?, version, depth)?)
         }
         39 => take_output_trunc(body)?,
-        46 => encap::take_encap(body)?,
-        47 => encap::take_decap(body)?,
+        46..=48 if version >= Version::V13 => encap::take(subtype, body)?,
         49 => take_check_pkt_larger(body)?,
         50 => take_delete_field(body)?,
         40 => take_group(body)?,
-        _ => return Err(unsupported(subtype)),
+        _ => match mpls::take_nicira(subtype, body)? {
+            Some(action) if version == Version::V10 => action,
+            _ => return Err(unsupported(subtype)),
+        },
     };
     body.done()?;
     actions.push(action);
@@ -89,9 +91,9 @@ pub(super) fn take(
 
 fn unsupported(subtype: u16) -> OfError {
     let name = match subtype {
-        23..=26 | 30 | 31 => "MPLS",
+        23..=26 | 30 | 31 => "Nicira's form of an action on MPLS after OpenFlow 1.0",
         29 | 38 | 41 => "sample",
-        46..=48 => "encap of NSH",
+        46..=48 => "encap, decap or dec_nsh_ttl before OpenFlow 1.3",
         _ => "this action",
     };
     let reason = format!("{name} (Nicira's action {subtype}) is not supported");

@@ -117,14 +117,6 @@ fn put_lengths(out: &mut Vec<u8>, what: &Action, form: &mut ActionForm) {
             oxm::put_header(out, &Subfield::whole(*field), form.proto, 0);
             out.put_zeros(14 - (out.len() - start));
         }),
-        Action::EncapEthernet { header_bytes } => action(out, 46, |out| {
-            out.put_u16(*header_bytes);
-            out.put_u32(0);
-        }),
-        Action::Decap(packet_type) => action(out, 47, |out| {
-            out.put_zeros(2);
-            out.put_u32(*packet_type);
-        }),
         Action::DebugSlow => action(out, 254, |_| {}),
         Action::DebugRecirc => action(out, 255, |_| {}),
         _ => {}

@@ -109,7 +109,8 @@ fn take_assignment(body: &mut Input<'_>, form: SetForm, may_mask: bool) -> Resul
     let reach = assignable(spec.field);
     let mask = mask.map_or(reach, |mask| mask & reach);
     let vlan = spec.field == Field::VlanVidPresent;
-    if value & !(reach & spec.field.all_ones()) != 0 || vlan && value & mask & 0x1000 == 0 {
+    let fits = value & !(reach & spec.field.all_ones()) == 0 && oxm::is_of_nsh(spec.field, value);
+    if !fits || vlan && value & mask & 0x1000 == 0 {
         let reason = format!("{} can't be set to {value:#x}", spec.name);
         return Err(bad(ErrorCode::ActionBadSetArgument, reason));
     }

@@ -1,6 +1,6 @@
 //! Decoding of OpenFlow's own actions (`OFPAT_*`).
 
-use super::set;
+use super::{mpls, set};
 use crate::action::Action;
 use crate::bytes::Input;
 use crate::error::{ErrorCode, OfError};
@@ -142,7 +142,12 @@ fn take11(kind: u16, body: &mut Input<'_>, version: Version) -> Result<Action, O
         25 if version >= Version::V12 => set::take_set_field(body, version)?,
         28 if version == Version::V15 => take_copy_field(body)?,
         29 if version == Version::V15 => Action::Meter(meter_number(body.u32()?)?),
-        _ => return Err(bad(ErrorCode::ActionBadType, format!("action {kind} is unknown"))),
+        _ => match mpls::take(kind, body)? {
+            Some(action) => action,
+            None => {
+                return Err(bad(ErrorCode::ActionBadType, format!("action {kind} is unknown")));
+            }
+        },
     })
 }
 

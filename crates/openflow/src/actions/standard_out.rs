@@ -19,7 +19,7 @@ pub(super) fn put(out: &mut Vec<u8>, action: &Action, form: &mut ActionForm) -> 
 }
 
 /// Writes type, length 8, and a number at the start of the remaining 4 bytes.
-fn short(out: &mut Vec<u8>, kind: u16, value: u128, bytes: usize) {
+pub(super) fn short(out: &mut Vec<u8>, kind: u16, value: u128, bytes: usize) {
     out.put_u16(kind);
     out.put_u16(8);
     out.put_uint(value, bytes);

@@ -1,6 +1,7 @@
 //! Matches as lists of entries (ovs: `lib/nx-match.c`).
 
 use super::entry::{describe, known, put_code, put_entry, take_raw_entry};
+use super::headers::is_of_nsh;
 use super::packet_type;
 use super::prerequisite::Proto;
 use super::table::{Code, Spec, by_name};
@@ -33,7 +34,7 @@ pub(crate) fn take_raw(
     let mut matching = Match::any();
     while !input.is_empty() {
         let entry = take_raw_entry(&mut input)?;
-        if entry.header.code == Code::COOKIE {
+        if entry.header.code == Code::COOKIE && known(entry.header).is_err() {
             let cookie = cookie.as_deref_mut();
             take_cookie(entry.header.len, entry.value, entry.mask, cookie)?;
             continue;
@@ -124,6 +125,7 @@ pub(crate) fn to_key(spec: &Spec, value: u128, mask: u128) -> Option<(Field, u12
         Field::IcmpType => (Field::TpSrc, value, if mask == 0 { 0 } else { 0xffff }),
         Field::IcmpCode => (Field::TpDst, value, if mask == 0 { 0 } else { 0xffff }),
         Field::ArpOp if value > 0xff => return None,
+        field if mask != 0 && !is_of_nsh(field, value) => return None,
         Field::PacketType => {
             let packet_type = packet_type::to_key(value as u32)?;
             (spec.field, packet_type.into(), if mask == 0 { 0 } else { ones })
@@ -220,7 +222,7 @@ pub(super) struct Writer<'a> {
     pub(super) out: &'a mut Vec<u8>,
     pub(super) matching: &'a Match,
     pub(super) version: u8,
-    proto: Proto,
+    pub(super) proto: Proto,
 }
 
 impl Writer<'_> {
@@ -240,6 +242,7 @@ impl Writer<'_> {
             self.field(name);
         }
         self.vlan();
+        self.labels();
         if self.proto.is_ip() {
             self.ip();
         } else if self.proto.is_arp() {
@@ -248,6 +251,7 @@ impl Writer<'_> {
             }
         }
         self.tunnel();
+        self.service_chain();
         self.registers();
         for name in ["pkt_mark", "ct_state", "ct_zone", "ct_mark", "ct_label"] {
             self.field(name);
@@ -272,7 +276,7 @@ impl Writer<'_> {
     }
 
     /// Writes a field of few bits completely if any of them is matched.
-    fn exact(&mut self, name: &str, field: Field) {
+    pub(super) fn exact(&mut self, name: &str, field: Field) {
         let Some(spec) = by_name(name) else { return };
         if self.matching.mask().has(field) {
             put_entry(self.out, spec, self.version, self.matching.key().get(field), None);
@@ -363,17 +367,6 @@ impl Writer<'_> {
                 self.neighbor_discovery();
             }
             _ => {}
-        }
-    }
-
-    fn neighbor_discovery(&mut self) {
-        let key = self.matching.key();
-        let kind = key.tp_src();
-        if key.tp_dst() == 0 && matches!(kind, 135 | 136) {
-            self.field("nd_reserved");
-            self.field("nd_target");
-            self.field("nd_options_type");
-            self.field(if kind == 135 { "nd_sll" } else { "nd_tll" });
         }
     }
 

@@ -3,6 +3,7 @@
 //! Both have the same format; they differ in class and field numbers and in the width of `in_port`.
 
 mod entry;
+mod headers;
 mod matching;
 mod packet_type;
 mod prerequisite;
@@ -13,6 +14,7 @@ pub(crate) use entry::{
     hashed_bits, put_entry, put_field_id, put_hashed, put_header, put_option, take_entry,
     take_header,
 };
+pub(crate) use headers::is_of_nsh;
 pub(crate) use matching::{
     Cookie, MatchForm, put_nxm_match, put_oxm_match, put_raw, take_nxm_match, take_oxm_match,
     take_raw,

@@ -2,7 +2,7 @@
 
 use Prerequisite as P;
 use flow::{CtState, Field, Match};
-use wire::protocol;
+use wire::{ethertype, protocol};
 
 /// A prerequisite of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -10,6 +10,8 @@ pub(crate) enum Prerequisite {
     None,
     Ethernet,
     Vlan,
+    Mpls,
+    Nsh,
     Arp,
     Ipv4,
     Ipv6,
@@ -56,6 +58,14 @@ impl Proto {
         matches!(self.eth_type, 0x0800 | 0x86dd)
     }
 
+    pub fn is_mpls(self) -> bool {
+        ethertype::is_mpls(self.eth_type)
+    }
+
+    pub fn is_nsh(self) -> bool {
+        self.eth_type == ethertype::NSH
+    }
+
     pub fn is_arp(self) -> bool {
         matches!(self.eth_type, 0x0806 | 0x8035)
     }
@@ -99,6 +109,8 @@ impl Prerequisite {
             P::None => true,
             P::Ethernet => key.get(Field::PacketType) == 0,
             P::Vlan => proto.has_vlan,
+            P::Mpls => proto.is_mpls(),
+            P::Nsh => proto.is_nsh(),
             P::Arp => proto.is_arp(),
             P::Ipv4 => proto.eth_type == 0x0800,
             P::Ipv6 => proto.eth_type == 0x86dd,

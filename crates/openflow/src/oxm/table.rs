@@ -18,12 +18,16 @@ pub(crate) struct Code {
 }
 
 impl Code {
-    /// `NXM_NX_COOKIE`, which is not a packet field.
+    /// `NXM_NX_COOKIE`, which is not a packet field. `NXM_NX_MPLS_TTL` has the same number and another length.
     pub const COOKIE: Code = Code { class: 1, number: 30, experimenter: 0 };
     /// The class of Ericsson's fields, which have neither Nicira nor OpenFlow numbers.
     const ERICSSON: u16 = 0x1000;
     /// The class of experimenter fields; those in the table are Nicira's.
     const EXPERIMENTER: u16 = 0xffff;
+    /// Stands in the table for the class of experimenter fields with the experimenter of NSH.
+    const NSH: u16 = 0xfffe;
+    /// The experimenter of the fields of NSH.
+    const NSH_EXPERIMENTER: u32 = 0x005a_d650;
 }
 
 /// An OpenFlow field.
@@ -141,6 +145,10 @@ const ROWS: &[Row] = {
         row(F::VlanTci, "vlan_tci", Some((0, 4, "VLAN_TCI")), None, 2, "mw", P::Ethernet),
         row(F::VlanVidPresent, "vlan_vid", None, Some((6, "VLAN_VID")), 2, "mw", P::Ethernet),
         row(F::VlanPcp, "vlan_pcp", None, Some((7, "VLAN_PCP")), 1, "w", P::Vlan),
+        row(F::MplsLabel, "mpls_label", None, Some((34, "MPLS_LABEL")), 4, "w", P::Mpls),
+        row(F::MplsTc, "mpls_tc", None, Some((35, "MPLS_TC")), 1, "w", P::Mpls),
+        row(F::MplsBos, "mpls_bos", None, Some((36, "MPLS_BOS")), 1, "", P::Mpls),
+        row(F::MplsTtl, "mpls_ttl", Some((1, 30, "MPLS_TTL")), None, 1, "w", P::Mpls),
         row(F::Ipv4Src, "ip_src", Some((0, 7, "IP_SRC")), Some((11, "IPV4_SRC")), 4, "mw", P::Ipv4),
         row(F::Ipv4Dst, "ip_dst", Some((0, 8, "IP_DST")), Some((12, "IPV4_DST")), 4, "mw", P::Ipv4),
         row(F::Ipv6Src, "ipv6_src", Some((1, 19, "IPV6_SRC")), Some((26, "IPV6_SRC")), 16, "mw", P::Ipv6),
@@ -173,6 +181,16 @@ const ROWS: &[Row] = {
         row(F::NdTll, "nd_tll", Some((1, 25, "ND_TLL")), Some((33, "IPV6_ND_TLL")), 6, "mw", P::NdAdvert),
         row(F::NdReserved, "nd_reserved", Some((Code::ERICSSON, 1, "ICMPV6_ND_RESERVED")), None, 4, "w", P::Nd),
         row(F::NdOptionsType, "nd_options_type", Some((Code::ERICSSON, 2, "ICMPV6_ND_OPTIONS_TYPE")), None, 1, "w", P::Nd),
+        row(F::NshFlags, "nsh_flags", Some((Code::NSH, 1, "FLAGS")), None, 1, "mw", P::Nsh),
+        row(F::NshMdtype, "nsh_mdtype", Some((Code::NSH, 2, "MDTYPE")), None, 1, "", P::Nsh),
+        row(F::NshNp, "nsh_np", Some((Code::NSH, 3, "NP")), None, 1, "", P::Nsh),
+        row(F::NshSpi, "nsh_spi", Some((Code::NSH, 4, "SPI")), None, 4, "w", P::Nsh),
+        row(F::NshSi, "nsh_si", Some((Code::NSH, 5, "SI")), None, 1, "w", P::Nsh),
+        row(F::NshC1, "nsh_c1", Some((Code::NSH, 6, "C1")), None, 4, "mw", P::Nsh),
+        row(F::NshC2, "nsh_c2", Some((Code::NSH, 7, "C2")), None, 4, "mw", P::Nsh),
+        row(F::NshC3, "nsh_c3", Some((Code::NSH, 8, "C3")), None, 4, "mw", P::Nsh),
+        row(F::NshC4, "nsh_c4", Some((Code::NSH, 9, "C4")), None, 4, "mw", P::Nsh),
+        row(F::NshTtl, "nsh_ttl", Some((Code::NSH, 10, "TTL")), None, 1, "w", P::Nsh),
     ]
 };
 
@@ -224,8 +242,11 @@ pub(crate) fn for_field(field: Field, proto: Proto) -> Option<&'static Spec> {
 
 fn spec(row: &Row) -> Spec {
     let nxm = row.nxm.map(|(class, number, _)| {
-        let is_niciras = class == Code::EXPERIMENTER;
-        let experimenter = if is_niciras { crate::vendor::NICIRA } else { 0 };
+        let (class, experimenter) = match class {
+            Code::EXPERIMENTER => (class, crate::vendor::NICIRA),
+            Code::NSH => (Code::EXPERIMENTER, Code::NSH_EXPERIMENTER),
+            _ => (class, 0),
+        };
         Code { class, number, experimenter }
     });
     let oxm = row.oxm.map(|(number, _)| Code { class: 0x8000, number, experimenter: 0 });
@@ -238,6 +259,7 @@ fn spec(row: &Row) -> Spec {
         Some((0, _, name)) => format!("NXM_OF_{name}"),
         Some((Code::ERICSSON, _, name)) => format!("ERICOXM_OF_{name}"),
         Some((Code::EXPERIMENTER, _, name)) => format!("NXOXM_ET_{name}"),
+        Some((Code::NSH, _, name)) => format!("NXOXM_NSH_{name}"),
         Some((_, _, name)) => format!("NXM_NX_{name}"),
         None if onf.is_some() => format!("ONFOXM_ET_{}", row.oxm.map_or("", |(_, name)| name)),
         None => oxm_name.clone(),
@@ -338,6 +360,12 @@ const ALIASES: &[(&str, &str)] = &[
     ("ip_ecn", "nw_ecn"),
     ("ip_ttl", "nw_ttl"),
     ("nw_frag", "ip_frag"),
+    ("nsp", "nsh_spi"),
+    ("nsi", "nsh_si"),
+    ("nshc1", "nsh_c1"),
+    ("nshc2", "nsh_c2"),
+    ("nshc3", "nsh_c3"),
+    ("nshc4", "nsh_c4"),
     ("tp_src", "tcp_src"),
     ("tp_dst", "tcp_dst"),
 ];

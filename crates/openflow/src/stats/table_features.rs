@@ -19,8 +19,9 @@ const WRITE_SETFIELD: u16 = 12;
 const APPLY_SETFIELD: u16 = 14;
 /// The bit of a field's header for a mask after the value.
 const HAS_MASK: u32 = 1 << 8;
-/// OFPAT_OUTPUT, PUSH_VLAN, POP_VLAN, GROUP, SET_NW_TTL, DEC_NW_TTL, SET_FIELD
-pub(super) const ACTIONS: [u16; 7] = [0, 17, 18, 22, 23, 24, 25];
+/// OFPAT_OUTPUT, SET_MPLS_TTL, DEC_MPLS_TTL, PUSH_VLAN, POP_VLAN, PUSH_MPLS, POP_MPLS, GROUP, SET_NW_TTL,
+/// DEC_NW_TTL, SET_FIELD
+pub(super) const ACTIONS: [u16; 11] = [0, 15, 16, 17, 18, 19, 20, 22, 23, 24, 25];
 
 /// Reads one table's name and size; the properties are ignored.
 pub(super) fn take(input: &mut Input<'_>) -> Result<TableStats, OfError> {

@@ -2,7 +2,7 @@
 
 use super::length::{check_pkt_larger, output_trunc};
 use super::span::{Pair, Span};
-use super::{PortNames, TextError, assign, choice, ct, encap, learn, value};
+use super::{PortNames, TextError, assign, choice, ct, encap, learn, mpls, value};
 use crate::action::{Action, Conjunction, SetForm, ToController};
 use crate::actions::{check_order, fits_action_set};
 use crate::message::{GROUP_MAX, METER_MAX};
@@ -118,8 +118,7 @@ pub(super) fn one(
         "nat" => return Err(pair.key.error_with("nat outside of ct", "ct(commit,nat(...))")),
         "group" => Action::Group(value::number_to(pair.needed()?, GROUP_MAX.into())? as u32),
         "meter" => meter(pair.needed()?)?,
-        "sample" | "push_mpls" | "pop_mpls" | "set_mpls_label" | "set_mpls_tc" | "set_mpls_ttl"
-        | "dec_mpls_ttl" | "dec_nsh_ttl" => {
+        "sample" => {
             return Err(pair.key.error(format!("the action {} is not supported", pair.key.text)));
         }
         _ if pair.value.is_none() => match value::port(pair.key, ports) {
@@ -154,6 +153,8 @@ fn plain(pair: Pair<'_>) -> Result<Option<Action>, TextError> {
         "pop_queue" => Action::PopQueue,
         "clear_actions" => Action::ClearActions,
         "dec_ttl" if pair.rest().is_empty() => Action::DecTtl(vec![0]),
+        "dec_mpls_ttl" => Action::DecMplsTtl,
+        "dec_nsh_ttl" => Action::DecNshTtl,
         _ => return Ok(None),
     };
     match pair.value {
@@ -219,7 +220,7 @@ fn old_set(pair: Pair<'_>) -> Result<Option<Action>, TextError> {
             let ids = ids.iter().map(|id| value::number_to(id.key, 0xffff).map(|id| id as u16));
             Action::DecTtl(ids.collect::<Result<_, _>>()?)
         }
-        _ => return Ok(None),
+        _ => return mpls::parse(pair),
     }))
 }
 
@@ -361,7 +362,7 @@ fn fin_timeout(span: Span<'_>) -> Result<Action, TextError> {
 }
 
 /// Parses bytes in hexadecimal, with optional dots between them.
-fn note(span: Span<'_>) -> Result<Vec<u8>, TextError> {
+pub(super) fn note(span: Span<'_>) -> Result<Vec<u8>, TextError> {
     let digits: String = span.text.chars().filter(|c| *c != '.').collect();
     let bad = || span.error_with("bytes are two hexadecimal digits each", "00.11.22");
     if !digits.len().is_multiple_of(2) || !digits.bytes().all(|c| c.is_ascii_hexdigit()) {

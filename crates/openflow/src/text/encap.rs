@@ -1,14 +1,68 @@
 //! `encap` and `decap`, which add and remove a packet's outermost header.
 
-use super::span::Span;
+use super::actions::note;
+use super::span::{Pair, Span};
 use super::{TextError, value};
-use crate::action::Action;
+use crate::action::{Action, NshProperty};
+use wire::ethertype;
 
-/// `encap(ethernet)`
+/// The longest value of a TLV, in hexadecimal digits (ovs: `lib/ofp-ed-props.c`, `parse_ed_prop_value`).
+const DIGITS_MAX: usize = 2 * NshProperty::VALUE_MAX;
+
+/// `encap(ethernet)`, `encap(mpls)`, `encap(mpls_mc)`, `encap(nsh(md_type=2,tlv(0x1000,10,0x12345678)))`
 pub(super) fn encap(span: Span<'_>) -> Result<Action, TextError> {
-    match span.text.trim_end_matches("()") {
-        "ethernet" => Ok(Action::EncapEthernet { header_bytes: 0 }),
-        other => Err(span.error_with(format!("encap: no header '{other}'"), "ethernet")),
+    let hint = "ethernet, mpls, mpls_mc, nsh or nsh(md_type=,tlv(CLASS,TYPE,VALUE))";
+    let pairs = span.pairs()?;
+    let [pair] = pairs.as_slice() else {
+        return Err(span.error_with("encap adds one header", hint));
+    };
+    let header_bytes = 0;
+    let encap = match pair.key.text {
+        "ethernet" => Action::EncapEthernet { header_bytes },
+        "mpls" => Action::EncapMpls { ethertype: ethertype::MPLS, header_bytes },
+        "mpls_mc" => Action::EncapMpls { ethertype: ethertype::MPLS_MULTICAST, header_bytes },
+        "nsh" => {
+            let properties = pair.rest().pairs()?.into_iter().map(property);
+            let properties = properties.collect::<Result<_, _>>()?;
+            return Ok(Action::EncapNsh { header_bytes, properties });
+        }
+        other => return Err(span.error_with(format!("encap: no header '{other}'"), hint)),
+    };
+    match pair.rest().is_empty() {
+        true => Ok(encap),
+        false => Err(pair.rest().error(format!("{} has no properties", pair.key.text))),
+    }
+}
+
+/// `md_type=1` or `tlv(0x1000,10,0x12345678)`
+fn property(pair: Pair<'_>) -> Result<NshProperty, TextError> {
+    let value = pair.needed()?;
+    match pair.key.text {
+        "md_type" => match value::number_to(value, 2)? as u8 {
+            0 => Err(value.error("an MD type is 1 or 2")),
+            md_type => Ok(NshProperty::MdType(md_type)),
+        },
+        "tlv" => {
+            let parts = value.split(",").and_then(|(class, rest)| {
+                let (kind, bytes) = rest.split(",")?;
+                Some((class, kind, bytes.trim()))
+            });
+            let hint = "tlv(CLASS,TYPE,0x0123)";
+            let Some((class, kind, bytes)) = parts else {
+                return Err(value.error_with("a TLV has three parts", hint));
+            };
+            let bytes = bytes.text.strip_prefix("0x").map(|text| Span { text, at: bytes.at + 2 });
+            let bytes = bytes.filter(|bytes| bytes.text.len() <= DIGITS_MAX);
+            let Some(bytes) = bytes else {
+                return Err(value.error_with("the value is no hexadecimal number", hint));
+            };
+            let class = value::number_to(class, 0xffff)? as u16;
+            let kind = value::number_to(kind, 0xff)? as u8;
+            Ok(NshProperty::Tlv { class, kind, value: note(bytes)? })
+        }
+        other => {
+            Err(pair.key.error_with(format!("nsh has no property '{other}'"), "md_type=, tlv()"))
+        }
     }
 }
 
@@ -36,11 +90,30 @@ pub(super) fn decap(span: Span<'_>) -> Result<Action, TextError> {
     }
 }
 
-/// Formats one of the two actions.
-pub(super) fn format(action: &Action) -> String {
-    match action {
+/// Formats one of these actions; `None` for others.
+pub(super) fn format(action: &Action) -> Option<String> {
+    Some(match action {
         Action::Decap(packet_type) => format_decap(*packet_type),
-        _ => "encap(ethernet)".to_owned(),
+        Action::EncapEthernet { .. } => "encap(ethernet)".to_owned(),
+        Action::EncapMpls { ethertype: ethertype::MPLS, .. } => "encap(mpls)".to_owned(),
+        Action::EncapMpls { .. } => "encap(mpls_mc)".to_owned(),
+        Action::EncapNsh { properties, .. } if properties.is_empty() => "encap(nsh)".to_owned(),
+        Action::EncapNsh { properties, .. } => {
+            let properties: Vec<String> = properties.iter().map(format_property).collect();
+            format!("encap(nsh({}))", properties.join(","))
+        }
+        _ => return None,
+    })
+}
+
+fn format_property(property: &NshProperty) -> String {
+    match property {
+        NshProperty::MdType(md_type) => format!("md_type={md_type}"),
+        NshProperty::Tlv { class, kind, value } => {
+            // All bytes: their number is part of the value.
+            let digits: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("tlv({class:#06x},{kind},0x{digits})")
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::actions::REASONS;
 use super::format_match::{ipv4, ipv6, mac};
 use super::value::{is_ipv4, is_ipv6, is_mac};
-use super::{choice, encap, learn};
+use super::{choice, encap, learn, mpls};
 use crate::action::{
     Action, Conjunction, Ct, SetForm, SetOption, Subfield, ToController, ZoneSource,
 };
@@ -34,7 +34,6 @@ fn one(action: &Action, proto: Proto) -> String {
         Action::OutputTrunc { port, max_len } => format!("output(port={port},max_len={max_len})"),
         Action::CheckPktLarger { bytes, target } => larger(*bytes, target, proto),
         Action::DeleteField(field) => delete_field(*field, proto),
-        Action::EncapEthernet { .. } | Action::Decap(_) => encap::format(action),
         Action::Controller(to) => controller(to),
         Action::Set { field, value, mask, form } => set(*field, *value, *mask, *form, proto),
         Action::SetOption(set) => set_option(set, proto),
@@ -91,7 +90,9 @@ fn one(action: &Action, proto: Proto) -> String {
         Action::WriteMetadata { value, mask: u64::MAX } => format!("write_metadata:{value:#x}"),
         Action::WriteMetadata { value, mask } => format!("write_metadata:{value:#x}/{mask:#x}"),
         Action::GotoTable(table) => format!("goto_table:{table}"),
-        action => without_arguments(action).to_owned(),
+        action => mpls::format(action)
+            .or_else(|| encap::format(action))
+            .unwrap_or_else(|| without_arguments(action).to_owned()),
     }
 }
 
@@ -115,6 +116,8 @@ fn without_arguments(action: &Action) -> &'static str {
         Action::Exit => "exit",
         Action::ClearActions => "clear_actions",
         Action::DebugSlow => "debug_slow",
+        Action::DecMplsTtl => "dec_mpls_ttl",
+        Action::DecNshTtl => "dec_nsh_ttl",
         _ => "debug_recirc",
     }
 }
@@ -252,6 +255,15 @@ fn is_decimal(field: Field) -> bool {
         field,
         F::VlanVidPresent
             | F::VlanPcp
+            | F::MplsLabel
+            | F::MplsTc
+            | F::MplsBos
+            | F::MplsTtl
+            | F::NshFlags
+            | F::NshTtl
+            | F::NshMdtype
+            | F::NshNp
+            | F::NshSi
             | F::NdReserved
             | F::NdOptionsType
             | F::NwTos

@@ -6,7 +6,7 @@ use crate::oxm::{Proto, is_tunnel_ipv4};
 use base::{MacAddr, OfPort};
 use flow::{Field, Match, OptionMatch, Wide};
 use std::net::{Ipv4Addr, Ipv6Addr};
-use wire::protocol;
+use wire::{ethertype, protocol};
 
 /// Formats a match as `ovs-ofctl dump-flows` prints it. A priority comes first, unless it is the default of
 /// 32768; `None` omits it.
@@ -187,6 +187,8 @@ impl Writer<'_> {
             0x86dd => Some("ipv6"),
             0x0806 => Some("arp"),
             0x8035 => Some("rarp"),
+            ethertype::MPLS => Some("mpls"),
+            ethertype::MPLS_MULTICAST => Some("mplsm"),
             _ => None,
         });
         self.parts.extend(name.map(str::to_owned));
@@ -281,6 +283,8 @@ impl Writer<'_> {
                 0xfffff => format!("0x{value:05x}"),
                 _ => format!("0x{value:05x}/0x{mask:05x}"),
             });
+        } else if self.proto.is_nsh() {
+            self.service_chain();
         } else {
             self.put(Field::Ipv4Src, if arp { "arp_spa" } else { "nw_src" }, ipv4);
             self.put(Field::Ipv4Dst, if arp { "arp_tpa" } else { "nw_dst" }, ipv4);
@@ -296,6 +300,9 @@ impl Writer<'_> {
         self.put(Field::IpDscp, "nw_tos", |value, _| (value << 2).to_string());
         self.put(Field::IpEcn, "nw_ecn", |value, _| value.to_string());
         self.put(Field::NwTtl, "nw_ttl", |value, _| value.to_string());
+        if self.proto.is_mpls() {
+            self.labels();
+        }
         self.put(Field::NwFrag, "nw_frag", |value, mask| {
             match (mask & 3, value & 3) {
                 (3, 1) => "first",
@@ -307,6 +314,49 @@ impl Writer<'_> {
                 _ => "<error>",
             }
             .to_owned()
+        });
+    }
+
+    fn labels(&mut self) {
+        for field in [Field::MplsLabel, Field::MplsTc, Field::MplsTtl, Field::MplsBos] {
+            self.put(field, field.name(), |value, _| value.to_string());
+        }
+        for field in [Field::MplsLse1, Field::MplsLse2] {
+            self.put(field, field.name(), |value, mask| match mask {
+                0xffff_ffff => value.to_string(),
+                _ => format!("0x{value:08x}/0x{mask:08x}"),
+            });
+        }
+    }
+
+    fn service_chain(&mut self) {
+        for field in [Field::NshFlags, Field::NshTtl, Field::NshMdtype, Field::NshNp] {
+            self.decimal(field);
+        }
+        self.zero_as_hex(Field::NshSpi);
+        self.decimal(Field::NshSi);
+        if self.mask(Field::NshMdtype) == 0xff && self.value(Field::NshMdtype) == 1 {
+            for field in [Field::NshC1, Field::NshC2, Field::NshC3, Field::NshC4] {
+                self.zero_as_hex(field);
+            }
+        }
+    }
+
+    /// Writes a field: decimal if it is exact, otherwise hexadecimal with its mask.
+    fn decimal(&mut self, field: Field) {
+        let ones = field.all_ones();
+        self.put(field, field.name(), |value, mask| match mask == ones {
+            true => value.to_string(),
+            false => hex(value, mask, ones),
+        });
+    }
+
+    /// Writes a field in hexadecimal, also 0.
+    fn zero_as_hex(&mut self, field: Field) {
+        let ones = field.all_ones();
+        self.put(field, field.name(), |value, mask| match mask == ones {
+            true => format!("{value:#x}"),
+            false => format!("{value:#x}/{mask:#x}"),
         });
     }
 

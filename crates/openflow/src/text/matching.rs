@@ -5,6 +5,7 @@ use super::{PortNames, TextError, value};
 use crate::of10_match::normalize;
 use crate::oxm::{Prerequisite, Proto, Spec, by_name, leave_out_default, tunnel_address};
 use flow::{Field, Match, OptionMapping, OptionMatch, Wide};
+use wire::ethertype;
 
 /// Protocol keywords: Ethernet type and IP protocol.
 const PROTOCOLS: &[(&str, u16, u8)] = &[
@@ -16,6 +17,8 @@ const PROTOCOLS: &[(&str, u16, u8)] = &[
     ("sctp", 0x0800, 132),
     ("arp", 0x0806, 0),
     ("rarp", 0x8035, 0),
+    ("mpls", ethertype::MPLS, 0),
+    ("mplsm", ethertype::MPLS_MULTICAST, 0),
     ("ipv6", 0x86dd, 0),
     ("ip6", 0x86dd, 0),
     ("icmp6", 0x86dd, 58),
@@ -150,11 +153,13 @@ pub(super) fn check_prerequisites(matching: &Match, span: Span<'_>) -> Result<()
     if kept == *matching {
         return Ok(());
     }
-    let lost =
-        Field::BASIC.iter().find(|field| kept.mask().get(**field) != matching.mask().get(**field));
+    let is_lost = |field: &&Field| kept.mask().get(**field) != matching.mask().get(**field);
+    // Fields share places; the one that is written there is meant.
+    let is_written = |field: &&Field| is_lost(field) && span.text.contains(field.name());
+    let lost = Field::ALL.iter().find(is_written).or_else(|| Field::BASIC.iter().find(is_lost));
     let name = lost.map_or("a field", |field| field.name());
     let what = format!("the match on {name} does not promise the protocol that has it");
-    Err(span.error_with(what, "add tcp, udp, icmp, ip, arp, ipv6, tcp6 or the like"))
+    Err(span.error_with(what, "add tcp, udp, icmp, ip, arp, ipv6, tcp6, mpls or the like"))
 }
 
 /// The original direction requires a `ct_state` of tracked packets, and addresses of the same family as the

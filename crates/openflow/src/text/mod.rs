@@ -13,6 +13,7 @@ mod group;
 mod learn;
 mod length;
 mod matching;
+mod mpls;
 mod named_bits;
 mod span;
 mod value;

@@ -54,6 +54,29 @@ const FLOWS: &[(&str, &str)] = &[
         "packet_type=(1,0x800),nw_proto=17,tp_dst=53 actions=encap(ethernet),output:1",
     ),
     (
+        "mpls,mpls_label=5,mpls_tc=1,mpls_bos=1,mpls_ttl=64,actions=pop_mpls:0x800,dec_ttl,1",
+        "mpls,mpls_label=5,mpls_tc=1,mpls_ttl=64,mpls_bos=1 actions=pop_mpls:0x0800,dec_ttl,output:1",
+    ),
+    (
+        "dl_type=0x8848,actions=push_mpls:0x8848,set_field:7->mpls_label,set_mpls_ttl:9,dec_mpls_ttl,\
+         push:mpls_ttl,load:3->OXM_OF_MPLS_TC[],1",
+        "mplsm actions=push_mpls:0x8848,set_field:7->mpls_label,set_mpls_ttl(9),dec_mpls_ttl,\
+         push:NXM_NX_MPLS_TTL[],load:0x3->OXM_OF_MPLS_TC[],output:1",
+    ),
+    (
+        "dl_type=0x894f,nsh_flags=0/2,nsh_ttl=63,nsh_mdtype=1,nsh_np=3,nsp=0x10,nsi=255,nshc1=0,\
+         nsh_c4=0x10/0xf0,actions=set_field:2->nsh_flags,set_field:0->nsh_c3,dec_nsh_ttl,decap(),1",
+        "dl_type=0x894f,nsh_flags=0/0x2,nsh_ttl=63,nsh_mdtype=1,nsh_np=3,nsh_spi=0x10,nsh_si=255,\
+         nsh_c1=0x0,nsh_c4=0x10/0xf0 actions=set_field:2->nsh_flags,set_field:0->nsh_c3,dec_nsh_ttl,\
+         decap(),output:1",
+    ),
+    (
+        "ip,actions=encap(nsh(md_type=2,tlv(0x1000,10,0x12345678))),set_field:0x1234->nsh_spi,\
+         encap(mpls_mc),encap(mpls()),encap(ethernet()),encap(nsh),1",
+        "ip actions=encap(nsh(md_type=2,tlv(0x1000,10,0x12345678))),set_field:0x1234->nsh_spi,\
+         encap(mpls_mc),encap(mpls),encap(ethernet),encap(nsh),output:1",
+    ),
+    (
         "packet_type=(1,0x806),arp_tpa=10.0.0.1,actions=drop",
         "packet_type=(1,0x806),arp_tpa=10.0.0.1 actions=drop",
     ),
@@ -300,6 +323,16 @@ fn what_is_wrong_is_said_with_its_column() {
         ("cookie=1/1,actions=1", 8, "not a mask"),
         ("priority=70000,actions=1", 10, "more than"),
         ("actions=push_vlan:0x1234", 19, "no Ethernet type of a VLAN tag"),
+        ("actions=push_mpls:0x0800", 19, "no Ethernet type of MPLS"),
+        ("actions=set_mpls_label:0x100000", 24, "is more than 1048575"),
+        ("actions=encap(gre)", 15, "no header 'gre'"),
+        ("actions=encap(mpls(md_type=1))", 20, "mpls has no properties"),
+        ("actions=encap(nsh(md_type=3))", 27, "is more than 2"),
+        ("actions=encap(nsh(tlv(1,2)))", 23, "three parts"),
+        ("actions=encap(nsh(tlv(1,2,3)))", 23, "no hexadecimal number"),
+        ("dl_type=0x894f,nsh_ttl=64,actions=drop", 24, "64 is no nsh_ttl"),
+        ("dl_type=0x894f,nsh_spi=0x1000000,actions=drop", 24, "does not fit"),
+        ("mpls_label=5,actions=drop", 1, "mpls_label does not promise"),
         // It would be printed without a name, and could not be parsed.
         ("actions=controller(reason=7)", 27, "unknown reason \"7\""),
         ("actions=note:1", 14, "two hexadecimal digits"),

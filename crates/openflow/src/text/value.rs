@@ -2,7 +2,7 @@
 
 use super::span::Span;
 use super::{PortNames, TextError};
-use crate::oxm::{Spec, packet_type_to_key};
+use crate::oxm::{Spec, is_of_nsh, packet_type_to_key};
 use base::{MacAddr, OfPort};
 use flow::{CtState, Field, OptionMapping, OptionMatch, Wide};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -156,6 +156,9 @@ pub(super) fn masked(
         let what =
             format!("{} does not fit {} ({} bits)", value.text, spec.name, spec.field.bits());
         return Err(value.error(what));
+    }
+    if !is_of_nsh(spec.field, parsed) {
+        return Err(value.error(format!("{} is no {}", value.text, spec.name)));
     }
     if mask & whole != whole && !spec.maskable && mask != 0 {
         return Err(span.error(format!("{} can't be masked", spec.name)));

@@ -4,7 +4,8 @@ use base::{DatapathId, MacAddr, OfPort, PortNo, TableId};
 use flow::{Field, Match, NatKind, NatRange, OptionMatch, PortSelection, Wide};
 use openflow::action::{
     Action, Bundle, BundleAlgorithm, Conjunction, Ct, HashFields, Learn, LearnSource, LearnSpec,
-    Multipath, MultipathAlgorithm, SetForm, SetOption, Subfield, ToController, ZoneSource,
+    Multipath, MultipathAlgorithm, NshProperty, SetForm, SetOption, Subfield, ToController,
+    ZoneSource,
 };
 use openflow::message::*;
 use openflow::{DecodeOptions, EncodeOptions, ErrorCode, Message, Place, Version, decode, encode};
@@ -68,6 +69,30 @@ impl Generate {
         }
     }
 
+    /// MPLS or NSH.
+    fn header(&mut self, m: &mut Match) {
+        use Field as F;
+        if self.often() {
+            m.set_masked(F::EthType, 0x8847 + u128::from(self.below(2)), u128::MAX);
+            for field in [F::MplsLabel, F::MplsTc, F::MplsTtl, F::MplsBos] {
+                self.exact(m, field);
+            }
+            return;
+        }
+        m.set_masked(F::EthType, 0x894f, u128::MAX);
+        m.set_masked(F::NshMdtype, 1, u128::MAX);
+        self.masked(m, F::NshFlags);
+        for field in [F::NshNp, F::NshSpi, F::NshSi] {
+            self.exact(m, field);
+        }
+        if self.often() {
+            m.set_masked(F::NshTtl, self.below(64).into(), u128::MAX);
+        }
+        for field in [F::NshC1, F::NshC2, F::NshC3, F::NshC4] {
+            self.masked(m, field);
+        }
+    }
+
     /// A match that OpenFlow 1.1's fixed format can express.
     fn matching11(&mut self) -> Match {
         let mut m = Match::any();
@@ -125,10 +150,11 @@ impl Generate {
             m.set_masked(F::CtState, (self.next() & 0xff).into(), (self.next() & 0xff).into());
         }
         self.vlan(&mut m);
-        match self.below(4) {
+        match self.below(5) {
             0 => self.arp(&mut m),
             1 => self.ip(&mut m, 0x0800),
             2 => self.ip(&mut m, 0x86dd),
+            3 => self.header(&mut m),
             _ => {}
         }
         let packet_type = m.key().get(F::EthType);
@@ -382,7 +408,7 @@ impl Generate {
     }
 
     fn action(&mut self, depth: u32) -> Action {
-        match self.below(28) {
+        match self.below(30) {
             0 => Action::Output { port: self.port(), max_len: 0 },
             1 => Action::Output { port: OfPort::CONTROLLER, max_len: self.next() as u16 },
             2 => Action::OutputReg { source: self.subfield(), max_len: u16::MAX },
@@ -418,11 +444,20 @@ impl Generate {
                 Action::CheckPktLarger { bytes, target: Subfield { bits: 1, ..self.subfield() } }
             }
             25 => self.fork().on_option(),
-            26 => Action::EncapEthernet { header_bytes: 0 },
-            27 => {
+            26 if self.version >= Version::V13 => Action::EncapEthernet { header_bytes: 0 },
+            27 if self.version >= Version::V13 => {
                 let packet_type = [Action::NEXT_PROTOCOL, 1 << 16 | 0x0800, 0];
                 Action::Decap(packet_type[self.below(3) as usize])
             }
+            28 if self.version >= Version::V13 => self.encap(),
+            29 => match self.below(if self.version < Version::V12 { 6 } else { 4 }) {
+                0 => Action::PushMpls(0x8847 + self.below(2) as u16),
+                1 => Action::PopMpls(self.next() as u16),
+                2 => Action::SetMplsTtl(self.next() as u8),
+                3 => Action::DecMplsTtl,
+                4 => Action::SetMplsLabel(self.below(1 << 20) as u32),
+                _ => Action::SetMplsTc(self.below(8) as u8),
+            },
             14 => self.learn(),
             15 => self.bundle(),
             16 => self.multipath(),
@@ -431,6 +466,24 @@ impl Generate {
             _ if self.often() => Action::DecTtl(vec![3, 4]),
             _ if self.often() => Action::StripVlan,
             _ => Action::Exit,
+        }
+    }
+
+    fn encap(&mut self) -> Action {
+        let (header_bytes, ethertype) = (self.below(9) as u16, 0x8847 + self.below(2) as u16);
+        let mut properties = Vec::new();
+        if self.often() {
+            properties.push(NshProperty::MdType(1 + self.below(2) as u8));
+        }
+        for _ in 0..self.below(3) {
+            let (class, kind, len) = (self.next() as u16, self.next() as u8, self.below(20));
+            let value = self.bytes(1 + len as usize);
+            properties.push(NshProperty::Tlv { class, kind, value });
+        }
+        match self.below(3) {
+            0 => Action::EncapMpls { ethertype, header_bytes },
+            1 => Action::DecNshTtl,
+            _ => Action::EncapNsh { header_bytes, properties },
         }
     }
 

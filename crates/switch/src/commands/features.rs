@@ -27,6 +27,7 @@ fn place<'a>(features: &'a mut Features, name: &str) -> Option<&'a mut bool> {
         "tnl_push_pop" => Some(&mut features.tunnels),
         "trunc" => Some(&mut features.truncation),
         "check_pkt_len" => Some(&mut features.length_check),
+        "add_mpls" => Some(&mut features.add_mpls),
         _ => None,
     }
 }

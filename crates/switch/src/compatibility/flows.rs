@@ -44,10 +44,11 @@ const ACTIONS: &[(&str, &str)] = &[
     ("dec_mpls_ttl", "mpls,actions=dec_mpls_ttl"),
     ("push_mpls", "actions=push_mpls:0x8847"),
     ("pop_mpls", "mpls,actions=pop_mpls:0x0800"),
-    ("dec_nsh_ttl", "nsh,actions=dec_nsh_ttl"),
+    ("dec_nsh_ttl", "dl_type=0x894f,actions=dec_nsh_ttl"),
     ("delete_field", "actions=delete_field:tun_metadata0"),
     ("encap(ethernet)", "packet_type=(1,0x800),actions=encap(ethernet)"),
-    ("encap(nsh) encap(mpls)", "actions=encap(nsh)"),
+    ("encap(nsh)", "actions=encap(nsh(md_type=2,tlv(0x1000,10,0x12345678)))"),
+    ("encap(mpls) encap(mpls_mc)", "actions=encap(mpls),encap(mpls_mc)"),
     ("decap", "actions=decap()"),
     ("set_tunnel", "actions=set_tunnel:1"),
     ("set_queue", "actions=set_queue:1"),
@@ -81,16 +82,7 @@ const ACTIONS: &[(&str, &str)] = &[
     ("drop", "actions=drop"),
 ];
 
-const ACTION_NOTES: &[(&str, &str)] = &[
-    (
-        "*mpls* set_mpls_label set_mpls_tc set_mpls_ttl dec_mpls_ttl push_mpls pop_mpls",
-        "there is no MPLS",
-    ),
-    ("dec_nsh_ttl", "there is no NSH"),
-    ("encap(nsh)*", "there is no NSH, and no MPLS"),
-    ("decap", "of Ethernet headers"),
-    ("sample", "there is no sampling of flows"),
-];
+const ACTION_NOTES: &[(&str, &str)] = &[("sample", "there is no sampling of flows")];
 
 /// Match fields of Open vSwitch 3.1 by their names in `ovs-fields(7)`, each in a flow.
 const FIELDS: &[(&str, &str)] = &[
@@ -126,7 +118,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("vlan_tci", "vlan_tci=0x1005"),
     ("vlan_vid dl_vlan", "dl_vlan=5"),
     ("vlan_pcp dl_vlan_pcp", "dl_vlan=5,dl_vlan_pcp=1"),
-    ("mpls_label mpls_tc mpls_bos mpls_ttl", "mpls,mpls_label=1"),
+    ("mpls_label mpls_tc mpls_bos mpls_ttl", "mpls,mpls_label=1,mpls_tc=2,mpls_bos=1,mpls_ttl=64"),
     ("ip_src nw_src ip_dst nw_dst", "ip,nw_src=10.0.0.1,nw_dst=10.0.0.2"),
     ("ipv6_src ipv6_dst", "ipv6,ipv6_src=::1,ipv6_dst=::2"),
     ("ipv6_label", "ipv6,ipv6_label=1"),
@@ -147,13 +139,14 @@ const FIELDS: &[(&str, &str)] = &[
     ("nd_sll", "icmp6,icmpv6_type=135,nd_sll=02:00:00:00:00:01"),
     ("nd_tll", "icmp6,icmpv6_type=136,nd_tll=02:00:00:00:00:01"),
     ("nd_reserved nd_options_type", "icmp6,icmpv6_type=136,nd_reserved=1"),
-    ("nsh_flags nsh_mdtype nsh_np nsh_spi nsh_si nsh_c1 to nsh_c4 nsh_ttl", "nsh,nsh_spi=1"),
+    (
+        "nsh_flags nsh_mdtype nsh_np nsh_spi nsh_si nsh_c1 to nsh_c4 nsh_ttl",
+        "dl_type=0x894f,nsh_mdtype=1,nsh_np=3,nsh_spi=1,nsh_si=2,nsh_c1=1,nsh_c4=1,nsh_ttl=63",
+    ),
     ("tun_metadata0 to tun_metadata63", "tun_metadata0=1"),
 ];
 
 const FIELD_NOTES: &[(&str, &str)] = &[
-    ("mpls_label*", "there is no MPLS"),
-    ("nsh_flags*", "there is no NSH"),
     ("tun_metadata0*", "an option must be mapped to the field first (`ovs-ofctl add-tlv-map`)"),
     ("recirc_id dp_hash", "no rule of OpenFlow may match it, as in Open vSwitch"),
     ("nd_reserved*", "neighbour discovery's reserved bits and option types are not read"),

@@ -146,7 +146,7 @@ fn rename(
     let mut rest = tables.to_vec();
     loop {
         // Few more would fit one message.
-        let tables: Vec<_> = rest.drain(..rest.len().min(20)).collect();
+        let tables: Vec<_> = rest.drain(..rest.len().min(16)).collect();
         let request = StatsRequest::TableFeatures { tables, more: !rest.is_empty() };
         heard.extend(bench.ask(id, &Message::StatsRequest(request)));
         if rest.is_empty() {
