@@ -74,6 +74,13 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
+    /// An empty slab in which the handles of this one find nothing.
+    pub fn successor(&self) -> Slab<T> {
+        let generations = self.pieces.iter().map(|piece| piece.generation);
+        let last = generations.fold(self.generation, u32::max);
+        Slab { generation: last.wrapping_add(1), ..Slab::default() }
+    }
+
     /// Stores a value.
     pub fn insert(&mut self, value: T) -> Handle {
         let number = self.open.first().copied().unwrap_or_else(|| {
@@ -278,6 +285,9 @@ mod tests {
         // Numbers of before find nothing among those that come.
         let again: Vec<Handle> = (0..5 * PIECE).map(|n| slab.insert(n)).collect();
         assert!(handles.iter().all(|handle| slab.get(*handle).is_none()));
+        let mut successor = slab.successor();
+        let _: Vec<Handle> = (0..5 * PIECE).map(|n| successor.insert(n)).collect();
+        assert!(handles.iter().chain(&again).all(|handle| successor.get(*handle).is_none()));
         assert!(again.iter().enumerate().all(|(n, handle)| slab.get(*handle) == Some(&n)));
     }
 }

@@ -148,6 +148,12 @@ impl Worker {
         }
     }
 
+    /// Ends the wait for all answers, before the worker is replaced. Returns how many packets are lost that
+    /// waited behind misses, by port.
+    pub fn abandon_misses(&mut self) -> Vec<(PortNo, u64)> {
+        self.pending.end_all()
+    }
+
     /// Gives up waiting for answers that should have come long ago.
     pub(crate) fn end_late_misses(&mut self) {
         self.end_misses_evicted_by_others();

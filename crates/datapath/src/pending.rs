@@ -217,6 +217,17 @@ impl Pending {
         all
     }
 
+    /// No answer will come any more: gives how many packets waited for one, by port. The misses themselves are
+    /// counted where they wait.
+    pub fn end_all(&mut self) -> Vec<(PortNo, u64)> {
+        let places: Vec<u32> = self.by_key.iter().copied().collect();
+        let ended = places.into_iter().map(|place| {
+            let port = self.places[place as usize].key.in_port();
+            (port, self.take(place).len() as u64)
+        });
+        ended.filter(|(_, count)| *count > 0).collect()
+    }
+
     /// Gives up waiting for answers that should have come long ago. Gives what waited for them.
     pub fn tick(&mut self) -> Vec<Waiting> {
         let mut since = u64::MAX;

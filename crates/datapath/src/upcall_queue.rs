@@ -213,6 +213,13 @@ impl UpcallQueue {
         }
     }
 
+    /// Takes all upcalls, the owner's and the handlers'.
+    pub fn drain(&self) -> Vec<Upcall> {
+        let mut all = Vec::new();
+        self.lists.iter().for_each(|list| list.open().pop(usize::MAX, &mut all));
+        all
+    }
+
     /// Waits until there is an upcall for a handler, [`Self::wake`] is called, or the time is over.
     pub fn wait(&self, handler: u16, at_most: Duration) {
         if let Some(list) = self.of_handler(handler) {

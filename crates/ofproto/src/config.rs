@@ -1,6 +1,7 @@
 //! Settings of all bridges.
 
 use crate::Ofproto;
+use crate::snapshot::Megaflows;
 use base::limits;
 
 /// Settings that concern all bridges.
@@ -45,13 +46,13 @@ impl Ofproto {
     }
 
     /// Changes the settings. Megaflows of workers that are no more are forgotten, and with them what
-    /// these workers were asked and have not answered. To begin anew with other workers, set none
-    /// and then as many as there are; what the old ones still say must not come here then.
+    /// these workers were asked and have not answered. To begin anew with other workers, apply the last
+    /// statistics of the old ones, set none and then as many as there are; what the old ones still say
+    /// must not come here then. Without workers, megaflows are forgotten a part at a time.
     pub fn set_config(&mut self, config: Config) {
         if config.workers < self.config.workers {
             self.workers_lost += 1;
-            let (workers, at) = (config.workers, self.last_dump);
-            self.megaflows_mut().installed.forget_workers_from(workers, at, &self.recirc);
+            self.forget_workers_from(config.workers);
         }
         if config.flow_limit != self.config.flow_limit {
             self.flow_limit = config.flow_limit;
@@ -61,5 +62,15 @@ impl Ofproto {
         }
         self.is_changed = true;
         self.config = config;
+    }
+
+    fn forget_workers_from(&mut self, workers: u16) {
+        let Megaflows { installed, work, .. } = &mut *self.shared.lock();
+        if workers > 0 {
+            installed.forget_workers_from(workers, self.last_dump, &self.recirc);
+            return;
+        }
+        work.clear();
+        self.upkeep.replace(installed.begin_anew());
     }
 }

@@ -57,6 +57,9 @@ pub(crate) struct Installed {
     pub counters: InstalledCounters,
 }
 
+/// Slots whose flows are forgotten in one go.
+const FORGOTTEN_AT_ONCE: u32 = 512;
+
 /// When flows are looked at because they may be idle.
 #[derive(Default)]
 struct WheelBox(Wheel);
@@ -322,6 +325,27 @@ impl Installed {
     /// it was asked for will not be heard of again.
     pub fn end_dump(&mut self, worker: WorkerId, at: Instant) {
         self.dumps.end(worker, at);
+    }
+
+    /// Begins without flows and workers. Gives the flows, which are to be forgotten a part at a time
+    /// ([`Self::forget_some`]).
+    pub fn begin_anew(&mut self) -> Installed {
+        let (slots, counters) = (self.slots.successor(), self.counters);
+        let counters = InstalledCounters { current: 0, ..counters };
+        std::mem::replace(self, Installed { slots, counters, ..Installed::default() })
+    }
+
+    /// Forgets flows of workers that are no more, in a bounded number of slots below `end`. Returns where to
+    /// go on, 0 when all are forgotten.
+    pub fn forget_some(&mut self, end: u32, now: Instant, recirc: &RecircTable) -> u32 {
+        let rest = end.saturating_sub(FORGOTTEN_AT_ONCE);
+        for slot in (rest..end).rev() {
+            if let Some(id) = self.slots.id(slot) {
+                self.remove(id, now, recirc);
+                self.forget(id);
+            }
+        }
+        rest
     }
 
     /// Forgets flows of workers that are no more.

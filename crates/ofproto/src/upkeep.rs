@@ -31,6 +31,8 @@ pub(crate) struct Upkeep {
     purge: Option<u32>,
     /// Nothing is done with megaflows for now (`revalidator/pause`).
     is_paused: bool,
+    /// Megaflows of workers that are no more, and below which slot they are still to be forgotten.
+    replaced: Vec<(Installed, u32)>,
     /// Megaflows that were put by hand.
     by_hand: by_hand::ByHand,
 }
@@ -39,6 +41,22 @@ impl Upkeep {
     /// Looks at all megaflows, a part at a time.
     pub fn look_through(&mut self) {
         self.look_from = Some(1);
+    }
+
+    /// The workers are no more, and these were their megaflows.
+    pub fn replace(&mut self, installed: Installed) {
+        (self.look_from, self.purge) = (None, None);
+        let end = installed.last_slot() + 1;
+        self.replaced.push((installed, end));
+    }
+
+    /// Forgets some megaflows of workers that are no more. Returns whether there are more.
+    fn forget_some(&mut self, now: Instant, recirc: &RecircTable) -> bool {
+        if let Some((installed, end)) = self.replaced.last_mut() {
+            *end = installed.forget_some(*end, now, recirc);
+        }
+        self.replaced.pop_if(|(_, end)| *end == 0);
+        !self.replaced.is_empty()
     }
 }
 
@@ -113,15 +131,15 @@ impl Ofproto {
     /// more; then this is to be called again soon, after others had their turn.
     pub fn go_on(&mut self, now: Instant, out: &mut Outbox) -> bool {
         self.publish();
-        let has_states = self.recirc.sweep(now);
+        let is_forgetting = self.upkeep.forget_some(now, &self.recirc) | self.recirc.sweep(now);
         if self.upkeep.is_paused {
-            return has_states;
+            return is_forgetting;
         }
         self.revalidate(now, out);
         self.purge_some(now, out);
         self.delete_idle(now, out);
         self.look_at_some(now, out);
-        has_states
+        is_forgetting
             || self.revalidates && self.needs_revalidation()
             || self.upkeep.has_idle
             || self.upkeep.purge.is_some()

@@ -129,7 +129,9 @@ pub struct Switch {
     outbox: Outbox,
     /// Notifiers of the sessions' writers.
     outputs: BTreeMap<ConnId, Rc<Notify>>,
+    /// The channel of the workers' events.
     events: UnboundedSender<WorkerEvent>,
+    inbox: Rc<RefCell<UnboundedReceiver<WorkerEvent>>>,
     started: Instant,
     dpdk: dpdk::Dpdk,
     flow_gauge: counters::FlowGauge,
@@ -157,11 +159,8 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Returns a switch without bridges, with one sleeping worker, and the queue of its workers' events for
-    /// [`worker_task::serve_workers`].
-    pub fn start(
-        settings: Settings,
-    ) -> Result<(Shared, UnboundedReceiver<WorkerEvent>), PortError> {
+    /// Returns a switch without bridges, with one sleeping worker. [`worker_task::serve_workers`] must run.
+    pub fn start(settings: Settings) -> Result<Shared, PortError> {
         let (events, inbox) = unbounded_channel();
         let devices = Devices::new()?;
         let (slow, latency) = (slow_path::SlowPath::default(), Arc::<latency::Latency>::default());
@@ -198,6 +197,7 @@ impl Switch {
                 outbox: Outbox::default(),
                 outputs: BTreeMap::new(),
                 events,
+                inbox: Rc::new(RefCell::new(inbox)),
                 started: clock::now(),
                 dpdk: dpdk::Dpdk::default(),
                 flow_gauge: counters::FlowGauge::default(),
@@ -216,7 +216,7 @@ impl Switch {
             })
         });
         shared.borrow_mut().start_workers(&[WorkerMode::Sleeping], WorkerConfig::default())?;
-        Ok((shared, inbox))
+        Ok(shared)
     }
 
     /// Returns the OpenFlow side of the switch.

@@ -1,28 +1,40 @@
 //! Replacing the workers, when the configuration asks for others.
 
 use super::Switch;
-use super::worker_thread::{self, WorkerCommand, WorkerMode, WorkerThread};
+use super::worker_thread::{self, Stopped, WorkerCommand, WorkerEvent, WorkerMode, WorkerThread};
 use base::WorkerId;
 use datapath::WorkerConfig;
 use port::PortError;
+use std::rc::Rc;
 use std::sync::Arc;
 
 impl Switch {
-    /// Replaces the workers. Their flows are removed; packets install new ones.
+    /// Replaces the workers. Packets install new flows. Before the old ones go, upcalls are answered and
+    /// statistics applied, as in Open vSwitch (`ofproto/ofproto-dpif-upcall.c`, `udpif_stop_threads`).
     pub(super) fn start_workers(
         &mut self,
         modes: &[WorkerMode],
         config: WorkerConfig,
     ) -> Result<(), PortError> {
-        self.stop_handlers(modes.len());
+        self.stop_handlers();
+        self.sweep_offload();
+        self.send_commands();
+        // All at once, so that packets wait for the slowest only.
+        self.workers.iter().for_each(|worker| worker.send(WorkerCommand::Stop));
         let mut slots = Vec::new();
-        for worker in std::mem::take(&mut self.workers) {
-            let id = worker.id;
-            slots.extend(worker.stop());
+        let stopped: Vec<(WorkerId, Stopped)> =
+            std::mem::take(&mut self.workers).into_iter().map(|it| (it.id, it.stop())).collect();
+        self.apply_last_statistics();
+        for (id, stopped) in stopped {
+            slots.extend(stopped.slots);
+            for (port, lost) in stopped.lost {
+                *self.lost_before.entry(port).or_default() += lost;
+            }
             self.with_sessions(|sessions, switch| sessions.worker_gone(id, switch));
             self.worker_answered(id);
             self.worker_answered(id);
         }
+        self.replace_upcall_queue(modes.len());
         // The old workers' flows and pending commands are discarded.
         self.generation += 1;
         self.offload_anew();
@@ -48,5 +60,23 @@ impl Switch {
         }
         self.balancer.reset();
         self.start_handlers_or(|switch| switch.start_workers(modes, config))
+    }
+
+    /// Applies the statistics that stopped workers reported. Other events stay in their order.
+    fn apply_last_statistics(&mut self) {
+        let inbox = Rc::clone(&self.inbox);
+        let mut others = Vec::new();
+        while let Ok(event) = inbox.borrow_mut().try_recv() {
+            match event {
+                WorkerEvent::Dump(generation, dump) if generation == self.generation => {
+                    self.ofproto.dump(clock::now(), dump);
+                }
+                other => others.push(other),
+            }
+        }
+        for event in others {
+            // The other end is this switch's.
+            let _ = self.events.send(event);
+        }
     }
 }

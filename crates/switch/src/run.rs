@@ -159,7 +159,7 @@ async fn serve(
     processors.announce();
     let tls = tls_settings(&options.tls);
     let settings = Settings { run_dir, is_confined, tls, dummy, processors };
-    let (shared, inbox) = Switch::start(settings)?;
+    let shared = Switch::start(settings)?;
     let exit: Rc<RefCell<Option<Exit>>> = Rc::default();
     let (mut commands, ended) = switch_commands(vlog, &exit);
     if dummy.is_enabled() {
@@ -174,7 +174,7 @@ async fn serve(
             })?),
             None => None,
         };
-    tokio::task::spawn_local(worker_task::serve_workers(Rc::clone(&shared), inbox));
+    tokio::task::spawn_local(worker_task::serve_workers(Rc::clone(&shared)));
     tokio::task::spawn_local(tick(Rc::clone(&shared)));
     tokio::task::spawn_local(expire(Rc::clone(&shared)));
     tokio::task::spawn_local(keep_up(Rc::clone(&shared)));

@@ -82,12 +82,26 @@ impl SlowPath {
 }
 
 impl Switch {
-    /// Stops handlers and revalidators, and creates the upcall queue for the next ones.
-    pub(super) fn stop_handlers(&mut self, workers: usize) {
+    /// Stops handlers and revalidators, and answers the upcalls that wait for handlers.
+    pub(super) fn stop_handlers(&mut self) {
         self.threads = None;
         self.catch_up();
-        for (port, dropped) in self.handler_shared.upcalls.dropped() {
-            *self.lost_before.entry(port).or_default() += dropped;
+        let now = clock::now();
+        for upcall in self.handler_shared.upcalls.drain() {
+            match self.is_restoring {
+                true => self.outbox.commands.extend(upcall.refusal()),
+                false => self.ofproto.upcall(now, upcall, &mut self.outbox),
+            }
+        }
+    }
+
+    /// Counts the upcalls that the stopped workers left as lost, and creates the queue for the next workers.
+    pub(super) fn replace_upcall_queue(&mut self, workers: usize) {
+        let upcalls = &self.handler_shared.upcalls;
+        let waiting = upcalls.drain();
+        let waiting = waiting.iter().map(|upcall| (upcall.key.in_port(), 1));
+        for (port, lost) in upcalls.dropped().into_iter().chain(waiting) {
+            *self.lost_before.entry(port).or_default() += lost;
         }
         if let Answers::Workers(count) = &mut self.slow.answers {
             *count = workers as u16;

@@ -16,9 +16,9 @@ use super::metrics::{BatchSizes, Metrics};
 use super::pmd_sleep::PmdSleep;
 use super::tracing::{Arrival, Picker};
 use super::usage::{INTERVAL, Usage};
-use super::worker_ports::{Ports, RxSlot, RxqTimer, send_all};
+use super::worker_ports::{Ports, RxqTimer, send_all};
 use super::worker_report::{Iterations, WorkerReport};
-use super::worker_thread::{WorkerCommand, WorkerEvent, WorkerMode};
+use super::worker_thread::{Stopped, WorkerCommand, WorkerEvent, WorkerMode};
 use base::Instant;
 use datapath::{Outbox, Worker, WorkerStats};
 use flow::Stamps;
@@ -63,8 +63,8 @@ pub struct Start {
     pub answering: Option<Answering>,
 }
 
-/// Works until it is stopped or the control thread is gone. Returns its receive queues.
-pub fn run(start: Start) -> Vec<RxSlot> {
+/// Works until it is stopped or the control thread is gone.
+pub fn run(start: Start) -> Stopped {
     let Start { generation, mode, worker, waiter, inbox, events, published, metrics, answering } =
         start;
     Run {
@@ -128,7 +128,7 @@ struct Run {
 }
 
 impl Run {
-    fn run(mut self) -> Vec<RxSlot> {
+    fn run(mut self) -> Stopped {
         if let WorkerMode::Polling { cpu, pretends: false, .. } = self.mode {
             if let Err(error) = affinity::pin_to_cpu(cpu) {
                 log::warn!(target: "dpif_netdev", "cannot pin a worker to CPU {cpu}: {error}");
@@ -141,7 +141,7 @@ impl Run {
         let (mut ticked, mut received_at, mut interval) = (now, now, now);
         loop {
             if !self.obey(now, &mut out) {
-                return self.ports.rx;
+                return self.finish(now, &mut out);
             }
             let (received, sending_from) = self.receive_all(now, &mut batch, &mut out);
             self.answer_own(&mut out);

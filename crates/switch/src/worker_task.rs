@@ -3,11 +3,13 @@
 use super::flow_log;
 use super::worker_thread::{WorkerEvent, WorkerThread};
 use super::{Shared, Switch};
-use tokio::sync::mpsc::UnboundedReceiver;
+use std::future::poll_fn;
+use std::rc::Rc;
 
 /// Processes the workers' events and the misses in their queue, as long as there are workers.
-pub async fn serve_workers(shared: Shared, mut inbox: UnboundedReceiver<WorkerEvent>) {
-    while let Some(event) = inbox.recv().await {
+pub async fn serve_workers(shared: Shared) {
+    let inbox = Rc::clone(&shared.borrow().inbox);
+    while let Some(event) = poll_fn(|context| inbox.borrow_mut().poll_recv(context)).await {
         shared.borrow_mut().worker_event(event);
         loop {
             let more = {

@@ -147,6 +147,15 @@ impl Outlet {
     }
 }
 
+/// What a stopped worker leaves. Its last statistics are events.
+#[derive(Default)]
+pub struct Stopped {
+    /// Its receive queues, with the packets in them.
+    pub slots: Vec<RxSlot>,
+    /// Packets that waited for an answer and are lost, by port.
+    pub lost: Vec<(PortNo, u64)>,
+}
+
 /// A running worker.
 pub struct WorkerThread {
     /// Its number.
@@ -157,7 +166,7 @@ pub struct WorkerThread {
     waker: Waker,
     report: Arc<Mutex<WorkerReport>>,
     metrics: Arc<Metrics>,
-    thread: Option<std::thread::JoinHandle<Vec<RxSlot>>>,
+    thread: Option<std::thread::JoinHandle<Stopped>>,
 }
 
 impl WorkerThread {
@@ -256,12 +265,12 @@ impl WorkerThread {
         &self.metrics
     }
 
-    /// Stops the worker. Returns its receive queues, with the packets in them.
-    pub fn stop(mut self) -> Vec<RxSlot> {
+    /// Stops the worker after all commands before this one. It tells of all its flows first.
+    pub fn stop(mut self) -> Stopped {
         self.end()
     }
 
-    fn end(&mut self) -> Vec<RxSlot> {
+    fn end(&mut self) -> Stopped {
         self.send(WorkerCommand::Stop);
         // The panic of a worker was printed to stderr already.
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()

@@ -79,6 +79,11 @@ impl table::Links for Slots {
 }
 
 impl Slots {
+    /// No places, for flows whose numbers are other ones.
+    pub fn successor(&self) -> Slots {
+        Slots { places: self.places.successor(), ..Slots::default() }
+    }
+
     /// How many flows there are.
     pub fn len(&self) -> usize {
         self.places.len()

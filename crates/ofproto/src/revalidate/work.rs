@@ -95,6 +95,12 @@ impl Work {
         }
     }
 
+    /// There are no flows any more.
+    pub fn clear(&mut self) {
+        let (in_hand, is_paused) = (self.in_hand, self.is_paused);
+        *self = Work { in_hand, is_paused, ..Work::default() };
+    }
+
     /// Takes up what changed.
     pub fn add(&mut self, changes: Changes, installed: &mut Installed) {
         if changes.configuration {

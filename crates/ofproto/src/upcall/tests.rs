@@ -302,6 +302,37 @@ fn new_workers_begin_without_flows() {
 }
 
 #[test]
+fn flows_of_workers_that_are_no_more_are_forgotten_a_part_at_a_time() {
+    let mut switch = bridge(Config::default());
+    switch.add("priority=9,udp,actions=move:NXM_OF_UDP_SRC[]->NXM_NX_REG0[0..15],ct(table=1)");
+    for n in 1..=3000 {
+        switch.upcall(1, &format!("10.0.0.1:{n}>10.0.0.2:80 udp"), UpcallKind::Miss);
+    }
+    commands(&mut switch);
+    assert_eq!(switch.ofproto.megaflow_counters().current, 3000);
+    // The last statistics, before the workers go.
+    dump(&mut switch, &[(1, 50), (2, 7)]);
+    assert_eq!(packets(&switch)[0], 3000 + 50 + 7);
+    for workers in [0, 1] {
+        let config = Config { workers, ..switch.ofproto.config().clone() };
+        switch.ofproto.set_config(config);
+    }
+    // There are none at once, and a new one has another number.
+    let counters = switch.ofproto.megaflow_counters();
+    assert_eq!((counters.current, counters.max), (0, 3000));
+    let packet = "10.0.0.1:1>10.0.0.2:80 udp";
+    assert_eq!(miss(&mut switch, 1, packet)[0].split(' ').nth(1), Some("1'"));
+    // The states that they name go with them, when their time is over.
+    assert_eq!(switch.ofproto.recirc.len(), 3000);
+    let forgotten = (1..50).find(|_| !switch.ofproto.go_on(switch.now, &mut switch.out));
+    assert!(forgotten.is_some_and(|calls| calls > 4), "{forgotten:?}");
+    switch.now = switch.now + Duration::from_secs(11);
+    while switch.ofproto.go_on(switch.now, &mut switch.out) {}
+    assert_eq!(switch.ofproto.recirc.len(), 1);
+    assert_eq!(commands(&mut switch), [""; 0]);
+}
+
+#[test]
 fn packets_reach_controllers_with_what_the_tables_know() {
     let mut switch = bridge(Config::default());
     let flow =

@@ -107,7 +107,7 @@ impl Datapath {
     fn start_workers(&mut self, modes: &[WorkerMode]) -> Result<(), PortError> {
         let mut slots = Vec::new();
         for worker in std::mem::take(&mut self.workers) {
-            slots.extend(worker.stop());
+            slots.extend(worker.stop().slots);
         }
         self.generation += 1;
         for (index, mode) in modes.iter().enumerate() {

@@ -1,9 +1,10 @@
 //! Commands about a worker's flows and ports, and the resulting events.
 
 use super::Run;
+use crate::handlers::Answering;
 use crate::latency::stamps_of;
 use crate::offload::Credit;
-use crate::worker_thread::WorkerEvent;
+use crate::worker_thread::{Stopped, WorkerEvent};
 use base::{Instant, PortNo};
 use datapath::Outbox;
 use flow::{FlowCommand, FlowStats};
@@ -19,6 +20,20 @@ impl Run {
             }
             (command, _) => worker.command(now, command, out),
         }
+    }
+
+    /// Answers its own misses, reports the statistics that the control thread does not know, and sends what is
+    /// left to send.
+    pub(super) fn finish(mut self, now: Instant, out: &mut Outbox) -> Stopped {
+        while self.answering.as_ref().is_some_and(Answering::has_misses) {
+            self.answer_own(out);
+        }
+        self.worker.command(now, FlowCommand::Collect, out);
+        while self.worker.is_dumping() {
+            self.worker.continue_dump(out);
+        }
+        self.flush(out);
+        Stopped { lost: self.worker.abandon_misses(), slots: self.ports.rx }
     }
 
     /// Records the latency of the upcalls whose answers were executed.
