@@ -4,13 +4,13 @@ mod check;
 
 pub(crate) use check::check;
 
+use crate::Ofproto;
 use crate::bridge::BridgeId;
 use crate::carried::Carried;
 use crate::events::Event;
 use crate::group::Group;
 use crate::revalidate::Dependency;
 use crate::rule::{Rule, RuleId};
-use crate::{Ofproto, timeouts};
 use base::{Instant, OfPort, TableId, limits};
 use check::{check_goto, check_table};
 use openflow::action::Action;
@@ -130,20 +130,18 @@ impl Ofproto {
         self.flush_meters(id);
     }
 
-    /// Deletes flows whose timeout has passed.
-    pub(crate) fn expire_flows(&mut self, now: Instant) {
-        let collected = self.collected(now);
-        while let Some(id) = self.timeouts.pop_due(now, collected) {
-            let Some(rule) = self.rules.get(id) else { continue };
-            let bridge = rule.bridge;
-            match timeouts::expired(rule, now, collected) {
-                Some(reason) => {
-                    self.delete_rule(id, reason, now);
-                    self.delete_orphans(bridge, now);
-                }
-                None => self.timeouts.watch(rule),
-            }
+    /// Deletes flows whose timeout has passed, a bounded number. [`Self::go_on`] goes on. Returns whether there
+    /// may be more.
+    pub(crate) fn expire_flows(&mut self, now: Instant) -> bool {
+        let (collected, mut due) = (self.collected(now), Vec::new());
+        let more = self.timeouts.take_due(&self.rules, now, collected, &mut due);
+        self.upkeep.set_expiring(more);
+        for (id, reason) in due {
+            let Some(bridge) = self.rules.get(id).map(|rule| rule.bridge) else { continue };
+            self.delete_rule(id, reason, now);
+            self.delete_orphans(bridge, now);
         }
+        more
     }
 
     /// The flows that a modification or deletion means.
@@ -312,6 +310,7 @@ impl Ofproto {
     /// Takes a flow out of its table.
     fn take_rule(&mut self, id: RuleId) -> Option<Rule> {
         let rule = self.rules.remove(id)?;
+        self.timeouts.forget(id);
         if let Some(bridge) = self.bridges.get_mut(rule.bridge) {
             bridge.tables.remove(&rule);
         }

@@ -70,7 +70,7 @@ impl TestBridge {
         let (worker, at, flows) = (WorkerId(0), self.now, Vec::new());
         let dump = FlowDump { worker, at, is_last: true, flows, gone: Vec::new() };
         self.ofproto.dump(self.now, dump);
-        self.ofproto.expire_flows(self.now);
+        while self.ofproto.expire_flows(self.now) {}
     }
 
     /// A packet from a port comes up.

@@ -1,12 +1,15 @@
 //! Idle and hard timeouts of flows.
 
-use crate::rule::{Rule, RuleId};
+use crate::rule::{Rule, RuleId, Rules};
 use base::Instant;
-use hashbrown::HashMap;
+use classifier::{PartedMap, Slab};
 use openflow::message::RemovedReason;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::time::Duration;
+use table::Wheel;
+use table::atomic::AtomicU64;
+
+/// Flows that are looked at in one go. To delete one takes some microseconds.
+const FLOWS_AT_ONCE: usize = 256;
 
 /// When flows must be looked at. A flow that was used or changed meanwhile is put back with its new
 /// time, so that traffic costs nothing here.
@@ -15,67 +18,121 @@ use std::time::Duration;
 /// that came until then: what they have not told yet may be a packet that keeps the flow.
 #[derive(Debug, Default)]
 pub struct Timeouts {
-    hard: Queue,
-    idle: Queue,
+    hard: Timer,
+    idle: Timer,
 }
 
-/// Flows by the time at which to look at them, each once.
-#[derive(Debug, Default)]
-struct Queue {
-    due: BinaryHeap<Reverse<(Instant, RuleId)>>,
-    armed: HashMap<RuleId, Instant>,
+/// Flows on a timing wheel.
+#[derive(Default)]
+struct Timer {
+    wheel: Wheel,
+    places: Places,
+    by_rule: PartedMap<RuleId, u32>,
+}
+
+/// The flows on a wheel, by their places there, which begin at 1.
+#[derive(Default)]
+struct Places {
+    slab: Slab<Place>,
+    /// The word of places without a flow.
+    unused: AtomicU64,
+}
+
+struct Place {
+    rule: RuleId,
+    wheel: AtomicU64,
 }
 
 impl Timeouts {
-    /// Watches a flow, if it has a timeout.
+    /// Watches a flow with its present timeouts.
     pub fn watch(&mut self, rule: &Rule) {
-        if let Some(at) = hard(rule) {
-            self.hard.arm(rule.id, at);
-        }
-        if let Some(at) = idle(rule) {
-            self.idle.arm(rule.id, at);
-        }
+        self.hard.watch(rule, hard(rule));
+        self.idle.watch(rule, idle(rule));
     }
 
-    /// A flow that must be looked at by now, where all packets until `collected` are known. The caller
-    /// asks until there is none, and watches the flow again if it stays.
-    pub fn pop_due(&mut self, now: Instant, collected: Instant) -> Option<RuleId> {
-        match (self.hard.next(now), self.idle.next(collected)) {
-            (Some(hard), Some(idle)) if idle < hard => self.idle.pop(),
-            (Some(_), _) => self.hard.pop(),
-            (None, Some(_)) => self.idle.pop(),
-            (None, None) => None,
-        }
+    /// The flow is gone.
+    pub fn forget(&mut self, id: RuleId) {
+        self.hard.forget(id);
+        self.idle.forget(id);
+    }
+
+    /// Finds flows that have timed out by now, where all packets until `collected` are known, the earliest
+    /// first, looking at a bounded number. The caller is to delete them. Returns whether there may be more.
+    pub fn take_due(
+        &mut self,
+        rules: &Rules,
+        now: Instant,
+        collected: Instant,
+        due: &mut Vec<(RuleId, RemovedReason)>,
+    ) -> bool {
+        let mut found = Vec::new();
+        let mut look = |rule: RuleId, timeout: fn(&Rule) -> Option<Instant>| {
+            let rule = rules.get(rule)?;
+            let at = timeout(rule)?;
+            match expired(rule, now, collected) {
+                Some(reason) => found.push((at, rule.id, reason)),
+                None => return Some(at),
+            }
+            None
+        };
+        let has_hard = self.hard.advance(now, |rule| look(rule, hard));
+        let has_idle = self.idle.advance(collected, |rule| look(rule, idle));
+        found.sort_unstable_by_key(|(at, id, _)| (*at, *id));
+        due.extend(found.into_iter().map(|(_, id, reason)| (id, reason)));
+        has_hard || has_idle
+    }
+
+    /// How many timeouts are watched.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.hard.places.slab.len() + self.idle.places.slab.len()
     }
 }
 
-impl Queue {
-    /// Looks at a flow no later than this.
-    fn arm(&mut self, id: RuleId, at: Instant) {
-        if self.armed.get(&id).is_none_or(|armed| at < *armed) {
-            self.armed.insert(id, at);
-            self.due.push(Reverse((at, id)));
+impl Timer {
+    fn watch(&mut self, rule: &Rule, at: Option<Instant>) {
+        let Some(at) = at else { return self.forget(rule.id) };
+        let place = self.by_rule.get(&rule.id).copied().unwrap_or_else(|| {
+            let place = Place { rule: rule.id, wheel: AtomicU64::new(0) };
+            let place = self.places.slab.insert(place).index() as u32 + 1;
+            self.by_rule.insert(rule.id, place);
+            place
+        });
+        self.wheel.arm(&self.places, place, rule.modified, at);
+    }
+
+    fn forget(&mut self, id: RuleId) {
+        let Some(place) = self.by_rule.remove(&id) else { return };
+        self.wheel.disarm(&self.places, place);
+        if let Some(handle) = self.places.slab.handle_at(place as usize - 1) {
+            self.places.slab.remove(handle);
         }
     }
 
-    /// The time of the first flow, if it is not after `until`.
-    fn next(&mut self, until: Instant) -> Option<Instant> {
-        while let Some(&Reverse((at, id))) = self.due.peek()
-            && at <= until
-        {
-            if self.armed.get(&id) == Some(&at) {
-                return Some(at);
-            }
-            self.due.pop();
-        }
-        None
+    /// Looks at flows whose time has come. `look` returns when to look again. Returns whether there may be
+    /// more.
+    fn advance(&mut self, until: Instant, mut look: impl FnMut(RuleId) -> Option<Instant>) -> bool {
+        let places = &self.places;
+        let look = |place: u32| look(places.at(place)?.rule);
+        self.wheel.advance(places, until, FLOWS_AT_ONCE, look) == 0
     }
+}
 
-    /// Takes the first flow out.
-    fn pop(&mut self) -> Option<RuleId> {
-        let Reverse((_, id)) = self.due.pop()?;
-        self.armed.remove(&id);
-        Some(id)
+impl std::fmt::Debug for Timer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Timer({})", self.wheel.armed())
+    }
+}
+
+impl Places {
+    fn at(&self, place: u32) -> Option<&Place> {
+        self.slab.at((place as usize).checked_sub(1)?)
+    }
+}
+
+impl table::Links for Places {
+    fn link(&self, id: table::Id) -> &AtomicU64 {
+        self.at(id).map_or(&self.unused, |place| &place.wheel)
     }
 }
 

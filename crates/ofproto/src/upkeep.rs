@@ -29,6 +29,8 @@ pub(crate) struct Upkeep {
     look_from: Option<u32>,
     /// Slots up to this one lose their megaflows.
     purge: Option<u32>,
+    /// OpenFlow flows whose time may be over wait.
+    is_expiring: bool,
     /// Nothing is done with megaflows for now (`revalidator/pause`).
     is_paused: bool,
     /// Megaflows of workers that are no more, and below which slot they are still to be forgotten.
@@ -41,6 +43,11 @@ impl Upkeep {
     /// Looks at all megaflows, a part at a time.
     pub fn look_through(&mut self) {
         self.look_from = Some(1);
+    }
+
+    /// Says whether OpenFlow flows whose time may be over wait.
+    pub fn set_expiring(&mut self, is_expiring: bool) {
+        self.is_expiring = is_expiring;
     }
 
     /// The workers are no more, and these were their megaflows.
@@ -130,16 +137,20 @@ impl Ofproto {
     /// Goes on with what is to be done with many megaflows, a bounded part of it. Says whether there is
     /// more; then this is to be called again soon, after others had their turn.
     pub fn go_on(&mut self, now: Instant, out: &mut Outbox) -> bool {
+        if self.upkeep.is_expiring {
+            self.expire_flows(now);
+        }
         self.publish();
         let is_forgetting = self.upkeep.forget_some(now, &self.recirc) | self.recirc.sweep(now);
+        let has_more = is_forgetting || self.upkeep.is_expiring;
         if self.upkeep.is_paused {
-            return is_forgetting;
+            return has_more;
         }
         self.revalidate(now, out);
         self.purge_some(now, out);
         self.delete_idle(now, out);
         self.look_at_some(now, out);
-        is_forgetting
+        has_more
             || self.revalidates && self.needs_revalidation()
             || self.upkeep.has_idle
             || self.upkeep.purge.is_some()

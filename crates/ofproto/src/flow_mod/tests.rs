@@ -373,3 +373,28 @@ fn flows_within_a_match_of_frames_are_those_about_headers() {
     let tuple = Match::any().with(Field::CtNwProto, 6);
     assert!(tuple.implies_frames(), "the tuple of a connection is of frames");
 }
+
+#[test]
+fn many_flows_time_out_a_part_at_a_time_and_deleted_ones_are_forgotten() {
+    let mut switch = TestBridge::new();
+    for n in 1..=2000 {
+        switch.add(&format!("hard_timeout=10,udp,udp_dst={n},actions=drop"));
+        switch.add(&format!("idle_timeout=600,hard_timeout=60000,tcp,tcp_dst={n},actions=drop"));
+    }
+    assert_eq!(switch.ofproto.timeouts.len(), 3 * 2000);
+    // One that is added anew without a timeout, and half of the others are deleted.
+    switch.add("udp,udp_dst=1,actions=drop");
+    switch.send(FlowModCommand::Delete, "tcp").unwrap();
+    assert_eq!(switch.ofproto.timeouts.len(), 1999);
+    switch.now = switch.now + Duration::from_secs(10);
+    switch.ofproto.tick(switch.now, &mut switch.out);
+    let (mut before, mut calls) = (switch.ofproto.rules().len(), 0);
+    assert!(before > 1000, "{before}");
+    while switch.ofproto.go_on(switch.now, &mut switch.out) {
+        let count = switch.ofproto.rules().len();
+        assert!(before - count <= 512, "{before} flows, then {count}");
+        (before, calls) = (count, calls + 1);
+    }
+    assert!(calls > 4, "{calls} calls");
+    assert_eq!((switch.flows().len(), switch.ofproto.timeouts.len()), (1, 0));
+}
