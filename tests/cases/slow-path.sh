@@ -48,6 +48,22 @@ pings client 10.0.0.2
 ovs-appctl revalidator/purge
 [ -z "$(flows)" ] || fail "flows are left: $(flows)"
 
+# A link that is of no bridge concerns no flow.
+if ours; then
+    pings client 10.0.0.2
+    ovs-appctl revalidator/wait
+    revalidated() { ovs-appctl coverage/show | sed -n 's/^flows_revalidated .*total: //p'; }
+    [ "$(revalidated)" -ge 1 ] || fail "nothing was revalidated: $(ovs-appctl coverage/show)"
+    before=$(revalidated)
+    ip link add foreign0 type veth peer name foreign1
+    ip link set foreign0 up
+    ip link del foreign0
+    sleep 1
+    ovs-appctl revalidator/wait
+    [ -n "$(flows)" ] || fail "there are no flows"
+    [ "$(revalidated)" = "$before" ] || fail "a foreign link: $before flows, then $(revalidated)"
+fi
+
 if ours; then
     vsctl set open_vswitch . other_config:max-idle=500 other_config:tidegate-flow-expiry=false
     pings client 10.0.0.2

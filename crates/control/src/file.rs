@@ -23,6 +23,7 @@
 //! hw_offload = false                # whether XDP and network cards forward established connections' packets
 //! pmd_perf_metrics = false          # histograms and a history of workers' turns
 //! max_revalidator_ms = 1000
+//! min_revalidate_pps = 0            # slower flows are removed where revalidation lasts long; 0 keeps them
 //! flow_stats_interval_ms = 1000     # how often flows' statistics are collected; 0 is never
 //! handler_threads = 1               # that answer misses; 0: each worker answers its own
 //! revalidator_threads = 1           # that revalidate flows; 0: the control thread does
@@ -244,6 +245,7 @@ fn options(section: &mut Section<'_>, errors: &mut Errors<'_>) -> SwitchOptions 
         flow_limit: number("flow_limit", default.flow_limit),
         max_idle_ms: number("max_idle_ms", default.max_idle_ms),
         vlan_limit: number("vlan_limit", default.vlan_limit),
+        min_revalidate_pps: number("min_revalidate_pps", default.min_revalidate_pps),
         emc_insert_inv_prob: number("emc_insert_inv_prob", default.emc_insert_inv_prob),
         ..default
     };

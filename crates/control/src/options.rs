@@ -22,6 +22,10 @@ pub struct SwitchOptions {
     pub vlan_limit: u32,
     /// Longest interval between revalidations of flows (`max-revalidator`), in milliseconds.
     pub max_revalidator_ms: u32,
+    /// Minimum packets per second of flows that are revalidated where that lasts longer than half of
+    /// [`SwitchOptions::max_revalidator_ms`]; slower ones are removed. 0 revalidates all
+    /// (`min-revalidate-pps`).
+    pub min_revalidate_pps: u32,
     /// Interval at which workers report their flows' statistics (`tidegate-stats-interval`), in milliseconds;
     /// 0 disables reports. `None` uses [`SwitchOptions::max_revalidator_ms`].
     pub flow_stats_interval_ms: Option<u32>,
@@ -87,6 +91,7 @@ impl Default for SwitchOptions {
             flow_limit: limits::FLOW_LIMIT as u32,
             max_idle_ms: limits::MAX_IDLE_MS as u32,
             max_revalidator_ms: limits::MAX_REVALIDATOR_MS as u32,
+            min_revalidate_pps: 0,
             flow_stats_interval_ms: None,
             handler_threads: None,
             revalidator_threads: None,

@@ -188,6 +188,7 @@ impl<'a> Reader<'a> {
             max_idle_ms: number("max-idle", default.max_idle_ms),
             max_revalidator_ms: number("max-revalidator", default.max_revalidator_ms)
                 .max(SwitchOptions::MIN_MAX_REVALIDATOR_MS),
+            min_revalidate_pps: number("min-revalidate-pps", default.min_revalidate_pps),
             emc_insert_inv_prob: number("emc-insert-inv-prob", default.emc_insert_inv_prob),
             vlan_limit: number("vlan-limit", default.vlan_limit),
             stats_update_interval_ms: number("stats-update-interval", 0)

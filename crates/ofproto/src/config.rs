@@ -16,7 +16,10 @@ pub struct Config {
     /// Workers are asked what their flows have carried, and idle megaflows go, at least this often
     /// (`other_config:max-revalidator`), in milliseconds.
     pub max_revalidator_ms: u64,
-    /// The same, of `other_config:tidegate-stats-interval` if that is set, in milliseconds; 0: never.
+    /// Megaflows with fewer packets per second are deleted instead of translated again where that has lasted
+    /// for half of [`Self::max_revalidator_ms`] (`other_config:min-revalidate-pps`); 0: none.
+    pub min_revalidate_pps: u32,
+    /// The same as [`Self::max_revalidator_ms`], of `other_config:tidegate-stats-interval` if that is set, in milliseconds; 0: never.
     pub stats_interval_ms: Option<u64>,
     /// Whether megaflows without packets go (`other_config:tidegate-flow-expiry`).
     pub expires: bool,
@@ -32,6 +35,7 @@ impl Default for Config {
             flow_limit: limits::FLOW_LIMIT,
             max_idle_ms: limits::MAX_IDLE_MS,
             max_revalidator_ms: limits::MAX_REVALIDATOR_MS,
+            min_revalidate_pps: 0,
             stats_interval_ms: None,
             expires: true,
             bundle_idle_timeout_s: limits::BUNDLE_IDLE_TIMEOUT_S,

@@ -93,7 +93,7 @@ use flow_mod::Undo;
 use ledger::Ledger;
 use openflow::message::{CtFlush, PortDesc, PortReason};
 use recirc::RecircTable;
-use revalidate::{Changes, Dependency};
+use revalidate::{Changes, Dependency, Patience};
 use snapshot::{Megaflows, Shared, Snapshot};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -171,6 +171,7 @@ impl Ofproto {
             features: Features::default(),
             flow_limit: config.flow_limit,
             max_idle: Duration::from_millis(config.max_idle_ms),
+            patience: Patience::new(&config),
         };
         let shared = Arc::new(Shared::new(first.clone(), Megaflows::default()));
         let Snapshot { bridges, rules, recirc, timeout_policies, underlay, .. } = first;

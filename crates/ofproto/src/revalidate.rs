@@ -10,10 +10,12 @@
 //! bridge, a bridge those that went through it. A change of tunnels, or of what fields their options are, is
 //! rare and may concern anything: after one all megaflows are translated again.
 
+mod patience;
 mod scan;
 mod search;
 mod work;
 
+pub(crate) use self::patience::Patience;
 pub(crate) use self::work::Work;
 use crate::bridge::BridgeId;
 use crate::installed::{DatapathFlow, Installed, Links};
@@ -134,11 +136,14 @@ pub struct Revalidator {
     shared: Arc<Shared>,
     snapshot: table::Snapshot<Snapshot>,
     translated: Vec<(DatapathFlow, Translation)>,
+    /// Megaflows that are deleted because they have few packets.
+    ended: Vec<DatapathFlow>,
 }
 
 impl Revalidator {
     pub(crate) fn new(shared: &Arc<Shared>) -> Self {
-        Revalidator { shared: Arc::clone(shared), snapshot: shared.read(), translated: Vec::new() }
+        let (translated, ended) = (Vec::new(), Vec::new());
+        Revalidator { shared: Arc::clone(shared), snapshot: shared.read(), translated, ended }
     }
 
     /// Lets go of a snapshot that is not the newest, and of what only it has.
@@ -169,8 +174,13 @@ impl Revalidator {
             if work.is_paused {
                 return false;
             }
-            flows.extend(work.take(installed).into_iter().filter_map(|id| installed.get(id)));
+            let taken = work.take(installed, now);
+            flows.extend(taken.into_iter().filter_map(|id| installed.get(id)));
             work.in_hand += flows.len();
+            let patience = self.snapshot.patience;
+            let (lasted, collected) = (work.lasted(now), installed.collected(patience.workers));
+            let ended = flows.extract_if(.., |it| patience.ends(&it.stats, lasted, collected));
+            self.ended.extend(ended);
         }
         self.translated.extend(flows.into_iter().map(|flow| {
             let translation = translate(self.snapshot.world(now), &flow.key, Notes::Off);
@@ -181,7 +191,7 @@ impl Revalidator {
 
     /// Whether it has translated nothing that is to be carried out.
     pub fn is_idle(&self) -> bool {
-        self.translated.is_empty()
+        self.translated.is_empty() && self.ended.is_empty()
     }
 
     /// The second half of [`Self::revalidate`].
@@ -194,8 +204,15 @@ impl Revalidator {
         let mut megaflows = self.shared.lock();
         let is_stale = megaflows.is_stale(&self.snapshot);
         let Megaflows { installed, work, .. } = &mut *megaflows;
-        work.in_hand -= translated.len();
+        work.in_hand -= translated.len() + self.ended.len();
         let mut commands = Vec::new();
+        for DatapathFlow { id, worker, .. } in self.ended.drain(..) {
+            if installed.worker_of(id).is_some() {
+                installed.counters.idle += 1;
+                installed.remove(id, now, &self.snapshot.recirc);
+                commands.push((worker, FlowCommand::Delete(id)));
+            }
+        }
         for (flow, translation) in translated {
             // What other threads made of it meanwhile, they made of a newer snapshot.
             if is_stale {

@@ -11,7 +11,7 @@ use crate::credits::Credits;
 use crate::features::Features;
 use crate::installed::Installed;
 use crate::recirc::RecircTable;
-use crate::revalidate::Work;
+use crate::revalidate::{Patience, Work};
 use crate::rule::Rules;
 use crate::translate::World;
 use base::{Instant, Zone};
@@ -33,6 +33,7 @@ pub(crate) struct Snapshot {
     /// How many megaflows there may be, and how long they may be idle.
     pub flow_limit: usize,
     pub max_idle: Duration,
+    pub patience: Patience,
 }
 
 /// What was made of snapshots.
@@ -90,6 +91,7 @@ impl Ofproto {
             features: self.features,
             flow_limit: self.flow_limit,
             max_idle: Duration::from_millis(self.config.max_idle_ms),
+            patience: Patience::new(&self.config),
         }
     }
 

@@ -112,8 +112,8 @@ impl Switch {
         Totals { stats, lost }
     }
 
-    /// Returns every counter with its name, in a fixed order: packets, drops by reason, events of connection
-    /// tracking.
+    /// Returns every counter with its name, in a fixed order: packets, revalidated flows, drops by reason,
+    /// events of connection tracking.
     fn counters(&self) -> Vec<(String, u64)> {
         let totals = self.totals();
         let stats = &totals.stats;
@@ -123,6 +123,7 @@ impl Switch {
             ("dpif_execute".to_owned(), stats.misses),
             ("upcall_lost".to_owned(), stats.lost),
             ("recirculated".to_owned(), stats.recirculated),
+            ("flows_revalidated".to_owned(), self.ofproto.megaflow_counters().revalidated),
         ];
         counters.extend(stats.drops.iter().map(|(reason, n)| (reason.name().to_owned(), n)));
         let conntrack = self.conntrack.counters();

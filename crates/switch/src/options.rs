@@ -72,6 +72,7 @@ impl Switch {
             flow_limit: options.flow_limit as usize,
             max_idle_ms: options.max_idle_ms.into(),
             max_revalidator_ms: options.max_revalidator_ms.into(),
+            min_revalidate_pps: options.min_revalidate_pps,
             stats_interval_ms: options.flow_stats_interval_ms.map(u64::from),
             expires: options.flow_expiry,
             bundle_idle_timeout_s: options.bundle_idle_timeout_s,

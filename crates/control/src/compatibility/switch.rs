@@ -19,7 +19,7 @@ pub(super) static OPEN_VSWITCH: &[Settings] = &[
     settings(Done, "other_config:stats-update-interval other_config:flow-limit other_config:max-idle other_config:bundle-idle-timeout", ""),
     settings(Done, "other_config:flow-restore-wait", ""),
     settings(Done, "other_config:max-revalidator", "the default is 1000, since changes are followed at once"),
-    settings(Ignored, "other_config:min-revalidate-pps", "flows are revalidated in parts, and only where a change can affect them"),
+    settings(Done, "other_config:min-revalidate-pps", "the default is 0, since only flows that a change can affect are revalidated"),
     settings(Done, "other_config:n-handler-threads other_config:n-revalidator-threads", "by default as many as in Open vSwitch, but at most 4 of each; with fewer than 3 processors, or where `--enable-dummy` is given, the control thread does the work; 0 handler threads: each worker answers its own misses; with `hw-offload` the control thread revalidates"),
     settings(Done, "other_config:tidegate-stats-interval", "this switch's own: how often flows' statistics are collected, in milliseconds; 0 is never; `max-revalidator` where it is not set"),
     settings(Done, "other_config:tidegate-flow-expiry", "this switch's own: `false` keeps flows without packets in the datapath, whatever `max-idle` says"),

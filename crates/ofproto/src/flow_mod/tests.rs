@@ -4,6 +4,7 @@ use crate::{BridgeConfig, ControllerState};
 use base::MacAddr;
 use flow::{Field, FlowStats, Match};
 use openflow::text;
+use std::time::Duration;
 
 #[test]
 fn commands_choose_the_flows_they_should() {

@@ -661,3 +661,53 @@ fn searches_do_not_pile_up_while_they_last_longer_than_changes_come() {
     let dropped = |flow: &crate::DatapathFlow| matches!(*flow.actions, [] | [Action::Drop(_)]);
     assert_eq!(switch.ofproto.megaflows().iter().filter(|it| dropped(it)).count(), 300);
 }
+
+#[test]
+fn flows_with_few_packets_are_deleted_where_revalidation_lasts_long() {
+    const FLOWS: u64 = 900;
+    for min_revalidate_pps in [0, 5] {
+        let mut switch = Switch::new(false);
+        let (flow_limit, config) = (10_000, switch.ofproto.config().clone());
+        switch.ofproto.set_config(Config { flow_limit, min_revalidate_pps, ..config });
+        let of_source = "table=0,priority=1,udp,in_port=1,actions=move:NXM_OF_UDP_SRC[]->NXM_NX_REG0[0..15],output:2";
+        switch.happen(&add(of_source));
+        for port in 1..=FLOWS {
+            switch.miss(1, &format!("10.0.0.1:{port}>10.0.0.2:80 udp"), false);
+        }
+        switch.revalidate();
+        // A third has no packets yet, a third had the last one 300 ms ago, and a third 100 ms.
+        switch.now = switch.now + Duration::from_secs(1);
+        let ago = |ms: u64| Some(Instant::from_nanos(switch.now.as_nanos() - ms * 1_000_000));
+        let used = |n: u64| match n % 3 {
+            0 => None,
+            1 => ago(300),
+            _ => ago(100),
+        };
+        let told = (0..FLOWS).filter_map(|n| used(n).map(|used| (n, Some(used))));
+        let stats = |used| flow::FlowStats { packets: 9, bytes: 900, used, tcp_flags: 0 };
+        let ids: Vec<_> = switch.ofproto.megaflows().iter().map(|flow| flow.id).collect();
+        let flows = told.map(|(n, used)| (ids[n as usize], stats(used))).collect();
+        let (worker, at, gone) = (WorkerId(0), switch.now, Vec::new());
+        switch.ofproto.dump(at, flow::FlowDump { worker, at, is_last: true, flows, gone });
+        // The first slice is quick; the others come after half of `max-revalidator`.
+        switch.ofproto.set_revalidates(false);
+        switch.happen(&add(&of_source.replace("output:2", "output:3")));
+        let mut revalidator = switch.ofproto.revalidator();
+        assert!(revalidator.revalidate(switch.now, |_| ()));
+        let counters = switch.ofproto.megaflow_counters();
+        assert_eq!((counters.current, counters.changed), (900, FLOWS_AT_ONCE as u64));
+        switch.now = switch.now + Duration::from_millis(600);
+        while revalidator.revalidate(switch.now, |_| ()) {}
+        let counters = switch.ofproto.megaflow_counters();
+        match min_revalidate_pps {
+            0 => assert_eq!((counters.current, counters.changed), (900, 900)),
+            _ => {
+                let deleted = 900 - counters.current as u64;
+                assert!((200..=300).contains(&deleted), "{deleted} are deleted");
+                assert_eq!(counters.changed, 900 - deleted);
+            }
+        }
+        assert!(!switch.ofproto.needs_revalidation());
+        assert_eq!(switch.check(), Ok(()));
+    }
+}

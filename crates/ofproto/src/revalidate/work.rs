@@ -5,10 +5,12 @@ use super::search::{Search, concerns};
 use super::{Changes, Dependency, FLOWS_AT_ONCE};
 use crate::installed::Installed;
 use crate::lookup::{Added, header_mask};
+use base::Instant;
 use classifier::Queue;
 use flow::FlowId;
 use hashbrown::HashSet;
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// So many numbers of what flows stand for are looked at to find out which of them an addition may concern.
 /// Where more looked in its table, the keys say it.
@@ -39,6 +41,8 @@ pub(crate) struct Work {
     scan: Option<Scan>,
     /// The scan after this one.
     next_scan: Option<Scan>,
+    /// When the present turn of all that waits began, and how much of it is left.
+    turn: Option<(Instant, usize)>,
     /// Flows that are being translated again now.
     pub(super) in_hand: usize,
     /// Nothing is translated again for now.
@@ -75,6 +79,32 @@ impl Work {
         let no_flows = self.flows.is_empty() && self.stale.is_empty() && self.lists.is_empty();
         let is_found = self.searches.is_empty() && self.scan.is_none() && self.next_scan.is_none();
         no_flows && is_found && self.all.is_none()
+    }
+
+    /// How long what waited at the same time has been worked on.
+    pub fn lasted(&self, now: Instant) -> Duration {
+        self.turn.map_or(Duration::ZERO, |(began, _)| now - began)
+    }
+
+    /// Begins another turn if the last one is over.
+    fn begin_turn(&mut self, installed: &Installed, now: Instant) {
+        let is_over = self.turn.is_none_or(|(_, left)| left == 0) && !installed.is_walking();
+        if !is_over {
+            return;
+        }
+        let slots = self.all.map_or(0, |round| round.left as usize);
+        let found = self.searches.len()
+            + usize::from(self.scan.is_some())
+            + usize::from(self.next_scan.is_some());
+        let left = self.flows.len() + self.stale.len() + self.lists.len() + slots + found;
+        self.turn = (left > 0).then_some((now, left));
+    }
+
+    /// Something that waited is done.
+    fn done(&mut self) {
+        if let Some((_, left)) = &mut self.turn {
+            *left = left.saturating_sub(1);
+        }
     }
 
     /// Whether flows are left, or are being translated again now.
@@ -214,6 +244,7 @@ impl Work {
         let mut found = Vec::new();
         if self.searches.front_mut().is_some_and(|it| it.go_on(installed, &mut found)) {
             self.searches.pop_front();
+            self.done();
             installed.set_searched(!self.searches.is_empty());
         }
         if self.scan.is_none() {
@@ -221,12 +252,14 @@ impl Work {
         }
         if self.scan.as_mut().is_some_and(|it| it.go_on(installed, &mut found)) {
             self.scan = None;
+            self.done();
         }
         self.queue(found, installed);
     }
 
     /// Takes flows that are to be translated again, a bounded number. Those that are gone are left out.
-    pub fn take(&mut self, installed: &mut Installed) -> Vec<FlowId> {
+    pub fn take(&mut self, installed: &mut Installed, now: Instant) -> Vec<FlowId> {
+        self.begin_turn(installed, now);
         self.search(installed);
         let (mut ids, mut left, mut is_over) = (Vec::new(), TAKEN_AT_ONCE, false);
         while !is_over {
@@ -260,10 +293,12 @@ impl Work {
                 let Round { slot, last, left } = self.all?;
                 let slot_after = if slot < last { slot + 1 } else { 1 };
                 self.all = (left > 1).then_some(Round { slot: slot_after, last, left: left - 1 });
+                self.done();
                 return Some(installed.id_at(slot));
             }
         };
         let id = queue.pop()?;
+        self.done();
         Some(installed.set_queued(id, false).then_some(id))
     }
 
@@ -273,6 +308,7 @@ impl Work {
                 return Some(id);
             }
             let number = self.lists.pop()?;
+            self.done();
             installed.set_listed(number, false);
             installed.walk(number);
         }
