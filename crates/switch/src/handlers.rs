@@ -305,11 +305,11 @@ mod tests {
     use super::*;
     use base::Instant;
     use datapath::Answers;
-    use flow::{Execute, FlowKey, UpcallKind};
+    use flow::{Action, DropReason, Execute, FlowKey, UpcallKind};
     use ofproto::{Config, Ofproto};
 
     #[test]
-    fn misses_are_answered_without_actions_while_flows_are_restored() {
+    fn misses_are_dropped_and_counted_while_flows_are_restored() {
         let slow = SlowPath { answers: Answers::Workers(1), revalidators: 0 };
         let (events, _inbox) = tokio::sync::mpsc::unbounded_channel();
         let shared = HandlerShared::new(slow, &events, &Arc::default(), "system@ovs-system");
@@ -326,6 +326,6 @@ mod tests {
             panic!("{:?}", answering.answers)
         };
         let Execute { actions, .. } = &**execute;
-        assert!(actions.is_empty(), "{actions:?}");
+        assert_eq!(actions[..], [Action::Drop(DropReason::UpcallQueueFull)]);
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{BridgeConfig, BridgeId, Config, FailMode, PortDevice, PortSpec};
 use base::{MacAddr, OfPort, PortNo, RecircId, WorkerId};
-use flow::{ControllerAction, FlowId, Frame, UpcallKind};
+use flow::{ControllerAction, DropReason, FlowId, Frame, UpcallKind};
 use hashbrown::HashMap;
 use openflow::message::FlowModCommand;
 use packet::Packet;
@@ -52,7 +52,7 @@ fn carried_out(commands: Vec<(WorkerId, FlowCommand)>) -> HashMap<FlowId, Arc<[A
 }
 
 #[test]
-fn a_refused_miss_is_answered_without_actions_and_counts_for_no_flow() {
+fn a_refused_miss_is_answered_with_a_drop_and_counts_for_no_flow() {
     let (mut ofproto, id) = bridge();
     change(&mut ofproto, id, FlowModCommand::Add, "table=1,tcp,actions=output:2");
     let mut handler = ofproto.handler();
@@ -72,7 +72,8 @@ fn a_refused_miss_is_answered_without_actions_and_counts_for_no_flow() {
     let [(WorkerId(0), FlowCommand::Execute(execute))] = &commands[..] else {
         panic!("{commands:?}")
     };
-    assert_eq!((&execute.key, execute.actions.len()), (&upcall(1, packet).key, 0));
+    assert_eq!(execute.key, upcall(1, packet).key);
+    assert_eq!(execute.actions[..], [Action::Drop(DropReason::UpcallQueueFull)]);
     ofproto.apply_credits(NOW);
     assert_eq!(ofproto.table_stats(id)[0].matched, 0);
 }
