@@ -34,6 +34,7 @@ fn dpdk() -> Result<(), String> {
         "csrc/burst.c",
         "csrc/guest.c",
         "csrc/rte_flow.c",
+        "csrc/rte_flow_object.c",
     ]);
     // Among the flags is the processor that DPDK's inline functions need at least.
     for flag in pkg_config(&["--cflags", "libdpdk >= 21.11"])? {

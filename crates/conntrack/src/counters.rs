@@ -149,6 +149,12 @@ impl Counters {
         self.counted |= 1 << event as usize;
     }
 
+    /// Takes back one [`Counters::count`] of the same batch.
+    pub(crate) fn uncount(&mut self, event: Event) {
+        let count = &mut self.counts[event as usize];
+        *count = count.saturating_sub(1);
+    }
+
     /// Adds the counts of `other`.
     pub(crate) fn add(&mut self, other: &Counters) {
         self.counts.iter_mut().zip(&other.counts).for_each(|(sum, count)| *sum += count);

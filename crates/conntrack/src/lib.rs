@@ -46,6 +46,7 @@ pub use management::limit::{ZoneLimit, ZoneLimits};
 pub use management::offloaded::Offloaded;
 pub use management::stats::Stats;
 pub use management::timeout::{Timeout, TimeoutPolicy};
+pub use management::windows::WindowsKept;
 pub use management::{flush, text};
 pub use protocols::sctp::SctpState;
 pub use protocols::tcp::TcpState;

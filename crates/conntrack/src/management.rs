@@ -12,3 +12,4 @@ pub(crate) mod settings;
 pub(crate) mod stats;
 pub mod text;
 pub(crate) mod timeout;
+pub(crate) mod windows;

@@ -6,15 +6,17 @@
 //! out as in an IPv4 record.
 //!
 //! A record has no lock. What must change together is in one word and changes by compare-and-swap;
-//! each sequence word has one writer, the thread that handles the packets of that direction. A
-//! record is found only through an index, under a guard of the table's epochs, so that it stays the
-//! same connection while the guard is held; [`Life`] tells whether that connection has ended.
+//! each sequence word has one writer, the thread that handles the packets of that direction, and
+//! windows that a device kept are brought in by compare-and-swap (`windows.rs`). A record is found
+//! only through an index, under a guard of the table's epochs, so that it stays the same connection
+//! while the guard is held; [`Life`] tells whether that connection has ended.
 
 mod association;
 mod label;
 mod life;
 mod state;
 mod traffic;
+mod windows;
 mod words;
 
 pub(crate) use life::Life;

@@ -227,7 +227,13 @@ impl<'a> Pass<'a> {
             packet.state |= CtState::REL;
         }
         let seen = (segment.as_ref(), packet.extracted.chunks.as_ref());
-        match self.update(&record, found, seen, &mut packet.generation) {
+        let update = match self.update(&record, found, seen, &mut packet.generation) {
+            Update::Invalid if self.update_marked_record(frame, &record, found, seen.0) => {
+                Update::Valid
+            }
+            update => update,
+        };
+        match update {
             Update::Valid => {
                 packet.state.remove(CtState::NEW);
                 packet.state |= CtState::EST;

@@ -46,8 +46,9 @@ pub use latency::{Stamps, UpcallClass};
 pub use matching::Match;
 pub use meter::{Meter, MeterBand, MeterConfig, MeterCount, MeterRef};
 pub use offload::{
-    FlowOffload, OffloadId, OffloadOffer, OffloadRefusal, OffloadRule, OffloadStatus,
-    OffloadTraffic, OffloadTunnel, Refusal, Translated,
+    FlowOffload, MARK_IN_WINDOW, MARK_MAX, OffloadId, OffloadOffer, OffloadRefusal, OffloadRule,
+    OffloadStatus, OffloadTraffic, OffloadTunnel, Refusal, TcpWindow, TcpWindows, Translated,
+    WindowCheck,
 };
 pub use option::{OptionMapping, OptionMatch};
 pub use packed::PackedKey;

@@ -137,6 +137,50 @@ pub struct OffloadStatus {
     pub traffic: OffloadTraffic,
     /// Whether the device stopped forwarding because the connection ended.
     pub is_ended: bool,
+    /// The windows of its connection, if the device checks them and saw packets since it was asked last.
+    pub windows: Option<TcpWindows>,
+}
+
+/// The highest mark that names an entry of a worker's cache. 24 bits are what devices have; some keep the last few
+/// numbers.
+pub const MARK_MAX: u32 = 0xff_0000;
+/// The mark of a segment whose sequence numbers a device found within the windows of its connection, which the device
+/// keeps and the switch does not know until it asks.
+pub const MARK_IN_WINDOW: u32 = MARK_MAX + 1;
+
+/// The sequence numbers that one side of a TCP connection may use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TcpWindow {
+    /// The highest sequence number that it sent, plus one.
+    pub sent_end: u32,
+    /// The highest sequence number that it may send, plus one.
+    pub allowed_end: u32,
+    /// The largest window that it announced, in bytes.
+    pub max_window: u32,
+    /// The shift of the windows that it announces; `None` where they are not scaled.
+    pub scale: Option<u8>,
+}
+
+/// The windows of a TCP connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TcpWindows {
+    /// Of the side that began it.
+    pub original: TcpWindow,
+    /// Of the other side.
+    pub reply: TcpWindow,
+    /// Segments outside the windows are invalid.
+    pub is_checked: bool,
+}
+
+/// Whether a device can check TCP's windows of the packets that it forwards.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum WindowCheck {
+    /// It cannot for packets like these, or they have no windows.
+    Never,
+    /// It refused to.
+    Refused(OffloadRefusal),
+    /// It may, if it gets the rules of both directions together.
+    Possible,
 }
 
 /// Why a device does not forward the packets of a rule.
@@ -161,6 +205,36 @@ pub trait FlowOffload {
     /// # Errors
     /// The reason of the refusal. The switch then forwards the rule's packets.
     fn install(&mut self, rule: &OffloadRule, idle: Duration) -> Result<OffloadId, OffloadRefusal>;
+
+    /// Returns whether the device can check TCP's windows of a rule's packets.
+    fn window_check(&self, _rule: &OffloadRule) -> WindowCheck {
+        WindowCheck::Never
+    }
+
+    /// Takes over both directions of a TCP connection, the original one first, and checks its segments against
+    /// windows that begin as given. Segments that are outside or change the connection are left to the switch; those
+    /// within get the mark [`MARK_IN_WINDOW`].
+    ///
+    /// # Errors
+    /// Why it does not; nothing changed.
+    fn install_checked(
+        &mut self,
+        _rules: [&OffloadRule; 2],
+        _windows: &TcpWindows,
+    ) -> Result<[OffloadId; 2], OffloadRefusal> {
+        Err(Refusal::Unchecked.into())
+    }
+
+    /// Changes whether segments outside the windows are invalid. Returns false if the device does not take the change.
+    fn set_checked(&mut self, _id: OffloadId, _is_checked: bool) -> bool {
+        false
+    }
+
+    /// Ends the rules of both directions of a connection whose windows the device checks, when one of them is about to
+    /// be removed. Returns the windows at the end, if the device still knew them.
+    fn end_checked(&mut self, _id: OffloadId) -> Option<TcpWindows> {
+        None
+    }
 
     /// Returns why the device only marks the packets of a rule for the switch, or `None` if it forwards them.
     fn only_marks(&self, _id: OffloadId) -> Option<OffloadRefusal> {
@@ -239,6 +313,8 @@ refusals! {
     Full = "full", "the device has no room";
     /// The device only marks the packets; the switch forwards them.
     Marked = "marked", "the device does not forward its packets, but marks them, which spares the switch a lookup";
+    /// The device forwards the packets, but does not check windows.
+    Unchecked = "unchecked", "the device forwards its packets, but does not check them against TCP's windows";
     /// The device reported an error.
     Device = "device", "the device refused it";
 }

@@ -2,7 +2,7 @@
 //! switch handed over.
 //!
 //! `translate.rs` makes rules of offers, `strictness.rs` adds what not every device has, and `offload.rs` is
-//! [`flow::FlowOffload`]. Rules, and the device that takes them, are [`port_dpdk::flow_rule`]'s.
+//! [`flow::FlowOffload`], with `offload/checked.rs` for connections whose windows a device checks. Rules, and the device that takes them, are [`port_dpdk::flow_rule`]'s.
 #![forbid(unsafe_code)]
 
 mod offload;
@@ -10,4 +10,4 @@ mod strictness;
 mod translate;
 
 pub use offload::DpdkOffload;
-pub use translate::{Translation, marking, translate};
+pub use translate::{CHECKED_GROUP, Translation, checking, leaving, marking, translate};

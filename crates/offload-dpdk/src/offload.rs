@@ -1,10 +1,13 @@
 //! Network cards of DPDK as a device that forwards by itself.
 
+mod checked;
+
 use crate::strictness::Strictness;
 use crate::translate::{Translation, marking, translate};
 use base::PortNo;
 use flow::{
     FlowOffload, OffloadId, OffloadRefusal, OffloadRule, OffloadStatus, OffloadTraffic, Refusal,
+    TcpWindows, WindowCheck,
 };
 use hashbrown::HashMap;
 use port_dpdk::flow_rule::{
@@ -25,7 +28,7 @@ pub struct DpdkOffload<D> {
 }
 
 /// A port of DPDK's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Debug)]
 struct Port {
     number: u16,
     mtu: u32,
@@ -33,10 +36,14 @@ struct Port {
     accepted: [Option<Strictness>; SHAPES],
     /// Its device refused to mark packets: without a tunnel, and with one.
     refuses_marks: [bool; 2],
+    checks: checked::PortChecks,
 }
 
-/// Shapes of rules: with `transfer` or without, with a tunnel's outer headers or without.
-const SHAPES: usize = 4;
+/// Shapes of rules: with `transfer` or without, with a tunnel's outer headers or without, and the two of connections
+/// whose windows the device checks.
+const SHAPES: usize = 6;
+const CHECK_SHAPE: usize = 4;
+const CHECKED_SHAPE: usize = 5;
 
 /// A rule that a device has.
 #[derive(Debug)]
@@ -48,6 +55,8 @@ struct Installed {
     only_marks: Option<OffloadRefusal>,
     /// The counters when they were read last.
     read: OffloadTraffic,
+    /// What checks its packets.
+    check: Option<checked::Check>,
 }
 
 impl<D: FlowDevice> DpdkOffload<D> {
@@ -67,10 +76,10 @@ impl<D: FlowDevice> DpdkOffload<D> {
         if self.ports.get(&port).is_some_and(|it| (it.number, it.mtu) == (number, mtu)) {
             return false;
         }
-        self.ports.insert(
-            port,
-            Port { number, mtu, accepted: [None; SHAPES], refuses_marks: [false; 2] },
-        );
+        let checks = self.ports.remove(&port).and_then(|old| self.keep_checks(old, number));
+        let checks = checks.unwrap_or_default();
+        let (accepted, refuses_marks) = ([None; SHAPES], [false; 2]);
+        self.ports.insert(port, Port { number, mtu, accepted, refuses_marks, checks });
         true
     }
 
@@ -93,11 +102,21 @@ impl<D: FlowDevice> DpdkOffload<D> {
         rule: &FlowRule,
         idle: Duration,
     ) -> Result<RuleHandle, OffloadRefusal> {
-        let port = self.ports.get_mut(&in_port).ok_or(Refusal::InPort)?;
         let is_tunnelled = rule.items.iter().any(|it| matches!(it, Item::Vxlan { .. }));
-        let accepted =
-            &mut port.accepted[usize::from(rule.transfers) << 1 | usize::from(is_tunnelled)];
-        let tried = Strictness::all(is_tunnelled);
+        let shape = usize::from(rule.transfers) << 1 | usize::from(is_tunnelled);
+        self.create_shape(in_port, rule, idle, (shape, Strictness::all(is_tunnelled)))
+    }
+
+    /// The same with what is tried for a shape.
+    fn create_shape(
+        &mut self,
+        in_port: PortNo,
+        rule: &FlowRule,
+        idle: Duration,
+        (shape, tried): (usize, impl Iterator<Item = Strictness>),
+    ) -> Result<RuleHandle, OffloadRefusal> {
+        let port = self.ports.get_mut(&in_port).ok_or(Refusal::InPort)?;
+        let accepted = &mut port.accepted[shape];
         let mut refusal = DeviceRefusal { kind: Refusal::Device, words: String::new() };
         for strictness in tried.skip_while(|it| accepted.is_some_and(|accepted| *it != accepted)) {
             let rule = strictness.apply(rule, idle);
@@ -114,8 +133,33 @@ impl<D: FlowDevice> DpdkOffload<D> {
                 break;
             }
         }
-        let words = (!refusal.words.is_empty()).then(|| refusal.words.into());
-        Err(OffloadRefusal { kind: refusal.kind, words })
+        Err(in_words(refusal))
+    }
+
+    /// Removes a rule of a port.
+    fn destroy(&mut self, handle: RuleHandle, port: u16) {
+        if let Err(words) = self.device.destroy(handle) {
+            // The rule must not outlive what it depends on, so that all rules of its device go.
+            log::error!(
+                target: "netdev_offload",
+                "DPDK: cannot remove a rule: {words}; all rules of its device are removed"
+            );
+            self.device.flush(port);
+        }
+    }
+
+    /// Keeps a rule that the device has.
+    fn keep(&mut self, installed: Installed) -> OffloadId {
+        let id = self.free_rules.pop().unwrap_or(self.rules.len() as u32);
+        if id as usize == self.rules.len() {
+            self.rules.push(None);
+        }
+        self.rules[id as usize] = Some(installed);
+        OffloadId(id)
+    }
+
+    fn installed(&mut self, id: OffloadId) -> Option<&mut Installed> {
+        self.rules.get_mut(id.0 as usize)?.as_mut()
     }
 
     /// What a rule forwarded since it was asked last, and whether it does so still.
@@ -135,9 +179,17 @@ impl<D: FlowDevice> DpdkOffload<D> {
             packets: packets.saturating_sub(before.packets),
             bytes: bytes.saturating_sub(before.bytes),
         };
+        if rule.check.is_some() {
+            return OffloadStatus { traffic, ..self.read_check(id) };
+        }
         // A packet may have come since the device took note.
-        OffloadStatus { traffic, is_ended: is_aged && traffic.packets == 0 }
+        OffloadStatus { traffic, is_ended: is_aged && traffic.packets == 0, windows: None }
     }
+}
+
+/// A device's refusal as the switch tells it.
+fn in_words(DeviceRefusal { kind, words }: DeviceRefusal) -> OffloadRefusal {
+    OffloadRefusal { kind, words: (!words.is_empty()).then(|| words.into()) }
 }
 
 /// Whether all frames that a port receives fit the way out: a device neither fragments nor answers larger ones.
@@ -159,6 +211,12 @@ impl<D: FlowDevice> DpdkOffload<D> {
         from: &OffloadRule,
         idle: Duration,
     ) -> Result<RuleHandle, OffloadRefusal> {
+        let translation = self.translation(from)?;
+        self.create(from.in_port(), &translation.rule, idle)
+    }
+
+    /// Translates a rule, if frames of its way in fit its way out.
+    fn translation(&self, from: &OffloadRule) -> Result<Translation, Refusal> {
         let (in_port, ports) = (from.in_port(), &self.ports);
         let translation = translate(from, &|port| Some(ports.get(&port)?.number))?;
         let received = ports.get(&in_port).ok_or(Refusal::InPort)?;
@@ -166,13 +224,13 @@ impl<D: FlowDevice> DpdkOffload<D> {
             if translation.out == Some(in_port) {
                 // To send a packet back where it came from is left to the switch, which knows when that
                 // is right.
-                return Err(Refusal::OutPort.into());
+                return Err(Refusal::OutPort);
             }
             if !fits(&translation, received.mtu, out.mtu) {
-                return Err(Refusal::Mtu.into());
+                return Err(Refusal::Mtu);
             }
         }
-        self.create(in_port, &translation.rule, idle)
+        Ok(translation)
     }
 
     /// Has the device mark the packets of a rule that it does not forward, if it does that.
@@ -203,13 +261,28 @@ impl<D: FlowDevice> FlowOffload for DpdkOffload<D> {
                 None => return Err(refusal),
             },
         };
-        let id = self.free_rules.pop().unwrap_or(self.rules.len() as u32);
-        if id as usize == self.rules.len() {
-            self.rules.push(None);
-        }
         let read = OffloadTraffic::default();
-        self.rules[id as usize] = Some(Installed { handle, port, only_marks, read });
-        Ok(OffloadId(id))
+        Ok(self.keep(Installed { handle, port, only_marks, read, check: None }))
+    }
+
+    fn window_check(&self, rule: &OffloadRule) -> WindowCheck {
+        self.checks_of(rule)
+    }
+
+    fn install_checked(
+        &mut self,
+        rules: [&OffloadRule; 2],
+        windows: &TcpWindows,
+    ) -> Result<[OffloadId; 2], OffloadRefusal> {
+        self.install_pair(rules, windows)
+    }
+
+    fn set_checked(&mut self, id: OffloadId, is_checked: bool) -> bool {
+        self.set_liberal(id, !is_checked).is_some()
+    }
+
+    fn end_checked(&mut self, id: OffloadId) -> Option<TcpWindows> {
+        self.end_pair(id)
     }
 
     fn only_marks(&self, id: OffloadId) -> Option<OffloadRefusal> {
@@ -217,19 +290,14 @@ impl<D: FlowDevice> FlowOffload for DpdkOffload<D> {
     }
 
     fn remove(&mut self, id: OffloadId) -> OffloadTraffic {
+        // Without the other direction, the device would take segments for invalid.
+        self.end_pair(id);
         let traffic = self.read(id).traffic;
         let Some(rule) = self.rules.get_mut(id.0 as usize).and_then(Option::take) else {
             return OffloadTraffic::default();
         };
         self.free_rules.push(id.0);
-        if let Err(words) = self.device.destroy(rule.handle) {
-            // The rule must not outlive what it depends on, so that all rules of its device go.
-            log::error!(
-                target: "netdev_offload",
-                "DPDK: cannot remove a rule: {words}; all rules of its device are removed"
-            );
-            self.device.flush(rule.port);
-        }
+        self.destroy(rule.handle, rule.port);
         traffic
     }
 

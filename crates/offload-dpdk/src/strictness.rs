@@ -29,6 +29,15 @@ impl Strictness {
         })
     }
 
+    /// Those of rules whose packets a connection object checks: the connection's time is the switch's matter.
+    pub fn without_age() -> impl Iterator<Item = Strictness> {
+        [true, false].into_iter().map(|integrity| Strictness {
+            integrity,
+            age: false,
+            vxlan_flags: true,
+        })
+    }
+
     /// A rule with these parts.
     pub fn apply(self, rule: &FlowRule, idle: Duration) -> FlowRule {
         let mut rule = rule.clone();

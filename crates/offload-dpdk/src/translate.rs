@@ -4,10 +4,11 @@ mod actions;
 mod pattern;
 
 use base::PortNo;
-use flow::{Action, Headers, OffloadRule, OffloadTunnel, Refusal, TunnelPush};
-use port_dpdk::flow_rule::FlowRule;
-use port_dpdk::flow_rule::Item;
-use port_dpdk::flow_rule::RuleAction;
+use flow::{Action, Headers, MARK_IN_WINDOW, OffloadRule, OffloadTunnel, Refusal, TunnelPush};
+use port_dpdk::flow_rule::{CHANGES_STATE, FlowRule, IN_WINDOW, Item, ObjectHandle, RuleAction};
+
+/// The group of the rules that look at what a connection object said of a packet.
+pub const CHECKED_GROUP: u32 = 1;
 
 /// A rule for a device, with what hangs on its ports.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -81,7 +82,49 @@ pub fn marking(from: &OffloadRule) -> Result<FlowRule, Refusal> {
     pattern::connection(&OffloadRule { mask, ..from.clone() }, &mut items)?;
     items.iter_mut().for_each(pattern::loosen);
     let actions = vec![RuleAction::Mark(mark), RuleAction::Rss];
-    Ok(FlowRule { transfers: false, items, actions })
+    Ok(FlowRule { items, actions, ..FlowRule::default() })
+}
+
+/// The two rules of a direction whose segments a connection object checks: the one of the first group has all of the
+/// connection's segments checked; the other one does with those within the windows what `translation` says.
+///
+/// # Errors
+/// The packets are not of one connection that the device could recognize.
+pub fn checking(
+    from: &OffloadRule,
+    translation: &Translation,
+    object: ObjectHandle,
+) -> Result<[FlowRule; 2], Refusal> {
+    let mut items = vec![Item::RepresentedPort(translation.in_port)];
+    pattern::connection(from, &mut items)?;
+    items.iter_mut().for_each(pattern::widen);
+    let actions =
+        vec![RuleAction::Count, RuleAction::Check(object), RuleAction::Jump(CHECKED_GROUP)];
+    let check = FlowRule { transfers: true, items, actions, ..FlowRule::default() };
+    let mut forward = FlowRule { group: CHECKED_GROUP, ..translation.rule.clone() };
+    forward.items.push(Item::Connection(IN_WINDOW));
+    Ok([check, forward])
+}
+
+/// The rules by which a port receives what the rules of [`CHECKED_GROUP`] do not forward: with a mark where the segment
+/// is within the windows, without one where it is not. What becomes of a packet that no rule of a group describes is a
+/// device's own matter (DPDK's programmer's guide, "Action: `JUMP`").
+pub fn leaving(port: u16) -> [FlowRule; 3] {
+    let rule = |priority, said: Option<u32>| {
+        let said = said.map(Item::Connection);
+        let mark = said.map(|_| RuleAction::Mark(MARK_IN_WINDOW));
+        FlowRule {
+            group: CHECKED_GROUP,
+            priority,
+            transfers: true,
+            items: std::iter::once(Item::RepresentedPort(port)).chain(said).collect(),
+            actions: std::iter::once(RuleAction::Count)
+                .chain(mark)
+                .chain([RuleAction::PortRepresentor(port)])
+                .collect(),
+        }
+    };
+    [rule(1, Some(IN_WINDOW)), rule(1, Some(CHANGES_STATE)), rule(2, None)]
 }
 
 /// The encapsulation among a rule's steps.

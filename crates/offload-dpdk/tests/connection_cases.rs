@@ -17,6 +17,8 @@ use std::sync::Mutex;
 struct Card {
     offload: DpdkOffload<Recorder>,
     numbers: Vec<PortNo>,
+    mark: u32,
+    checks_windows: bool,
 }
 
 impl Card {
@@ -32,10 +34,23 @@ impl Forwards for Card {
 
     fn try_frame(&mut self, port: PortNo, frame: &[u8]) -> Option<(bool, Vec<u8>)> {
         let number = self.number(port)?;
+        self.mark = 0;
         Some(match self.offload.device().receive(number, frame) {
+            Fate::Marked(mark) => {
+                self.mark = mark;
+                (false, frame.to_vec())
+            }
             Fate::Sent(_, bytes) => (true, bytes),
-            Fate::Switch | Fate::Dropped | Fate::Marked(_) => (false, frame.to_vec()),
+            Fate::Switch | Fate::Dropped => (false, frame.to_vec()),
         })
+    }
+
+    fn checks_windows(&self) -> bool {
+        self.checks_windows
+    }
+
+    fn mark(&self) -> u32 {
+        self.mark
     }
 
     fn send_to(&mut self, port: PortNo) {
@@ -46,10 +61,25 @@ impl Forwards for Card {
     }
 }
 
+fn check_all(checks_windows: bool, differ: &[&str]) -> Card {
+    let offload = DpdkOffload::new(Recorder::default());
+    let mut card = Card { offload, numbers: Vec::new(), mark: 0, checks_windows };
+    (0..DEVICES).for_each(|nth| card.send_to(PortNo(FIRST_IN + nth)));
+    let card = Mutex::new(card);
+    offloaded::check_all(&card, differ);
+    card.into_inner().unwrap()
+}
+
 #[test]
 fn with_offload_all_that_is_known_of_packets_is_the_same() {
-    let offload = DpdkOffload::new(Recorder::default());
-    let mut card = Card { offload, numbers: Vec::new() };
-    (0..DEVICES).for_each(|nth| card.send_to(PortNo(FIRST_IN + nth)));
-    offloaded::check_all(&Mutex::new(card));
+    check_all(false, &offloaded::NOT_WITH_OFFLOAD);
+}
+
+/// Windows are a device's matter, too, if it has connection objects.
+#[test]
+fn with_connection_objects_segments_outside_the_windows_are_invalid() {
+    let mut card = check_all(true, &[]);
+    let Recorder { rules, objects, judged, .. } = card.offload.device();
+    assert!(rules.is_empty() && objects.is_empty());
+    assert!(*judged > 15, "objects judged {judged} segments");
 }

@@ -7,8 +7,8 @@ use flow::{
     Action, ConnectionRef, FlowKey, FlowOffload, Headers, Mask, OffloadRule, OffloadTunnel,
     Translated, TunnelKind, TunnelPush,
 };
-use offload_dpdk::{DpdkOffload, marking, translate};
-use port_dpdk::flow_rule::{Commands, FlowDevice};
+use offload_dpdk::{DpdkOffload, checking, leaving, marking, translate};
+use port_dpdk::flow_rule::{Commands, ConnectionObject, FlowDevice, ObjectHandle};
 use recorder::{Fate, Recorder};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -269,6 +269,7 @@ fn the_rules_are_commands_that_testpmd_reads() {
     assert!(whole.iter().all(|it| it.contains("/ integrity level is 1 ") && it.contains("/ age ")));
     rules.extend(whole);
     rules.extend(cases().into_values().filter_map(|case| case.marked));
+    rules.extend(checked_commands(&cases()["forward-tcp"]));
     let lines = rules.iter().flat_map(|rule| rule.lines()).filter(|it| !it.is_empty());
     let commands: Vec<String> = lines.flat_map(testpmd_commands).collect();
     child.stdin.take().unwrap().write_all((commands.join("\n") + "\nquit\n").as_bytes()).unwrap();
@@ -281,6 +282,17 @@ fn the_rules_are_commands_that_testpmd_reads() {
     // Each command was read.
     let asked = commands.iter().filter(|it| it.starts_with("flow ")).count();
     assert_eq!(output.matches("testpmd> flow ").count(), asked, "{output}");
+}
+
+/// A connection object, and the rules of a case whose windows it checks, but for the one that refers to the object, of
+/// which testpmd has none.
+fn checked_commands(case: &Case) -> Vec<String> {
+    let rule = rule(case);
+    let translation = translate(&rule, &dpdk_port).unwrap();
+    let [_, forward] = checking(&rule, &translation, ObjectHandle(1)).unwrap();
+    let rules = leaving(0).into_iter().chain([forward]);
+    let rules = rules.map(|it| Commands(0, &it).to_string());
+    std::iter::once(ConnectionObject::default().to_string()).chain(rules).collect()
 }
 
 /// The rule of a case as a device gets it that takes every part.

@@ -275,7 +275,8 @@ impl FlowOffload for XdpOffload {
         let slots = &self.program.slots;
         let word = slots.traffic(rule.slot, rule.direction);
         let traffic = between(std::mem::replace(&mut rule.read, word), word);
-        OffloadStatus { traffic, is_ended: slots.is_ended(rule.slot, rule.generation) }
+        let is_ended = slots.is_ended(rule.slot, rule.generation);
+        OffloadStatus { traffic, is_ended, windows: None }
     }
 
     fn passed(&self) -> Vec<(&'static str, u64)> {

@@ -63,7 +63,7 @@ fn with_offload_all_that_is_known_of_packets_is_the_same() {
                 return;
             }
         };
-        offloaded::check_all(&device);
+        offloaded::check_all(&device, &offloaded::NOT_WITH_OFFLOAD);
     };
     std::thread::spawn(run).join().unwrap();
 }

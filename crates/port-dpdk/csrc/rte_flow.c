@@ -1,5 +1,6 @@
 /* Rules of rte_flow: the shim's plain structures become those of the API. The caller holds the list's lock
  * (src/rte_flow.rs), except for validation; any thread may call these. */
+#include "internal.h"
 #include "shim.h"
 
 #include <errno.h>
@@ -26,6 +27,7 @@ union spec {
     struct rte_flow_item_udp udp;
     struct rte_flow_item_vxlan vxlan;
     struct rte_flow_item_integrity integrity;
+    struct rte_flow_item_conntrack conntrack;
 };
 
 struct pattern {
@@ -49,6 +51,7 @@ union conf {
     struct rte_flow_action_ethdev port;
     struct rte_flow_action_mark mark;
     struct rte_flow_action_rss rss;
+    struct rte_flow_action_jump jump;
 };
 
 struct orders {
@@ -98,6 +101,9 @@ static int write_spec(union spec *spec, uint32_t kind, const uint8_t *bytes, uin
         spec->integrity.level = number;
         memcpy(&spec->integrity.value, bytes, sizeof spec->integrity.value);
         return RTE_FLOW_ITEM_TYPE_INTEGRITY;
+    case TIDEGATE_ITEM_CONNTRACK:
+        spec->conntrack.flags = number;
+        return RTE_FLOW_ITEM_TYPE_CONNTRACK;
     default:
         return -1;
     }
@@ -196,6 +202,14 @@ static int write_conf(union conf *conf, const struct tidegate_action *action) {
         return RTE_FLOW_ACTION_TYPE_MARK;
     case TIDEGATE_ACTION_RSS:
         return RTE_FLOW_ACTION_TYPE_RSS;
+    case TIDEGATE_ACTION_INDIRECT:
+        return RTE_FLOW_ACTION_TYPE_INDIRECT;
+    case TIDEGATE_ACTION_JUMP:
+        conf->jump.group = number;
+        return RTE_FLOW_ACTION_TYPE_JUMP;
+    case TIDEGATE_ACTION_PORT_REPRESENTOR:
+        conf->port.port_id = (uint16_t)number;
+        return RTE_FLOW_ACTION_TYPE_PORT_REPRESENTOR;
     case TIDEGATE_ACTION_DROP:
         return RTE_FLOW_ACTION_TYPE_DROP;
     default:
@@ -244,6 +258,8 @@ static int write_actions(struct orders *to, uint16_t port, const struct tidegate
         }
         to->actions[i].type = (enum rte_flow_action_type)type;
         to->actions[i].conf = has_conf(actions[i].kind) ? &to->confs[i] : NULL;
+        if (type == RTE_FLOW_ACTION_TYPE_INDIRECT)
+            to->actions[i].conf = actions[i].object;
     }
     to->actions[count].type = RTE_FLOW_ACTION_TYPE_END;
     return 0;
@@ -253,18 +269,18 @@ static int write_rule(struct whole_rule *to, uint16_t port, const struct tidegat
     memset(to, 0, sizeof *to);
     to->attr.transfer = rule->transfers;
     to->attr.ingress = !rule->transfers;
+    to->attr.group = rule->group;
+    to->attr.priority = rule->priority;
     int error = write_pattern(&to->pattern, rule->items, rule->item_count);
     return error != 0 ? error : write_actions(&to->orders, port, rule->actions, rule->action_count);
 }
 
-/* Copies what a device says of an error, and gives the error. */
-static int told(int error, const struct rte_flow_error *why, char *words) {
+int tidegate_told(int error, const struct rte_flow_error *why, char *words) {
     snprintf(words, TIDEGATE_WORDS, "%s", why->message != NULL ? why->message : "");
     return error < 0 ? error : -EIO;
 }
 
-/* The port through which rules of a device's switch are made (rte_flow_pick_transfer_proxy). */
-static uint16_t proxy_of(uint16_t port) {
+uint16_t tidegate_proxy_of(uint16_t port) {
     uint16_t proxy = port;
     return rte_flow_pick_transfer_proxy(port, &proxy, NULL) == 0 ? proxy : port;
 }
@@ -276,9 +292,9 @@ int tidegate_rule_validate(uint16_t port, const struct tidegate_rule *rule, char
     int error = write_rule(&whole, port, rule);
     if (error != 0)
         return error;
-    uint16_t owner = rule->transfers ? proxy_of(port) : port;
+    uint16_t owner = rule->transfers ? tidegate_proxy_of(port) : port;
     error = rte_flow_validate(owner, &whole.attr, whole.pattern.items, whole.orders.actions, &why);
-    return error == 0 ? 0 : told(error, &why, words);
+    return error == 0 ? 0 : tidegate_told(error, &why, words);
 }
 
 int tidegate_rule_create(uint16_t port, const struct tidegate_rule *rule, char *words,
@@ -289,24 +305,24 @@ int tidegate_rule_create(uint16_t port, const struct tidegate_rule *rule, char *
     int error = write_rule(&whole, port, rule);
     if (error != 0)
         return error;
-    made->owner = rule->transfers ? proxy_of(port) : port;
+    made->owner = rule->transfers ? tidegate_proxy_of(port) : port;
     made->rule =
         rte_flow_create(made->owner, &whole.attr, whole.pattern.items, whole.orders.actions, &why);
-    return made->rule != NULL ? 0 : told(-rte_errno, &why, words);
+    return made->rule != NULL ? 0 : tidegate_told(-rte_errno, &why, words);
 }
 
 int tidegate_rule_destroy(const struct tidegate_made_rule *made, char *words) {
     struct rte_flow_error why = {0};
     words[0] = 0;
     int error = rte_flow_destroy(made->owner, made->rule, &why);
-    return error == 0 ? 0 : told(error, &why, words);
+    return error == 0 ? 0 : tidegate_told(error, &why, words);
 }
 
 int tidegate_rules_flush(uint16_t owner, char *words) {
     struct rte_flow_error why = {0};
     words[0] = 0;
     int error = rte_flow_flush(owner, &why);
-    return error == 0 ? 0 : told(error, &why, words);
+    return error == 0 ? 0 : tidegate_told(error, &why, words);
 }
 
 int tidegate_rule_query(const struct tidegate_made_rule *made, int ages,

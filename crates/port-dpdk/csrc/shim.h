@@ -132,6 +132,7 @@ enum {
     TIDEGATE_ITEM_UDP,
     TIDEGATE_ITEM_VXLAN,
     TIDEGATE_ITEM_INTEGRITY,
+    TIDEGATE_ITEM_CONNTRACK,    /* the flags are the number */
 };
 
 struct tidegate_item {
@@ -168,6 +169,9 @@ enum {
     TIDEGATE_ACTION_DROP,
     TIDEGATE_ACTION_MARK,
     TIDEGATE_ACTION_RSS,    /* to the port's queues, by the hash that it is set up with */
+    TIDEGATE_ACTION_INDIRECT,
+    TIDEGATE_ACTION_JUMP,
+    TIDEGATE_ACTION_PORT_REPRESENTOR,
 };
 
 struct tidegate_action {
@@ -177,8 +181,9 @@ struct tidegate_action {
     uint8_t bytes[16];      /* an address */
     uint32_t item_count;
     uint32_t spare;
+    void *object;           /* the handle of INDIRECT */
 };
-_Static_assert(sizeof(struct tidegate_action) == 40, "src/ffi.rs says otherwise");
+_Static_assert(sizeof(struct tidegate_action) == 48, "src/ffi.rs says otherwise");
 
 struct tidegate_rule {
     const struct tidegate_item *items;
@@ -186,9 +191,11 @@ struct tidegate_rule {
     uint32_t item_count;
     uint32_t action_count;
     uint32_t transfers;     /* it is the device's switch's, and not a port's */
+    uint32_t group;
+    uint32_t priority;
     uint32_t spare;
 };
-_Static_assert(sizeof(struct tidegate_rule) == 32, "src/ffi.rs says otherwise");
+_Static_assert(sizeof(struct tidegate_rule) == 40, "src/ffi.rs says otherwise");
 
 /* A rule that a device has. */
 struct tidegate_made_rule {
@@ -204,6 +211,48 @@ struct tidegate_rule_state {
     uint64_t is_aged;
 };
 _Static_assert(sizeof(struct tidegate_rule_state) == 24, "src/ffi.rs says otherwise");
+
+/* A connection object that a device has. */
+struct tidegate_made_object {
+    void *handle;
+    uint16_t owner;         /* the port through which it was made */
+    uint16_t peer;          /* the port that replies come in on */
+    uint8_t spare[4];
+};
+_Static_assert(sizeof(struct tidegate_made_object) == 16, "src/ffi.rs says otherwise");
+
+/* The fields of rte_flow_tcp_dir_param and rte_flow_action_conntrack. */
+struct tidegate_direction {
+    uint32_t sent_end;
+    uint32_t reply_end;
+    uint32_t max_win;
+    uint32_t max_ack;
+    uint8_t scale;
+    uint8_t close_initiated;
+    uint8_t last_ack_seen;
+    uint8_t data_unacked;
+};
+_Static_assert(sizeof(struct tidegate_direction) == 20, "src/ffi.rs says otherwise");
+
+struct tidegate_object {
+    struct tidegate_direction original;
+    struct tidegate_direction reply;
+    uint32_t last_seq;
+    uint32_t last_ack;
+    uint32_t last_end;
+    uint16_t last_window;
+    uint8_t last_index;
+    uint8_t last_direction;
+    uint8_t enable;
+    uint8_t live_connection;
+    uint8_t selective_ack;
+    uint8_t challenge_ack_passed;
+    uint8_t liberal_mode;
+    uint8_t state;
+    uint8_t max_ack_window;
+    uint8_t retransmission_limit;
+};
+_Static_assert(sizeof(struct tidegate_object) == 64, "src/ffi.rs says otherwise");
 
 /* Bytes of what a device says of an error, with the zero at the end. */
 #define TIDEGATE_WORDS 128
@@ -232,6 +281,16 @@ int tidegate_rule_destroy(const struct tidegate_made_rule *made, char *words);
 int tidegate_rules_flush(uint16_t owner, char *words);
 int tidegate_rule_query(const struct tidegate_made_rule *made, int ages,
                         struct tidegate_rule_state *state);
+
+/* Makes an object, for rules of the original direction at first. `made->peer` is set before. */
+int tidegate_object_create(uint16_t port, const struct tidegate_object *object, char *words,
+                           struct tidegate_made_object *made);
+/* Rules that refer to the object from now on are of the reply direction. */
+int tidegate_object_turn(const struct tidegate_made_object *made, char *words);
+int tidegate_object_update(const struct tidegate_made_object *made,
+                           const struct tidegate_object *object, char *words);
+int tidegate_object_query(const struct tidegate_made_object *made, struct tidegate_object *object);
+int tidegate_object_destroy(const struct tidegate_made_object *made, char *words);
 
 /* All of the pool's buffers begin with a copy of this head. */
 void *tidegate_dpdk_pool(const char *name, uint32_t buffers, uint16_t data_bytes, int numa,

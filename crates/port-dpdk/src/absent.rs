@@ -1,6 +1,8 @@
 //! What stands for DPDK in a build without it: the same names, and nothing that can be opened.
 
-use crate::flow_rule::{DeviceRefusal, FlowDevice, FlowRule, RuleHandle, RuleState};
+use crate::flow_rule::{
+    ConnectionObject, DeviceRefusal, FlowDevice, FlowRule, ObjectHandle, RuleHandle, RuleState,
+};
 use crate::{DpdkConfig, DpdkError, EalOptions, Facts, Statistics};
 use flow::Refusal;
 use packet::{Batch, Pool};
@@ -126,9 +128,13 @@ impl DpdkRules {
     }
 }
 
+fn absent() -> DeviceRefusal {
+    DeviceRefusal { kind: Refusal::Device, words: DpdkError::Absent.to_string() }
+}
+
 impl FlowDevice for DpdkRules {
     fn create(&mut self, _port: u16, _rule: &FlowRule) -> Result<RuleHandle, DeviceRefusal> {
-        Err(DeviceRefusal { kind: Refusal::Device, words: DpdkError::Absent.to_string() })
+        Err(absent())
     }
 
     fn destroy(&mut self, _rule: RuleHandle) -> Result<(), String> {
@@ -139,6 +145,35 @@ impl FlowDevice for DpdkRules {
 
     fn query(&mut self, _rule: RuleHandle) -> Option<RuleState> {
         None
+    }
+
+    fn create_object(
+        &mut self,
+        _port: u16,
+        _peer: u16,
+        _object: &ConnectionObject,
+    ) -> Result<ObjectHandle, DeviceRefusal> {
+        Err(absent())
+    }
+
+    fn turn_object(&mut self, _object: ObjectHandle) -> Result<(), DeviceRefusal> {
+        Err(absent())
+    }
+
+    fn update_object(
+        &mut self,
+        _object: ObjectHandle,
+        _state: &ConnectionObject,
+    ) -> Result<(), DeviceRefusal> {
+        Err(absent())
+    }
+
+    fn query_object(&mut self, _object: ObjectHandle) -> Option<ConnectionObject> {
+        None
+    }
+
+    fn destroy_object(&mut self, _object: ObjectHandle) -> Result<(), String> {
+        Ok(())
     }
 }
 

@@ -134,6 +134,8 @@ pub struct Action {
     pub bytes: [u8; 16],
     pub item_count: u32,
     pub spare: u32,
+    /// The handle of a connection object.
+    pub object: *mut c_void,
 }
 
 #[repr(C)]
@@ -143,6 +145,8 @@ pub struct Rule {
     pub item_count: u32,
     pub action_count: u32,
     pub transfers: u32,
+    pub group: u32,
+    pub priority: u32,
     pub spare: u32,
 }
 
@@ -152,6 +156,49 @@ pub struct MadeRule {
     pub rule: *mut c_void,
     pub owner: u16,
     pub spare: [u8; 6],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct MadeObject {
+    pub handle: *mut c_void,
+    pub owner: u16,
+    pub peer: u16,
+    pub spare: [u8; 4],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Direction {
+    pub sent_end: u32,
+    pub reply_end: u32,
+    pub max_win: u32,
+    pub max_ack: u32,
+    pub scale: u8,
+    pub close_initiated: u8,
+    pub last_ack_seen: u8,
+    pub data_unacked: u8,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Object {
+    pub original: Direction,
+    pub reply: Direction,
+    pub last_seq: u32,
+    pub last_ack: u32,
+    pub last_end: u32,
+    pub last_window: u16,
+    pub last_index: u8,
+    pub last_direction: u8,
+    pub enable: u8,
+    pub live_connection: u8,
+    pub selective_ack: u8,
+    pub challenge_ack_passed: u8,
+    pub liberal_mode: u8,
+    pub state: u8,
+    pub max_ack_window: u8,
+    pub retransmission_limit: u8,
 }
 
 #[repr(C)]
@@ -172,10 +219,13 @@ const _: () = assert!(size_of::<Setup>() == 48);
 const _: () = assert!(size_of::<Counters>() == 64);
 const _: () = assert!(size_of::<NamedCounter>() == 72);
 const _: () = assert!(size_of::<Item>() == 100);
-const _: () = assert!(size_of::<Action>() == 40);
-const _: () = assert!(size_of::<Rule>() == 32);
+const _: () = assert!(size_of::<Action>() == 48);
+const _: () = assert!(size_of::<Rule>() == 40);
 const _: () = assert!(size_of::<MadeRule>() == 16);
 const _: () = assert!(size_of::<RuleState>() == 24);
+const _: () = assert!(size_of::<MadeObject>() == 16);
+const _: () = assert!(size_of::<Direction>() == 20);
+const _: () = assert!(size_of::<Object>() == 64);
 const _: () = assert!(BURST == 32);
 
 pub type Log = extern "C" fn(level: c_int, text: *const c_char, bytes: usize);
@@ -202,6 +252,20 @@ unsafe extern "C" {
     pub fn tidegate_rule_destroy(made: *const MadeRule, words: *mut c_char) -> c_int;
     pub fn tidegate_rules_flush(owner: u16, words: *mut c_char) -> c_int;
     pub fn tidegate_rule_query(made: *const MadeRule, ages: c_int, state: *mut RuleState) -> c_int;
+    pub fn tidegate_object_create(
+        port: u16,
+        object: *const Object,
+        words: *mut c_char,
+        made: *mut MadeObject,
+    ) -> c_int;
+    pub fn tidegate_object_turn(made: *const MadeObject, words: *mut c_char) -> c_int;
+    pub fn tidegate_object_update(
+        made: *const MadeObject,
+        object: *const Object,
+        words: *mut c_char,
+    ) -> c_int;
+    pub fn tidegate_object_query(made: *const MadeObject, object: *mut Object) -> c_int;
+    pub fn tidegate_object_destroy(made: *const MadeObject, words: *mut c_char) -> c_int;
     pub fn tidegate_dpdk_pool(
         name: *const c_char,
         buffers: u32,

@@ -1,18 +1,26 @@
 //! Rules of `rte_flow` as values, and what takes them: a network card, or a device of a test.
 
 mod action;
+mod connection;
 mod item;
 mod text;
 
 use flow::Refusal;
 
 pub use action::{RuleAction, VxlanEncap};
-pub use item::{Eth, Ipv4, Ipv6, Item, L3_OK, L4_OK, Spec, Tcp, Udp, Vlan};
+pub use connection::{ConnectionObject, ConnectionState, ObjectHandle, TcpDirection};
+pub use item::{
+    CHANGES_STATE, Eth, IN_WINDOW, Ipv4, Ipv6, Item, L3_OK, L4_OK, Spec, Tcp, Udp, Vlan,
+};
 pub use text::Commands;
 
-/// A rule in a device's first group.
+/// A rule of a device.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FlowRule {
+    /// The group that it is in. Packets begin in group 0, and get to others by `JUMP`.
+    pub group: u32,
+    /// Rules of a lower number come first within a group.
+    pub priority: u32,
     /// It is a rule of the device's switch (the attribute `transfer`), which sends packets from port to port.
     /// Otherwise it is one of the packets that its port receives (`ingress`).
     pub transfers: bool,
@@ -66,4 +74,41 @@ pub trait FlowDevice {
 
     /// What became of a rule; `None` where it is there no more.
     fn query(&mut self, rule: RuleHandle) -> Option<RuleState>;
+
+    /// Makes a connection object through a port; the connection's replies come in on `peer`. Rules that refer to it
+    /// are made for packets of the original direction, until [`FlowDevice::turn_object`].
+    ///
+    /// # Errors
+    /// The device does not take it; nothing changed.
+    fn create_object(
+        &mut self,
+        port: u16,
+        peer: u16,
+        object: &ConnectionObject,
+    ) -> Result<ObjectHandle, DeviceRefusal>;
+
+    /// Says that rules that refer to an object from now on are for packets of the reply direction.
+    ///
+    /// # Errors
+    /// The device did not take it.
+    fn turn_object(&mut self, object: ObjectHandle) -> Result<(), DeviceRefusal>;
+
+    /// Gives an object another state.
+    ///
+    /// # Errors
+    /// The device did not take it. Some never do.
+    fn update_object(
+        &mut self,
+        object: ObjectHandle,
+        state: &ConnectionObject,
+    ) -> Result<(), DeviceRefusal>;
+
+    /// An object's state; `None` where the device does not tell it, or the object is gone.
+    fn query_object(&mut self, object: ObjectHandle) -> Option<ConnectionObject>;
+
+    /// Removes an object, to which no rule refers any more. One that went with its port is no error.
+    ///
+    /// # Errors
+    /// The device did not, in its words.
+    fn destroy_object(&mut self, object: ObjectHandle) -> Result<(), String>;
 }

@@ -4,10 +4,14 @@
 //! closed or set up again removes its own first, and a handle that outlives its rule finds nothing.
 
 mod encode;
+mod objects;
 
 use crate::device::text_of;
 use crate::ffi;
-use crate::flow_rule::{DeviceRefusal, FlowDevice, FlowRule, RuleAction, RuleHandle, RuleState};
+use crate::flow_rule::{
+    ConnectionObject, DeviceRefusal, FlowDevice, FlowRule, ObjectHandle, RuleAction, RuleHandle,
+    RuleState,
+};
 use crate::start::check;
 use encode::Encoded;
 use flow::Refusal;
@@ -16,8 +20,9 @@ use std::ffi::{c_char, c_int};
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// All rules of all devices. The lock is held while DPDK is called for one of them.
-static RULES: Mutex<Rules> = Mutex::new(Rules { next: 0, rules: BTreeMap::new() });
+/// All rules and connection objects of all devices. The lock is held while DPDK is called for one of them.
+static RULES: Mutex<Rules> =
+    Mutex::new(Rules { next: 0, rules: BTreeMap::new(), objects: BTreeMap::new() });
 
 /// EEXIST, ENOMEM and ENOSPC (asm-generic/errno-base.h).
 const EXISTS: i32 = 17;
@@ -28,6 +33,8 @@ const NO_SPACE: i32 = 28;
 struct Rules {
     next: u64,
     rules: BTreeMap<u64, Made>,
+    /// The connection objects by the numbers of their handles.
+    objects: BTreeMap<u64, objects::MadeObject>,
 }
 
 /// A rule that a device has.
@@ -36,6 +43,8 @@ struct Made {
     /// The port whose packets it is for.
     port: u16,
     ages: bool,
+    /// The connection object that it refers to.
+    object: Option<u64>,
 }
 
 // SAFETY: the pointer in it is only passed to DPDK, while the list's lock is held, and DPDK binds no rule to a
@@ -58,14 +67,20 @@ impl DpdkRules {
     /// The refusal of the device.
     #[cfg(test)]
     pub(crate) fn validate(&self, port: u16, rule: &FlowRule) -> Result<(), DeviceRefusal> {
-        let (encoded, mut words) = (Encoded::of(rule), [0; ffi::WORDS]);
-        let rule = encoded.rule();
+        let list = rules();
+        let encoded = Encoded::of(rule, |it| list.handle(it)).ok_or_else(no_object)?;
+        let (rule, mut words) = (encoded.rule(), [0; ffi::WORDS]);
         // SAFETY: the lists that the rule points to live in `encoded`, and `words` has the size that the shim
         // writes at most.
         let answer =
             unsafe { ffi::tidegate_rule_validate(port, &raw const rule, words.as_mut_ptr()) };
         check(answer).map_err(|error| refusal(&error, &words))
     }
+}
+
+/// A rule refers to a connection object that went with its port.
+fn no_object() -> DeviceRefusal {
+    DeviceRefusal { kind: Refusal::Device, words: "its connection object is gone".to_owned() }
 }
 
 fn rules() -> MutexGuard<'static, Rules> {
@@ -104,6 +119,12 @@ impl Made {
 }
 
 impl Rules {
+    /// A number for a handle.
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
     /// Has each device flushed through which rules of a port were made. That removes the rules of other ports
     /// of the same device, too. Rules of a device that fails stay in the list.
     fn flush(&mut self, port: u16) {
@@ -124,11 +145,14 @@ impl Rules {
     }
 }
 
-/// Removes all rules that are for packets of a port, or were made through it. The caller is about to stop it.
+/// Removes all rules and connection objects that are for packets of a port, or were made through it, and with an object
+/// the rules of other ports that refer to it. The caller is about to stop the port.
 pub(crate) fn remove_rules(port: u16) {
     let mut list = rules();
+    let objects = list.objects_of(port);
     list.rules.retain(|_, rule| {
-        let destroyed = if rule.is_of(port) { rule.destroy() } else { return true };
+        let is_meant = rule.is_of(port) || rule.object.is_some_and(|it| objects.contains(&it));
+        let destroyed = if is_meant { rule.destroy() } else { return true };
         if let Err(words) = &destroyed {
             log::warn!(target: "netdev_offload", "DPDK: cannot remove a rule of port {port}: {words}");
         }
@@ -137,13 +161,15 @@ pub(crate) fn remove_rules(port: u16) {
     list.flush(port);
     // What is left of those made through the port ends with it, and DPDK frees them.
     list.rules.retain(|_, rule| rule.made.owner != port);
+    list.remove_objects(port, &objects);
 }
 
 impl FlowDevice for DpdkRules {
     fn create(&mut self, port: u16, rule: &FlowRule) -> Result<RuleHandle, DeviceRefusal> {
-        let (encoded, mut words) = (Encoded::of(rule), [0; ffi::WORDS]);
-        let mut made = ffi::MadeRule { rule: std::ptr::null_mut(), owner: port, spare: [0; 6] };
         let mut list = rules();
+        let encoded = Encoded::of(rule, |it| list.handle(it)).ok_or_else(no_object)?;
+        let mut words = [0; ffi::WORDS];
+        let mut made = ffi::MadeRule { rule: std::ptr::null_mut(), owner: port, spare: [0; 6] };
         let plain = encoded.rule();
         // SAFETY: as in `validate`; the shim writes one structure of the type of `made`.
         let answer = unsafe {
@@ -151,9 +177,12 @@ impl FlowDevice for DpdkRules {
         };
         check(answer).map_err(|error| refusal(&error, &words))?;
         let ages = rule.actions.iter().any(|action| matches!(action, RuleAction::Age { .. }));
-        list.next += 1;
-        let handle = list.next;
-        list.rules.insert(handle, Made { made, port, ages });
+        let object = rule.actions.iter().find_map(|action| match action {
+            RuleAction::Check(object) => Some(object.0),
+            _ => None,
+        });
+        let handle = list.number();
+        list.rules.insert(handle, Made { made, port, ages, object });
         Ok(RuleHandle(handle))
     }
 
@@ -179,6 +208,38 @@ impl FlowDevice for DpdkRules {
         check(answer).ok()?;
         let ffi::RuleState { packets, bytes, is_aged } = state;
         Some(RuleState { packets, bytes, is_aged: is_aged != 0 })
+    }
+
+    fn create_object(
+        &mut self,
+        port: u16,
+        peer: u16,
+        object: &ConnectionObject,
+    ) -> Result<ObjectHandle, DeviceRefusal> {
+        rules().create_object(port, peer, object)
+    }
+
+    fn turn_object(&mut self, object: ObjectHandle) -> Result<(), DeviceRefusal> {
+        rules().object(object)?.turn()
+    }
+
+    fn update_object(
+        &mut self,
+        object: ObjectHandle,
+        state: &ConnectionObject,
+    ) -> Result<(), DeviceRefusal> {
+        rules().object(object)?.update(state)
+    }
+
+    fn query_object(&mut self, object: ObjectHandle) -> Option<ConnectionObject> {
+        rules().object(object).ok()?.query()
+    }
+
+    fn destroy_object(&mut self, object: ObjectHandle) -> Result<(), String> {
+        let mut list = rules();
+        list.object(object).map_or(Ok(()), objects::MadeObject::destroy)?;
+        list.objects.remove(&object.0);
+        Ok(())
     }
 }
 

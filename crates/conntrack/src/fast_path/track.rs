@@ -277,6 +277,7 @@ impl<'a> Pass<'a> {
         let state = match self.update_segment(words, found, segment) {
             Update::Valid => CtState::EST,
             Update::ValidNew => CtState::NEW,
+            Update::Invalid if self.update_marked(frame, words, found, segment) => CtState::EST,
             Update::Invalid => CtState::INV,
             // The segment ends this connection and begins another.
             Update::Reopens => return Followed::Not,

@@ -1,12 +1,14 @@
 //! Updates a connection's state and deadline for a packet.
 
 use crate::connections::Found;
+use crate::counters::{Counters, Event};
 use crate::fast_path::track::Pass;
 use crate::management::change::What;
 use crate::management::timeout::Timeout;
 use crate::protocols::sctp::Chunks;
 use crate::protocols::tcp::{Ends, Segment, TcpPeers, Update};
 use crate::record::{Kind, Record, State, Words};
+use flow::{Frame, MARK_IN_WINDOW};
 
 impl Pass<'_> {
     /// Updates a connection's state and deadline. If flows can see the change, `generation` becomes
@@ -157,14 +159,63 @@ impl Pass<'_> {
         let settings = self.settings;
         let check = || settings.check_tcp_windows && !record.state().has_any(State::LOOSE);
         let answer = ends.update(segment, check, &mut self.context.counters);
-        let after = ends.words(is_reply);
+        self.set_ends(record, before, ends.words(is_reply)).then_some(answer)
+    }
+
+    /// Stores a segment's effect. Returns false if the other direction changed the states meanwhile.
+    #[inline(always)]
+    fn set_ends(&mut self, record: &Record<'_>, before: [u64; 3], after: [u64; 3]) -> bool {
         if !record.set_tcp(before, after) {
-            return None;
+            return false;
         }
         if self.context.is_watched {
             self.note_tcp(record, before, after);
         }
-        Some(answer)
+        true
+    }
+
+    /// Updates a connection for a segment outside the windows that the switch knows, if a device that keeps newer
+    /// ones found it within them ([`MARK_IN_WINDOW`]). Returns false, with nothing changed, for others.
+    #[cold]
+    #[inline(never)]
+    pub fn update_marked<'w>(
+        &mut self,
+        frame: &Frame,
+        words: impl Words<'w>,
+        found: Found,
+        segment: &Segment,
+    ) -> bool {
+        self.update_marked_record(frame, &words.record(), found, Some(segment))
+    }
+
+    /// [`Pass::update_marked`] of a record, for a packet that may be no segment.
+    #[cold]
+    #[inline(never)]
+    pub fn update_marked_record(
+        &mut self,
+        frame: &Frame,
+        record: &Record<'_>,
+        found: Found,
+        segment: Option<&Segment>,
+    ) -> bool {
+        let Some(segment) = segment.filter(|it| !it.has_odd_flags()) else { return false };
+        if frame.packet.mark != MARK_IN_WINDOW || record.state().kind() != Kind::Tcp {
+            return false;
+        }
+        // It was counted as outside.
+        self.context.counters.uncount(Event::TcpWindow);
+        let (update, timeout) = loop {
+            let before = record.tcp_words();
+            let mut ends = Ends::from_words(before, found.is_reply);
+            let answer = ends.update(segment, || false, &mut Counters::new());
+            if self.set_ends(record, before, ends.words(found.is_reply)) {
+                break answer;
+            }
+        };
+        if let Some(timeout) = timeout {
+            self.set_deadline(record, found, record.life(), timeout);
+        }
+        update == Update::Valid
     }
 
     #[cold]

@@ -1,8 +1,8 @@
 //! Connections whose packets a device forwards (offload).
 //!
-//! The device does not report sequence numbers, so windows are not checked on such a connection
-//! from then on ([`State::LOOSE`]), as in Linux (`IP_CT_TCP_FLAG_BE_LIBERAL`). The device never
-//! forwards FIN and RST, so states stay right.
+//! Unless the device keeps the windows itself (`windows.rs`), it does not report sequence numbers, so
+//! windows are not checked on such a connection from then on ([`State::LOOSE`]), as in Linux
+//! (`IP_CT_TCP_FLAG_BE_LIBERAL`). The device never forwards FIN and RST, so states stay right.
 
 use crate::connections::Connections;
 use crate::conntrack::Conntrack;
@@ -18,9 +18,9 @@ use std::time::Duration;
 
 /// Access to offloaded connections at one time.
 pub struct Offloaded<'a> {
-    connections: &'a Connections,
-    settings: Arc<Settings>,
-    now: Instant,
+    pub(super) connections: &'a Connections,
+    pub(super) settings: Arc<Settings>,
+    pub(super) now: Instant,
 }
 
 impl Conntrack {
@@ -48,7 +48,7 @@ impl Offloaded<'_> {
         Ok(Duration::from_secs(seconds.into()))
     }
 
-    /// Records that a device has begun to forward a connection's packets.
+    /// Records that a device has begun to forward a connection's packets, without a look at TCP's windows.
     pub fn begin(&self, connection: ConnectionRef) {
         let Some(record) = self.living(connection) else { return };
         let state = record.state();
@@ -86,7 +86,7 @@ impl Offloaded<'_> {
     }
 
     /// The record, if the connection lives and nothing that flows can match on changed.
-    fn living(&self, connection: ConnectionRef) -> Option<Record<'_>> {
+    pub(super) fn living(&self, connection: ConnectionRef) -> Option<Record<'_>> {
         let record = self.connections.record(connection.id);
         let life = record.life();
         // A connection of a flushed zone is in an index that is no longer the zone's.

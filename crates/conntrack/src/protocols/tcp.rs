@@ -10,6 +10,7 @@
 mod scale;
 mod segment;
 mod state;
+mod windows;
 mod words;
 
 use scale::SCALE_MAX;

@@ -155,3 +155,32 @@ fn a_label_is_read_as_one_writer_left_it() {
         assert!(high == low && high > 1);
     });
 }
+
+/// Windows that a device kept stand in the record after they were brought in twice, the second time when a worker is
+/// done with the segment that it judged by the windows from before.
+#[test]
+fn windows_of_a_device_stay_once_they_were_brought_in_twice() {
+    model(3, || {
+        let words = begun();
+        let worker = {
+            let words = Arc::clone(&words);
+            thread::spawn(move || {
+                let record = Record::v4(&words);
+                let [peers, _, back] = record.tcp_words();
+                assert!(record.set_tcp([peers, 0, back], [peers, 10 << 32, back]));
+            })
+        };
+        let record = Record::v4(&words);
+        let bring = || {
+            record.change_tcp(|before| {
+                let mut after = *before;
+                after.original.sent_end = after.original.sent_end.max(1000);
+                after
+            });
+        };
+        bring();
+        worker.join().unwrap();
+        bring();
+        assert_eq!(record.tcp().original.sent_end, 1000);
+    });
+}

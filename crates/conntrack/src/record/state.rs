@@ -129,6 +129,12 @@ impl State {
         State(self.0 | Self::LOOSE)
     }
 
+    /// The state of a TCP connection whose windows are checked again.
+    #[must_use]
+    pub fn strict(self) -> State {
+        State(self.0 & !Self::LOOSE)
+    }
+
     #[inline(always)]
     pub fn has_any(self, bits: u64) -> bool {
         self.0 & bits != 0

@@ -7,7 +7,7 @@ use super::memory::CacheMemory;
 use super::probe::Probe;
 use super::{Found, KINDS, NOT_FOUND, UnifiedCache};
 use crate::cache_insert::CONTROL;
-use flow::{ConnectionRef, Headers};
+use flow::{ConnectionRef, Headers, MARK_MAX};
 
 impl UnifiedCache {
     /// Finds entries for packets. A packet that equals the one before it, in all bits that entries look
@@ -243,9 +243,8 @@ fn marked(
     Some((at, entry.flags))
 }
 
-/// The mark by which a device names an entry. 24 bits are what devices have; some keep the last few numbers.
+/// The mark by which a device names an entry.
 pub(crate) fn mark_of(place: u32) -> Option<u32> {
-    const MARK_MAX: u32 = 0xff_0000;
     Some(place + 1).filter(|mark| *mark <= MARK_MAX)
 }
 

@@ -10,6 +10,8 @@ use wire::vxlan;
 /// TCP's FIN, SYN, RST and ACK. Only a segment with ACK alone of these leaves a connection as it is.
 const CONTROL: u8 = 0x17;
 const ACK: u8 = 0x10;
+/// A tag's VLAN identifier.
+const VID: u16 = 0xfff;
 /// "More fragments" and the offset.
 const FRAGMENT: u16 = 0x3fff;
 
@@ -59,6 +61,31 @@ pub fn loosen(item: &mut Item) {
         Item::Ipv6(ip) => (ip.value.has_fragment, ip.mask.has_fragment) = (false, false),
         Item::Tcp(tcp) => (tcp.value.flags, tcp.mask.flags) = (0, 0),
         Item::Vxlan { compares_flags, .. } => *compares_flags = false,
+        _ => {}
+    }
+}
+
+/// Has an item compare what no packet of a connection differs in: addresses, ports, protocols and the VLAN, and that
+/// it is no fragment.
+pub fn widen(item: &mut Item) {
+    match item {
+        Item::Eth(Spec { value, mask }) => {
+            for eth in [value, mask] {
+                (eth.destination, eth.source) = (MacAddr::default(), MacAddr::default());
+            }
+        }
+        Item::Vlan(Spec { value, mask }) => {
+            (value.tci, mask.tci) = (value.tci & VID, mask.tci & VID);
+        }
+        Item::Ipv4(Spec { value, mask }) => {
+            [value, mask].into_iter().for_each(|ip| (ip.tos, ip.ttl) = (0, 0));
+        }
+        Item::Ipv6(Spec { value, mask }) => {
+            for ip in [value, mask] {
+                (ip.class, ip.label, ip.hop_limit) = (0, 0, 0);
+            }
+        }
+        Item::Tcp(tcp) => (tcp.value.flags, tcp.mask.flags) = (0, 0),
         _ => {}
     }
 }

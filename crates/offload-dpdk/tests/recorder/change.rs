@@ -11,7 +11,7 @@ pub fn carry_out(actions: &[RuleAction], frame: &[u8]) -> Fate {
     for action in actions {
         match action {
             RuleAction::Mark(mark) => delivered = Fate::Marked(*mark),
-            RuleAction::Rss => return delivered,
+            RuleAction::Rss | RuleAction::PortRepresentor(_) => return delivered,
             RuleAction::Drop => return Fate::Dropped,
             RuleAction::RepresentedPort(port) => return Fate::Sent(*port, frame),
             _ => step(action, &mut frame),

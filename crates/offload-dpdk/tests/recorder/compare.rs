@@ -17,11 +17,13 @@ struct Reader<'a> {
     next: u16,
     /// Where frames begin: the frame itself, and one inside a tunnel.
     starts: Vec<usize>,
+    /// What a connection object said of it.
+    said: Option<u32>,
 }
 
-/// Whether a pattern describes a frame that a port receives.
-pub fn matches(items: &[Item], port: u16, frame: &[u8]) -> bool {
-    let mut reader = Reader { frame, port, at: 0, next: 0, starts: Vec::new() };
+/// Whether a pattern describes a frame that a port receives, of which a connection object said something.
+pub fn matches(items: &[Item], port: u16, frame: &[u8], said: Option<u32>) -> bool {
+    let mut reader = Reader { frame, port, at: 0, next: 0, starts: Vec::new(), said };
     items.iter().all(|item| reader.item(item).is_some_and(|it| it))
 }
 
@@ -78,6 +80,7 @@ impl Reader<'_> {
                 (flags == 0x08 || !compares_flags) && u32::from_be_bytes([0, a, b, c]) == *vni
             }
             Item::Integrity { level, bits } => self.is_whole(*level, *bits),
+            Item::Connection(flags) => self.said == Some(*flags),
         })
     }
 

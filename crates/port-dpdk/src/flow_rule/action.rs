@@ -1,5 +1,6 @@
 //! Actions of `rte_flow` (DPDK's programmer's guide, "Generic flow API", "Actions").
 
+use super::connection::ObjectHandle;
 use super::item::Ipv4;
 use base::MacAddr;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -54,6 +55,12 @@ pub enum RuleAction {
     Drop,
     /// `MARK`: the packet is delivered with this number, which is not 0.
     Mark(u32),
+    /// `INDIRECT`: a connection object checks the packet.
+    Check(ObjectHandle),
+    /// `JUMP`: the rules of another group say what becomes of the packet. Ends the list.
+    Jump(u32),
+    /// `PORT_REPRESENTOR`: this port of DPDK receives the packet. Ends the list.
+    PortRepresentor(u16),
     /// `RSS`: the port receives the packet, on the queue on which it does without the rule. Ends the list.
     Rss,
 }

@@ -8,6 +8,13 @@ pub const L3_OK: u64 = 1 << 2;
 /// Bit of an integrity item: the transport layer passed all checks of the device.
 pub const L4_OK: u64 = 1 << 3;
 
+/// Flags of a connection item: the segment is within the windows, and changes nothing but them
+/// (`RTE_FLOW_CONNTRACK_PKT_STATE_VALID`).
+pub const IN_WINDOW: u32 = 1;
+/// The segment is within the windows, and changes the connection's state (the same with
+/// `RTE_FLOW_CONNTRACK_PKT_STATE_CHANGED`).
+pub const CHANGES_STATE: u32 = 3;
+
 /// Values of a header's fields, and which of their bits are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Spec<T> {
@@ -49,6 +56,8 @@ pub enum Item {
         /// Bits, such as [`L3_OK`].
         bits: u64,
     },
+    /// `CONNTRACK`: what a connection object said of the packet, all bits of it; [`IN_WINDOW`] or [`CHANGES_STATE`].
+    Connection(u32),
 }
 
 /// An Ethernet header.

@@ -31,6 +31,9 @@ impl fmt::Display for Commands<'_> {
 impl fmt::Display for FlowRule {
     /// The rule as in a command, from its attribute on.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.group != 0 {
+            write!(f, "group {} priority {} ", self.group, self.priority)?;
+        }
         write!(f, "{} pattern", if self.transfers { "transfer" } else { "ingress" })?;
         self.items.iter().try_for_each(|item| write!(f, " {item} /"))?;
         f.write_str(" end actions")?;
@@ -60,6 +63,7 @@ impl fmt::Display for Item {
             Item::Integrity { level, bits } => {
                 write!(f, "integrity level is {level} value spec {bits:#x} value mask {bits:#x}")
             }
+            Item::Connection(flags) => write!(f, "conntrack is {flags}"),
         }
     }
 }
@@ -167,6 +171,9 @@ impl fmt::Display for RuleAction {
             RuleAction::Drop => f.write_str("drop"),
             RuleAction::Mark(mark) => write!(f, "mark id {mark}"),
             RuleAction::Rss => f.write_str("rss"),
+            RuleAction::Check(object) => write!(f, "indirect {}", object.0),
+            RuleAction::Jump(group) => write!(f, "jump group {group}"),
+            RuleAction::PortRepresentor(port) => write!(f, "port_representor port_id {port}"),
         }
     }
 }

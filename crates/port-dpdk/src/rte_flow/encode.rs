@@ -1,7 +1,10 @@
 //! Items and actions in the shim's structures, where headers are bytes as packets have them.
 
 use crate::ffi;
-use crate::flow_rule::{Eth, FlowRule, Ipv4, Ipv6, Item, RuleAction, Spec, Tcp, Udp, VxlanEncap};
+use crate::flow_rule::{
+    Eth, FlowRule, Ipv4, Ipv6, Item, ObjectHandle, RuleAction, Spec, Tcp, Udp, VxlanEncap,
+};
+use std::ffi::c_void;
 use std::net::Ipv4Addr;
 use wire::vxlan;
 
@@ -15,6 +18,9 @@ const TCP: u32 = 5;
 const UDP: u32 = 6;
 const VXLAN: u32 = 7;
 const INTEGRITY: u32 = 8;
+const CONNTRACK: u32 = 9;
+/// The shim's number of `INDIRECT`.
+const INDIRECT: u32 = 23;
 
 /// The lists that a [`ffi::Rule`] points to.
 pub(super) struct Encoded {
@@ -23,19 +29,31 @@ pub(super) struct Encoded {
     /// The headers of encapsulation.
     _encap: Vec<ffi::Item>,
     transfers: bool,
+    group: u32,
+    priority: u32,
 }
 
 impl Encoded {
-    /// Encodes a rule.
-    pub fn of(rule: &FlowRule) -> Encoded {
+    /// Encodes a rule. `object` knows connection objects; `None` where the rule refers to one that is gone.
+    pub fn of(
+        rule: &FlowRule,
+        object: impl Fn(ObjectHandle) -> Option<*mut c_void>,
+    ) -> Option<Encoded> {
         let encap = rule.actions.iter().find_map(|action| match action {
             RuleAction::VxlanEncap(encap) => Some(encap_items(encap)),
             _ => None,
         });
         let encap = encap.unwrap_or_default();
-        let actions = rule.actions.iter().map(|it| action(it, &encap)).collect();
+        let mut actions: Vec<ffi::Action> =
+            rule.actions.iter().map(|it| action(it, &encap)).collect();
+        for (to, from) in actions.iter_mut().zip(&rule.actions) {
+            if let RuleAction::Check(handle) = from {
+                to.object = object(*handle)?;
+            }
+        }
         let items = rule.items.iter().map(item).collect();
-        Encoded { items, actions, _encap: encap, transfers: rule.transfers }
+        let FlowRule { group, priority, transfers, .. } = *rule;
+        Some(Encoded { items, actions, _encap: encap, transfers, group, priority })
     }
 
     /// The rule, which points into this.
@@ -46,6 +64,8 @@ impl Encoded {
             item_count: self.items.len() as u32,
             action_count: self.actions.len() as u32,
             transfers: self.transfers.into(),
+            group: self.group,
+            priority: self.priority,
             spare: 0,
         }
     }
@@ -87,6 +107,11 @@ fn item(from: &Item) -> ffi::Item {
             number: *level,
             mask_number: *level,
             ..plain(INTEGRITY, bits.to_ne_bytes().into(), bits.to_ne_bytes().into())
+        },
+        Item::Connection(flags) => ffi::Item {
+            number: *flags,
+            mask_number: u32::MAX,
+            ..plain(CONNTRACK, Vec::new(), Vec::new())
         },
     }
 }
@@ -157,7 +182,8 @@ fn action(from: &RuleAction, encap: &[ffi::Item]) -> ffi::Action {
     let with = |kind: u32, number: u32, address: &[u8]| {
         let mut bytes = [0; 16];
         bytes[..address.len()].copy_from_slice(address);
-        ffi::Action { items: std::ptr::null(), kind, number, bytes, item_count: 0, spare: 0 }
+        let (items, object) = (std::ptr::null(), std::ptr::null_mut());
+        ffi::Action { items, kind, number, bytes, item_count: 0, spare: 0, object }
     };
     match from {
         RuleAction::Count => with(0, 0, &[]),
@@ -185,5 +211,9 @@ fn action(from: &RuleAction, encap: &[ffi::Item]) -> ffi::Action {
         RuleAction::Drop => with(20, 0, &[]),
         RuleAction::Mark(mark) => with(21, *mark, &[]),
         RuleAction::Rss => with(22, 0, &[]),
+        // The handle is its object's.
+        RuleAction::Check(_) => with(INDIRECT, 0, &[]),
+        RuleAction::Jump(group) => with(24, *group, &[]),
+        RuleAction::PortRepresentor(port) => with(25, (*port).into(), &[]),
     }
 }

@@ -34,6 +34,9 @@ fn statistics(switch: &mut Switch, words: &[String]) -> Answer {
     line("Inserted offloads", totals.installed - totals.removed);
     line("CT uni-dir Connections", one_way as u64);
     line("CT bi-dir Connections", both_ways as u64);
+    if table.checked() > 0 {
+        line("CT window-checked Connections", table.checked() as u64);
+    }
     line("Installed so far", totals.installed);
     line("Forwarded packets", totals.traffic.packets);
     line("Forwarded bytes", totals.traffic.bytes);

@@ -3,6 +3,7 @@
 use base::PortNo;
 use flow::{
     FlowOffload, OffloadId, OffloadRefusal, OffloadRule, OffloadStatus, OffloadTraffic, Refusal,
+    TcpWindows, WindowCheck,
 };
 use offload_dpdk::DpdkOffload;
 use offload_xdp::{ProgramError, XdpOffload};
@@ -80,6 +81,29 @@ impl FlowOffload for Devices {
             None => return Err(Refusal::InPort.into()),
         };
         device.install(rule, idle).map(|id| OffloadId(id.0 | if is_dpdk { IS_DPDK } else { 0 }))
+    }
+
+    fn window_check(&self, rule: &OffloadRule) -> WindowCheck {
+        let is_dpdk = self.dpdk.receives_from(rule.in_port());
+        if is_dpdk { self.dpdk.window_check(rule) } else { WindowCheck::Never }
+    }
+
+    fn install_checked(
+        &mut self,
+        rules: [&OffloadRule; 2],
+        windows: &TcpWindows,
+    ) -> Result<[OffloadId; 2], OffloadRefusal> {
+        let ids = self.dpdk.install_checked(rules, windows)?;
+        Ok(ids.map(|id| OffloadId(id.0 | IS_DPDK)))
+    }
+
+    fn set_checked(&mut self, id: OffloadId, is_checked: bool) -> bool {
+        self.of(id).is_some_and(|(device, id)| device.set_checked(id, is_checked))
+    }
+
+    fn end_checked(&mut self, id: OffloadId) -> Option<TcpWindows> {
+        let (device, id) = self.of(id)?;
+        device.end_checked(id)
     }
 
     fn only_marks(&self, id: OffloadId) -> Option<OffloadRefusal> {

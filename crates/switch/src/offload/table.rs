@@ -1,14 +1,18 @@
 //! The table of offloaded connections, and what each depends on.
 
 mod counts;
+mod held;
+mod pairs;
 
 use super::changes::Changes;
-use base::{Instant, PortNo, WorkerId};
+use base::{Instant, PortNo};
 use conntrack::Conntrack;
 use flow::{
-    ConnectionRef, FlowId, FlowOffload, OffloadId, OffloadOffer, OffloadRefusal, OffloadRule,
-    OffloadStatus, OffloadTraffic, OffloadTunnel, Refusal,
+    ConnectionRef, FlowId, FlowOffload, OffloadId, OffloadOffer, OffloadRefusal, OffloadStatus,
+    OffloadTraffic, Refusal,
 };
+use held::{Held, Waiting};
+use pairs::{Checked, Pairs};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;
 use std::time::Duration;
@@ -32,24 +36,11 @@ pub struct Table {
     directions: HashMap<(u32, bool), OffloadId>,
     flows: HashMap<FlowId, FlowOffloads>,
     waiting: VecDeque<Waiting>,
+    pairs: Pairs,
     /// The rule that the last sweep ended at.
     swept: Option<OffloadId>,
     credits: Vec<Credit>,
     totals: Totals,
-}
-
-/// An installed rule.
-#[derive(Debug)]
-struct Held {
-    worker: WorkerId,
-    flows: Vec<FlowId>,
-    connections: Vec<ConnectionRef>,
-    ports: Vec<PortNo>,
-    tcp_flags: u16,
-    /// The tunnel that its packets come out of. Its headers are credited to the first flow.
-    tunnel: Option<OffloadTunnel>,
-    /// The mark that the device puts on its packets, which it does not forward.
-    mark: Option<u32>,
 }
 
 /// What is installed for the direction of an offer.
@@ -64,14 +55,6 @@ enum Known {
     None,
 }
 
-#[derive(Debug)]
-struct Waiting {
-    since: Instant,
-    /// Number of commands that the worker had received.
-    seen: u64,
-    offer: OffloadOffer,
-}
-
 impl Table {
     /// Returns the counters of all offers.
     pub fn totals(&self) -> &Totals {
@@ -80,7 +63,7 @@ impl Table {
 
     /// Returns the number of waiting offers.
     pub fn waiting(&self) -> usize {
-        self.waiting.len()
+        self.waiting.len() + self.pairs.len()
     }
 
     /// Returns how many connections are offloaded in one direction, and how many in both.
@@ -104,8 +87,8 @@ impl Table {
     /// Queues offers; most connections end while they wait.
     pub fn wait(&mut self, now: Instant, seen: u64, offers: Vec<OffloadOffer>, changes: &Changes) {
         for offer in offers {
-            if self.waiting.len() < WAITING_MAX {
-                self.waiting.push_back(Waiting { since: now, seen, offer });
+            if self.waiting() < WAITING_MAX {
+                self.waiting.push_back(Waiting { since: now, seen, offer, is_alone: false });
             } else {
                 self.refuse(&offer, &current(changes, seen, &offer, Refusal::Full).into());
             }
@@ -121,44 +104,58 @@ impl Table {
         changes: &Changes,
         at_most: usize,
     ) {
+        self.give_up_pairs(now, changes);
         for _ in 0..at_most {
             let Some(waiting) = self.waiting.pop_front_if(|it| now >= it.since + WAIT) else {
                 return;
             };
-            let Waiting { seen, offer, .. } = &waiting;
-            let replaced = match self.compare(offer) {
+            let replaced = match self.compare(&waiting.offer) {
                 Known::Same => continue,
                 Known::Other(id) => Some(id),
                 Known::Twice => {
+                    let Waiting { seen, offer, .. } = &waiting;
                     self.refuse(offer, &current(changes, *seen, offer, Refusal::Twice).into());
                     continue;
                 }
                 Known::None => None,
             };
-            let is_current = changes.are_none_since(*seen, offer).then_some(());
-            let checked = is_current
-                .ok_or(Refusal::FlowChanged)
-                .and_then(|()| check(conntrack, now, &offer.rule));
-            if let (Some(id), Ok(_)) = (replaced, &checked) {
+            let idle = match waiting.check(conntrack, now, changes) {
+                Ok(idle) => idle,
+                Err(refusal) => {
+                    self.refuse(&waiting.offer, &refusal.into());
+                    continue;
+                }
+            };
+            if let Some(id) = replaced {
                 self.remove(device, id, conntrack, now);
             }
-            let installed = checked
-                .map_err(OffloadRefusal::from)
-                .and_then(|idle| device.install(&offer.rule, idle));
-            match installed {
-                Ok(id) => {
-                    let only_marks = device.only_marks(id);
-                    if let Some(refusal) = &only_marks {
-                        self.refuse(offer, &marked(refusal));
-                    } else {
-                        let begin =
-                            |it| conntrack.with_offloaded(now, |offloaded| offloaded.begin(it));
-                        offer.rule.connections().for_each(begin);
-                    }
-                    self.hold(id, waiting.offer, only_marks.is_none());
-                }
-                Err(refusal) => self.refuse(offer, &refusal),
+            if let Some(waiting) = self.pair(device, conntrack, now, changes, waiting) {
+                self.install_alone(device, conntrack, now, waiting.offer, idle);
             }
+        }
+    }
+
+    /// Installs the rule of one direction, whose windows the device does not check.
+    fn install_alone(
+        &mut self,
+        device: &mut dyn FlowOffload,
+        conntrack: &Conntrack,
+        now: Instant,
+        offer: OffloadOffer,
+        idle: Duration,
+    ) {
+        match device.install(&offer.rule, idle) {
+            Ok(id) => {
+                let only_marks = device.only_marks(id);
+                if let Some(refusal) = &only_marks {
+                    self.refuse(&offer, &only(Refusal::Marked, refusal));
+                } else {
+                    let begin = |it| conntrack.with_offloaded(now, |offloaded| offloaded.begin(it));
+                    offer.rule.connections().for_each(begin);
+                }
+                self.hold(id, offer, only_marks.is_none(), None);
+            }
+            Err(refusal) => self.refuse(&offer, &refusal),
         }
     }
 
@@ -177,7 +174,13 @@ impl Table {
         }
     }
 
-    fn hold(&mut self, id: OffloadId, offer: OffloadOffer, forwards: bool) {
+    fn hold(
+        &mut self,
+        id: OffloadId,
+        offer: OffloadOffer,
+        forwards: bool,
+        checked: Option<Checked>,
+    ) {
         let OffloadOffer { worker, rule, flows } = offer;
         for flow in &flows {
             self.flows.entry(*flow).or_default().rules.push(id);
@@ -187,7 +190,7 @@ impl Table {
         let ports = rule.ports().collect();
         let tcp_flags = if rule.headers.protocol() == TCP { ACK } else { 0 };
         let (tunnel, mark) = (rule.tunnel, rule.mark.filter(|_| !forwards));
-        let held = Held { worker, flows, connections, ports, tcp_flags, tunnel, mark };
+        let held = Held { worker, flows, connections, ports, tcp_flags, tunnel, mark, checked };
         self.rules.insert(id, held);
         self.totals.installed += 1;
     }
@@ -220,9 +223,16 @@ impl Table {
             self.rules.range((from, Bound::Unbounded)).map(|(id, _)| *id).take(at_most).collect();
         // At the end, the next sweep starts again.
         self.swept = part.last().copied().filter(|_| part.len() == at_most);
+        self.settle(conntrack, now, |it| it.is_due(now));
         for id in part {
-            let OffloadStatus { traffic, is_ended } = device.status(id);
-            if !self.credit(id, traffic, conntrack, now) || is_ended {
+            // It may have gone with its connection's other direction.
+            if !self.rules.contains_key(&id) {
+                continue;
+            }
+            let OffloadStatus { traffic, is_ended, windows } = device.status(id);
+            let is_followed =
+                windows.is_none_or(|it| self.follow_windows(device, conntrack, now, id, &it));
+            if !self.credit(id, traffic, conntrack, now) || is_ended || !is_followed {
                 self.remove(device, id, conntrack, now);
             }
         }
@@ -265,6 +275,10 @@ impl Table {
         conntrack: &Conntrack,
         now: Instant,
     ) {
+        let Some(held) = self.rules.get_mut(&id) else { return };
+        if let Some(checked) = held.checked.take() {
+            self.end_pair(device, conntrack, now, (id, checked));
+        }
         let traffic = device.remove(id);
         self.credit(id, traffic, conntrack, now);
         let Some(held) = self.rules.remove(&id) else { return };
@@ -317,13 +331,17 @@ impl Table {
     ) {
         self.remove_where(device, conntrack, now, |held| held.ports.contains(&port));
         // The number may be reused for another port.
-        self.waiting.retain(|waiting| waiting.offer.rule.ports().all(|it| it != port));
+        let is_other = |waiting: &Waiting| waiting.offer.rule.ports().all(|it| it != port);
+        self.waiting.retain(is_other);
+        self.pairs.retain(is_other);
     }
 
     /// Removes all rules and waiting offers.
     pub fn clear(&mut self, device: &mut dyn FlowOffload, conntrack: &Conntrack, now: Instant) {
         self.remove_where(device, conntrack, now, |_| true);
         self.waiting.clear();
+        self.pairs.retain(|_| false);
+        self.settle(conntrack, now, |_| true);
     }
 
     /// Forgets a flow that was deleted.
@@ -343,17 +361,10 @@ impl Table {
     }
 }
 
-impl Held {
-    /// Returns whether packets get the mark of an offered rule, if they get any.
-    fn has_mark_of(&self, rule: &OffloadRule) -> bool {
-        self.mark.is_none_or(|mark| rule.mark == Some(mark))
-    }
-}
-
-/// Why packets are only marked, in the words of why they are not forwarded.
-fn marked(OffloadRefusal { kind, words }: &OffloadRefusal) -> OffloadRefusal {
+/// Why the device does less than it could, in the words of why it does not do more.
+fn only(does: Refusal, OffloadRefusal { kind, words }: &OffloadRefusal) -> OffloadRefusal {
     let words = words.as_ref().map_or_else(|| kind.to_string(), |words| format!("{kind}: {words}"));
-    OffloadRefusal { kind: Refusal::Marked, words: Some(words.into()) }
+    OffloadRefusal { kind: does, words: Some(words.into()) }
 }
 
 /// Returns why an offer is refused: for this reason, or because its flows changed, since flows that were deleted
@@ -364,17 +375,6 @@ fn current(changes: &Changes, seen: u64, offer: &OffloadOffer, refusal: Refusal)
 
 fn direction(connection: ConnectionRef) -> (u32, bool) {
     (connection.id, connection.is_reply)
-}
-
-/// Checks a rule's connections. Returns the idle time after which the first of them expires.
-fn check(conntrack: &Conntrack, now: Instant, rule: &OffloadRule) -> Result<Duration, Refusal> {
-    conntrack.with_offloaded(now, |it| {
-        let mut idle = Duration::MAX;
-        for connection in rule.connections() {
-            idle = idle.min(it.check(connection)?);
-        }
-        Ok(idle)
-    })
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ impl Segment {
 
     /// Whether its combination of flags is invalid.
     #[inline(always)]
-    pub(super) fn has_odd_flags(&self) -> bool {
+    pub fn has_odd_flags(&self) -> bool {
         ODD_FLAGS >> (self.flags.0 % u64::BITS as u16) & 1 != 0
     }
 

@@ -1,9 +1,9 @@
 //! The table with a device that records, ages, fills up and fails on demand.
 
 use super::*;
-use base::Zone;
+use base::{WorkerId, Zone};
 use conntrack::{Config, Tracker};
-use flow::{Action, CtAction, FlowCommand, Frame, Headers, OffloadTunnel, TunnelKind};
+use flow::{Action, CtAction, FlowCommand, Frame, Headers, OffloadRule, OffloadTunnel, TunnelKind};
 use packet::Packet;
 use std::sync::Arc;
 
@@ -133,7 +133,9 @@ impl Bench {
 
     fn forwards(&mut self, id: u32, packets: u64) {
         let traffic = OffloadTraffic { packets, bytes: packets * 64 };
-        self.device.told.insert(OffloadId(id), OffloadStatus { traffic, is_ended: false });
+        self.device
+            .told
+            .insert(OffloadId(id), OffloadStatus { traffic, ..OffloadStatus::default() });
     }
 }
 
@@ -257,7 +259,7 @@ fn what_ends_takes_its_rules_with_it() {
         let expect = match end {
             "device" => {
                 let traffic = OffloadTraffic { packets: 7, bytes: 448 };
-                let ended = OffloadStatus { traffic, is_ended: true };
+                let ended = OffloadStatus { traffic, is_ended: true, windows: None };
                 device.told.insert(OffloadId(1), ended);
                 table.sweep(device, conntrack, after_ms(60), usize::MAX);
                 vec![OffloadId(2)]
