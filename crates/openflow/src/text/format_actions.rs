@@ -243,7 +243,8 @@ pub(super) fn plain_value(field: Field, value: u128) -> String {
             let port = OfPort::from_wire32(value as u32);
             port.map_or_else(|| value.to_string(), |port| port.to_string())
         }
-        _ if is_decimal(field) => value.to_string(),
+        // As C's `%#x`, Open vSwitch prints 0 without `0x`.
+        _ if value == 0 || is_decimal(field) => value.to_string(),
         _ => format!("{value:#x}"),
     }
 }

@@ -347,7 +347,7 @@ impl Writer<'_> {
         let ones = field.all_ones();
         self.put(field, field.name(), |value, mask| match mask == ones {
             true => value.to_string(),
-            false => hex(value, mask, ones),
+            false => format!("{value:#04x}/{mask:#04x}"),
         });
     }
 

@@ -66,7 +66,7 @@ const FLOWS: &[(&str, &str)] = &[
     (
         "dl_type=0x894f,nsh_flags=0/2,nsh_ttl=63,nsh_mdtype=1,nsh_np=3,nsp=0x10,nsi=255,nshc1=0,\
          nsh_c4=0x10/0xf0,actions=set_field:2->nsh_flags,set_field:0->nsh_c3,dec_nsh_ttl,decap(),1",
-        "dl_type=0x894f,nsh_flags=0/0x2,nsh_ttl=63,nsh_mdtype=1,nsh_np=3,nsh_spi=0x10,nsh_si=255,\
+        "dl_type=0x894f,nsh_flags=0x00/0x02,nsh_ttl=63,nsh_mdtype=1,nsh_np=3,nsh_spi=0x10,nsh_si=255,\
          nsh_c1=0x0,nsh_c4=0x10/0xf0 actions=set_field:2->nsh_flags,set_field:0->nsh_c3,dec_nsh_ttl,\
          decap(),output:1",
     ),

@@ -174,7 +174,7 @@ fn packets_of_other_protocols_are_refused() {
     refused(&|frame| frame[24] ^= 1, PopError::Checksum);
     refused(&|frame| frame[39] += 1, PopError::Malformed);
     refused(&|frame| frame[39] = 7, PopError::Malformed);
-    refused(&|frame| (frame[42], frame[45]) = (0x0c, 4), PopError::Payload);
+    refused(&|frame| (frame[42], frame[45]) = (0x0c, 5), PopError::Payload);
     let gre = config(TunnelKind::Erspan, "remote_ip=flow erspan_ver=1");
     let frame = encapsulate(&gre, &Outer { erspan: (1, 0, 0, 0), ..outer(V4, 1) }, &INNER);
     assert_eq!(decapsulate(TunnelKind::Gre, &frame, true).map(|_| ()), Err(PopError::Payload));
