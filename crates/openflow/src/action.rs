@@ -43,8 +43,10 @@ impl Subfield {
     }
 
     /// Returns the mask of these bits in the field, which is no tunnel option.
+    #[inline]
     pub fn mask(&self) -> u128 {
-        self.wide_mask().low()
+        let ones = u128::MAX.checked_shr(u128::BITS.saturating_sub(self.bits)).unwrap_or(0);
+        ones.checked_shl(self.offset).unwrap_or(0)
     }
 
     /// Returns the mask of these bits in the field.
@@ -370,6 +372,21 @@ impl Action {
             None => {
                 let (value, mask) = (value.low(), mask.low());
                 Action::Set { field: target.field, value, mask, form }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mask_of_a_field_is_the_low_part_of_the_wide_one() {
+        for bits in [0, 1, 16, 64, 127, 128, 129, 992] {
+            for offset in [0, 1, 63, 127, 128, 200] {
+                let part = Subfield::new(Field::Ipv6Src, offset, bits);
+                assert_eq!(part.mask(), part.wide_mask().low(), "{bits} bits at {offset}");
             }
         }
     }

@@ -58,9 +58,12 @@ impl Context<'_> {
         }
         self.look_at_part(Subfield::whole(target.field));
         self.look_at_part(Subfield::whole(source.field));
-        let value = self.read(source);
         let varies = self.varies(source);
-        self.write_part(target, value, varies);
+        if is_option(source.field) || is_option(target.field) {
+            self.write_part(target, self.read(source), varies);
+        } else {
+            self.write_subfield(target, read(&self.key, source), varies);
+        }
         self.report_subfield(target);
     }
 
@@ -91,14 +94,21 @@ impl Context<'_> {
     }
 
     fn report_subfield(&mut self, target: Subfield) {
-        let value = self.read(target);
-        self.notes.add(NoteKind::Detail, || crate::trace::describe_value(target, value));
+        if self.notes.is_wanted() {
+            let value = self.read(target);
+            self.notes.add(NoteKind::Detail, || crate::trace::describe_value(target, value));
+        }
     }
 
     /// Assigns bits that an action works out, and tells what they are; `varies` says whether they depend
     /// on the packet.
     pub fn load(&mut self, target: Subfield, value: u128, varies: bool) {
-        self.load_wide(target, value.into(), varies);
+        if is_option(target.field) {
+            return self.load_wide(target, value.into(), varies);
+        }
+        self.look_at_part(target);
+        self.write_subfield(target, value, varies);
+        self.report_subfield(target);
     }
 
     fn load_wide(&mut self, target: Subfield, value: Wide, varies: bool) {
@@ -140,6 +150,11 @@ impl Context<'_> {
             fix_tpid(&mut self.key);
         }
     }
+}
+
+/// Whether a field stands for a tunnel option, whose value may be wider than 128 bits.
+fn is_option(field: Field) -> bool {
+    field.tun_metadata_index().is_some()
 }
 
 /// The value of some bits of a field.
