@@ -254,6 +254,16 @@ impl UnderTest {
         self.run(&Stock::new(&format!("ovs-ofctl add-flows br0 {}", file.display())))
     }
 
+    /// Sets a port down: packets that a flow sends there are dropped.
+    pub fn set_port_down(&mut self, number: u16) -> Result<(), BenchError> {
+        self.run(&Stock::new(&format!("ovs-ofctl mod-port br0 {number} down")))
+    }
+
+    /// Makes each further flow match all fields of its packet.
+    pub fn disable_megaflows(&mut self) -> Result<(), BenchError> {
+        self.ask("upcall/disable-megaflows", &[]).map(drop)
+    }
+
     /// Sets the flow limit.
     pub fn set_flow_limit(&mut self, flows: u64) -> Result<(), BenchError> {
         self.run(&Stock::new(&format!(

@@ -33,8 +33,8 @@ const FRAME: usize = 128;
   tidegate bench stats --flows 100000 --most 200000 --seconds 5 --json
   tidegate bench stats --peer ovs --svg stats.svg      the first phase through whole switches
 
-128-byte packets of all flows in turn, 450,000 per second, then as fast as they are taken; each flow is
-exact, and nothing else uses the switch. Three times: statistics collected every second with expiry, every
+128-byte packets of all flows in turn, 450,000 per second, then as fast as they are taken. Megaflows are
+disabled, so each flow is exact; the rule sends to a port that is down; nothing else uses the switch. Three times: statistics collected every second with expiry, every
 five seconds with expiry, and neither (other_config:tidegate-stats-interval and
 tidegate-flow-expiry).
 

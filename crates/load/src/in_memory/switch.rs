@@ -258,6 +258,12 @@ pub fn port_name(number: u16) -> String {
     format!("p{number}")
 }
 
+/// The Ethernet address of a port by its number, from 0.
+pub(super) fn port_mac(number: u16) -> MacAddr {
+    let [high, low] = (number + 1).to_be_bytes();
+    MacAddr([2, 0, 0, high, low, 0xb0])
+}
+
 fn bridge(ports: u16, flows: &str, now: Instant) -> Result<(Ofproto, BridgeId), InMemoryError> {
     let mut core = Ofproto::new(ofproto::Config::default());
     let mut config = BridgeConfig::new("br0", MacAddr([2, 0, 0, 0, 0, 0xb0]));
@@ -265,9 +271,7 @@ fn bridge(ports: u16, flows: &str, now: Instant) -> Result<(Ofproto, BridgeId), 
     let bridge = core.add_bridge(config, now);
     for number in 0..ports {
         let device = PortNo(u32::from(number) + 1);
-        let [high, low] = (number + 1).to_be_bytes();
-        let mac = MacAddr([2, 0, 0, high, low, 0xb0]);
-        let spec = PortSpec::new(port_name(number), mac, PortDevice::Datapath(device));
+        let spec = PortSpec::new(port_name(number), port_mac(number), PortDevice::Datapath(device));
         core.add_port(bridge, spec, now)
             .map_err(|refused| InMemoryError::Port(refused.to_string()))?;
     }

@@ -1,16 +1,34 @@
 //! The control thread's work besides misses: time, statistics, flow-mods.
 
+use super::switch::{port_mac, port_name};
 use super::{InMemoryError, Switch};
 use base::{Instant, OfPort};
 use flow::FlowCommand;
-use ofproto::Aggregate;
-use openflow::message::{FlowModCommand, FlowStatsRequest};
+use ofproto::{Aggregate, Features};
+use openflow::message::{FlowModCommand, FlowStatsRequest, PortConfig};
 use openflow::text::parse_flow;
 
 impl Switch {
     /// Settings of the slow path.
     pub fn set_config(&mut self, config: ofproto::Config) {
         self.core.set_config(config);
+    }
+
+    /// Makes each further flow match all fields of its packet (`upcall/disable-megaflows`).
+    pub fn disable_megaflows(&mut self, now: Instant) {
+        let features = Features { wildcards: false, ..self.core.features() };
+        self.core.set_features(features, now, &mut self.orders);
+    }
+
+    /// Sets a port down, by its number from 0: packets that a flow sends there are dropped.
+    pub fn set_port_down(&mut self, number: u16) -> Result<(), InMemoryError> {
+        let refused = |reason| InMemoryError::Port(reason);
+        let port = self.core.port_number(self.bridge, &port_name(number));
+        let port = port.ok_or_else(|| refused(format!("there is no {}", port_name(number))))?;
+        let down = PortConfig::PORT_DOWN;
+        self.core
+            .port_mod(self.bridge, port, port_mac(number), down, down, &mut self.orders)
+            .map_err(|error| refused(error.reason))
     }
 
     /// Advances time: starts expiry and statistics that are due, which [`Self::go_on`] continues.

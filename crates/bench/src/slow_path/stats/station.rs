@@ -23,11 +23,8 @@ const TICK: Duration = Duration::from_millis(100);
 const AFFECTED: u32 = 10;
 /// The destinations of flows that flow-mods affect; one for each phase.
 const SPECIAL: [[u8; 4]; 2] = [[10, 9, 9, 8], [10, 9, 9, 9]];
-/// The rule, whose flows are exact: it copies what packets differ in to registers.
-const RULE: &str = "priority=10,udp,in_port=p0,nw_dst=10.0.0.0/8,\
-                    actions=move:NXM_OF_IP_SRC[]->NXM_NX_REG0[],\
-                    move:NXM_OF_IP_DST[]->NXM_NX_REG1[],\
-                    move:NXM_OF_UDP_SRC[]->NXM_NX_REG2[0..15],output:p1";
+/// The rule. Flows are exact, as all were in Open vSwitch 1.2, and p1 is down.
+const RULE: &str = "ip,in_port=p0,nw_dst=10.0.0.0/8,idle_timeout=0,actions=output:p1";
 
 /// One phase.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -92,6 +89,8 @@ impl Station {
         };
         switch.set_flow_limit(config.flow_limit);
         switch.set_config(config);
+        switch.disable_megaflows(clock::now());
+        switch.set_port_down(1)?;
         let allowance = Allowance::default();
         let turns = Turns::new(first_frame(), set_flow, allowance.clone());
         let silent = Turns::new(Vec::new(), |_, _| {}, Allowance::default());
@@ -201,14 +200,14 @@ impl Station {
     /// What a controller waits for: a flow-mod that affects ten flows, the sum of one rule.
     fn ask(&mut self, phase: &mut Phase, number: usize) -> Result<(), BenchError> {
         let [a, b, c, d] = SPECIAL[number];
-        let rule = format!("priority=300,udp,in_port=p0,nw_dst={a}.{b}.{c}.{d},actions=drop");
+        let rule = format!("priority=40000,udp,in_port=p0,nw_dst={a}.{b}.{c}.{d},actions=in_port");
         let begun = self.time.now();
         self.switch.flow_mod(&rule, begun)?;
         let done = self.settle();
         let changed = self.time.now();
         self.switch.ask_statistics();
         let told = self.settle();
-        let sum = self.switch.sum("udp,in_port=p0,nw_dst=10.0.0.0/8", self.time.now())?;
+        let sum = self.switch.sum("ip,in_port=p0,nw_dst=10.0.0.0/8", self.time.now())?;
         let answered = self.time.now();
         if sum.packets == 0 && phase.flows > 0 {
             return Err(BenchError::WrongWork("the rule counted no packet".into()));

@@ -32,11 +32,8 @@ const ATOMIC: usize = 4096;
 const PIPE: usize = 512 << 10;
 /// Bytes of a packet in a pcap file.
 const RECORD: usize = FRAME + 16;
-/// The rule, by OpenFlow port numbers.
-const RULE: &str = "priority=10,udp,in_port=1,nw_dst=10.0.0.0/8,\
-                    actions=move:NXM_OF_IP_SRC[]->NXM_NX_REG0[],\
-                    move:NXM_OF_IP_DST[]->NXM_NX_REG1[],\
-                    move:NXM_OF_UDP_SRC[]->NXM_NX_REG2[0..15],output:2";
+/// The rule, by OpenFlow port numbers. Flows are exact, and port 2 is down.
+const RULE: &str = "ip,in_port=1,nw_dst=10.0.0.0/8,idle_timeout=0,actions=output:2";
 
 /// One whole switch.
 #[derive(Clone, Debug, Serialize)]
@@ -115,6 +112,8 @@ pub fn run(
     switch.set_upkeep(upkeep.interval_ms(), upkeep != Upkeep::Never, args.max_idle)?;
     switch.add_flows(&files.rules)?;
     switch.add_port(2, Plays::Nothing)?;
+    switch.set_port_down(2)?;
+    switch.disable_megaflows()?;
     let is_over = AtomicBool::new(false);
     let before = switch.processor();
     let installed = thread::scope(|scope| {
