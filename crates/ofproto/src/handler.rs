@@ -9,10 +9,11 @@ mod translation_log;
 
 use self::translation_log::TranslationLog;
 use crate::bridge::BridgeId;
+use crate::exact::exact_mask;
 use crate::installed::{Links, NewFlow};
 use crate::snapshot::{Locked, Shared, Snapshot};
 use crate::translate::{Effect, Notes, TunnelSender, World, datapath_mask, translate};
-use crate::upcall::{exact_mask, links};
+use crate::upcall::links;
 use crate::{Ofproto, Outbox};
 use base::{Instant, MacAddr, WorkerId};
 use flow::{Action, Execute, FlowCommand, FlowPut, FlowStats, Mask, Match, Stamps, Upcall};
@@ -113,7 +114,7 @@ impl Handler {
             || tunnel_sender.is_some_and(|it| self.is_news(it.bridge, it.ip, it.mac, &upcall));
         let mask = translation.may_install().then(|| match self.snapshot.features.wildcards {
             true => datapath_mask(&translation.mask),
-            false => exact_mask(),
+            false => datapath_mask(&exact_mask(&upcall.key, &translation.mask)),
         });
         let actions = std::mem::take(&mut translation.actions).into();
         let links = Arc::new(links(translation, &upcall.key));

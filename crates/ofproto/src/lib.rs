@@ -24,6 +24,7 @@ pub mod connection;
 mod credits;
 mod events;
 mod eviction;
+mod exact;
 mod fdb;
 mod features;
 mod flow_changes;

@@ -9,8 +9,8 @@ use crate::underlay::Wanted;
 use crate::{Ofproto, Outbox};
 use base::{Instant, OfPort, RecircId};
 use flow::{
-    ControllerAction, CtState, Field, FlowDump, FlowId, FlowKey, FlowStats, Mask, Match,
-    OptionMapping, OptionMatch, Upcall, UpcallKind, Wide,
+    ControllerAction, CtState, Field, FlowDump, FlowId, FlowKey, FlowStats, Match, OptionMapping,
+    OptionMatch, Upcall, UpcallKind, Wide,
 };
 use openflow::message::{PacketIn, reason};
 
@@ -180,18 +180,6 @@ impl Ofproto {
             carried.add(more, now);
         }
     }
-}
-
-/// Everything that a packet comes with.
-pub(crate) fn exact_mask() -> Mask {
-    let mut mask = Mask::new();
-    let fields = Field::BASIC.iter().filter(|field| !field.is_pipeline());
-    fields.for_each(|&field| mask.add(field));
-    mask.set(Field::ConjId, 0);
-    mask.set(Field::ActsetOutput, 0);
-    // As many bits as there are states.
-    mask.set(Field::CtState, 0xff);
-    mask
 }
 
 /// What a megaflow of this translation stands for.
