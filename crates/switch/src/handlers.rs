@@ -6,7 +6,7 @@
 //! flows. Without handler threads each worker answers its own misses ([`Answering`]).
 
 use super::secret::secret;
-use super::slow_path::SlowPath;
+use super::slow_path::{STACK_BYTES, SlowPath};
 use super::worker_thread::{Outlet, WorkerEvent};
 use super::{flow_log, latency};
 use base::WorkerId;
@@ -229,7 +229,8 @@ impl Threads {
     }
 
     fn spawn(&mut self, name: String, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-        self.threads.push(std::thread::Builder::new().name(name).spawn(run)?);
+        self.threads
+            .push(std::thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(run)?);
         Ok(())
     }
 }

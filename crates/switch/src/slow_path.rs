@@ -25,6 +25,10 @@ const PROCESSORS_MIN: usize = 3;
 /// each other.
 const THREADS_MAX: usize = 4;
 
+/// The stack of a thread that translates: as much as that of the control thread. Translation nests as deep as
+/// patches and `resubmit` do.
+pub const STACK_BYTES: usize = 8 << 20;
+
 impl SlowPath {
     /// Returns the configured threads for this number of workers. As in Open vSwitch, the default depends on
     /// the number of processors (`ofproto/ofproto-dpif-upcall.c`, `udpif_set_threads`). `None` is for tests,

@@ -5,6 +5,7 @@ use super::latency::Recorder;
 use super::metrics::Metrics;
 use super::offload::Credit;
 use super::secret::secret;
+use super::slow_path::STACK_BYTES;
 use super::tracing::{Order, Traced};
 use super::worker_loop::{self, Start};
 use super::worker_ports::RxSlot;
@@ -199,6 +200,7 @@ impl WorkerThread {
         };
         let thread = std::thread::Builder::new()
             .name(name)
+            .stack_size(STACK_BYTES)
             .spawn(move || {
                 worker_loop::run(Start {
                     generation,

@@ -75,6 +75,11 @@ impl FlowKey {
         }
     }
 
+    /// Clears the tunnel fields of a key that actions may have changed: any of them may be set.
+    pub fn clear_set_tunnel(&mut self) {
+        self.words[TUNNEL_WORDS].fill(0);
+    }
+
     /// Copies the tunnel fields of another key.
     pub fn copy_tunnel(&mut self, from: &FlowKey) {
         self.words[TUNNEL_WORDS].copy_from_slice(&from.words[TUNNEL_WORDS]);

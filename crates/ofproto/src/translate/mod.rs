@@ -29,6 +29,7 @@ mod outer;
 mod output;
 mod packet_type;
 mod report;
+mod saved;
 mod terminate;
 mod tunnel;
 

@@ -174,7 +174,7 @@ impl Context<'_> {
         self.depend(Dependency::Bridge { bridge: bridge.id });
         self.depend(Dependency::Port { bridge: bridge.id, port: peer.1 });
         let Some(port) = bridge.port(peer.1) else { return };
-        let key = self.key.clone();
+        let key = self.saved_key();
         let (stack, action_set) =
             (std::mem::take(&mut self.stack), std::mem::take(&mut self.action_set));
         let (conntracked, was_mpls) = (self.conntracked, self.shims.was_mpls);
@@ -187,7 +187,7 @@ impl Context<'_> {
         for &field in Field::BASIC.iter().filter(|field| field.is_pipeline()) {
             self.key.set(field, 0);
         }
-        self.key.copy_tunnel(&FlowKey::new());
+        self.key.clear_set_tunnel();
         self.key.set(Field::ActsetOutput, OfPort::UNSET.0.into());
         self.clear_conntrack();
         self.notes.enter(NoteKind::Bridge, || format!("bridge(\"{}\")", bridge.config.name));
@@ -197,7 +197,7 @@ impl Context<'_> {
         }
         self.notes.leave();
         self.bridge = here;
-        (self.key, self.varying) = (key, varying);
+        (self.key, self.varying) = (*key, varying);
         (self.stack, self.action_set) = (stack, action_set);
         (self.conntracked, self.shims.was_mpls) = (conntracked, was_mpls);
         if peer.0 != here.id {

@@ -37,6 +37,14 @@ struct Link<'a> {
     mac: MacAddr,
 }
 
+/// An outer packet on its way into the underlay's bridge.
+struct Crossing<'a> {
+    link: Link<'a>,
+    push: Arc<TunnelPush>,
+    /// Its key.
+    outer: Box<FlowKey>,
+}
+
 impl<'a> Context<'a> {
     /// Makes those fields of the tunnel matter that any packet out of one is told by
     /// (ovs: `ofproto/tunnel.c`, `tnl_wc_init`).
@@ -103,7 +111,7 @@ impl<'a> Context<'a> {
         config: &TunnelConfig,
         last: bool,
     ) {
-        let before = self.key.clone();
+        let before = self.saved_key();
         self.set_tunnel_fields(config);
         if destination(&self.key).is_some() && destination(&self.key) == self.own_address {
             self.notes.add(NoteKind::Warning, || "Not tunneling to our own address".to_owned());
@@ -125,8 +133,9 @@ impl<'a> Context<'a> {
         }
         self.notes.add(NoteKind::Detail, || "output to native tunnel".to_owned());
         self.commit();
-        if let Err(reason) = self.push_tunnel(device, config, last) {
-            self.failure = Some(reason);
+        match self.push_tunnel(device, config) {
+            Ok(crossing) => self.cross_underlay(crossing, last),
+            Err(reason) => self.failure = Some(reason),
         }
         self.restore_tunnel(&before);
         self.mirror_egress(port);
@@ -201,13 +210,13 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Puts the outer headers in front, and goes on with the outer packet in the underlay's bridge.
+    /// Builds the outer headers. [`Self::cross_underlay`] is to follow.
+    #[inline(never)]
     fn push_tunnel(
         &mut self,
         device: PortNo,
         config: &TunnelConfig,
-        last: bool,
-    ) -> Result<(), DropReason> {
+    ) -> Result<Crossing<'a>, DropReason> {
         let link = self.find_link()?;
         let source = link.hop.source;
         let Some(remote) = destination(&self.key) else { return Err(DropReason::TunnelRoute) };
@@ -265,10 +274,9 @@ impl<'a> Context<'a> {
         if strips_ethernet {
             self.pop_ethernet();
         }
-        let outer_key = outer::key(&outer, config, self.key.pkt_mark());
+        let outer = Box::new(outer::key(&outer, config, self.key.pkt_mark()));
         self.effects.push(Effect::NeighbourUsed { bridge: link.bridge.id, ip: link.next });
-        self.cross_underlay(&link, push, outer_key, last);
-        Ok(())
+        Ok(Crossing { link, push: Arc::new(push), outer })
     }
 
     /// The way to the tunnel's other end.
@@ -312,8 +320,9 @@ impl<'a> Context<'a> {
 
     /// Goes on in the underlay's bridge as a packet from the device's port. What its flows look at was
     /// said by the tunnel's port and not by the packet, so that it does not become part of the mask.
-    fn cross_underlay(&mut self, link: &Link<'a>, push: TunnelPush, outer: FlowKey, last: bool) {
-        let before = (self.key.clone(), self.base.clone(), self.mask.clone());
+    fn cross_underlay(&mut self, crossing: Crossing<'a>, last: bool) {
+        let Crossing { link, push, outer } = crossing;
+        let before = self.saved_headers();
         let here = (self.bridge, self.conntracked, self.own_address);
         let mirrored = (self.mirrored, self.snaplen, self.max_len);
         // Mirrors of the other bridge are others.
@@ -324,9 +333,9 @@ impl<'a> Context<'a> {
             (std::mem::take(&mut self.stack), std::mem::take(&mut self.action_set));
         let varying = std::mem::take(&mut self.varying);
         let was_rewritten = std::mem::replace(&mut self.is_rewritten, true);
-        let actions =
-            std::mem::replace(&mut self.actions, vec![Action::TunnelPush(Arc::new(push))]);
-        (self.key, self.mask) = (outer, Mask::new());
+        let actions = std::mem::replace(&mut self.actions, vec![Action::TunnelPush(push)]);
+        self.key.clone_from(&outer);
+        self.mask = Mask::new();
         self.key.set_in_port_raw(link.port.number.0.into());
         self.base = self.key.clone();
         self.bridge = link.bridge;
@@ -344,7 +353,7 @@ impl<'a> Context<'a> {
         self.outer_parts.push(OuterPart { rules, effects, header_len });
         self.notes.leave();
         let pushed = std::mem::replace(&mut self.actions, actions);
-        (self.key, self.base, self.mask) = before;
+        (self.key, self.base, self.mask) = *before;
         (self.bridge, self.conntracked, self.own_address) = here;
         (self.mirrored, self.snaplen, self.max_len) = mirrored;
         (self.stack, self.action_set) = (stack, action_set);
