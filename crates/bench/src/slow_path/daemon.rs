@@ -7,6 +7,7 @@ use daemon::Directories;
 use daemon::unixctl::client::Client;
 use load::dut::Inside;
 use port_linux::affinity;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use testbed::namespaces::RUN_FOLDER;
@@ -230,10 +231,15 @@ impl UnderTest {
         self.run(&Stock::new("ovs-ofctl add-flow br0").word(rule))
     }
 
-    /// Returns the packet count of rules like this.
-    pub fn packets_of(&mut self, rules: &str) -> Result<u64, BenchError> {
-        let text = Stock::new("ovs-ofctl dump-aggregate br0").word(rules).run()?;
-        number_after(&text, "packet_count=").ok_or_else(|| unreadable("dump-aggregate", &text))
+    /// Returns the packet counts of rules like this, each by its match.
+    pub fn packets_of_each(&mut self, rules: &str) -> Result<BTreeMap<String, u64>, BenchError> {
+        let text = Stock::new("ovs-ofctl --no-names dump-flows br0").word(rules).run()?;
+        let lines = text.lines().filter(|line| line.contains("n_packets="));
+        let count = |line: &str| {
+            let packets = number_after(line, "n_packets=")?;
+            Some((line.split_once("priority=")?.1.to_owned(), packets))
+        };
+        lines.map(|line| count(line).ok_or_else(|| unreadable("dump-flows", line))).collect()
     }
 
     /// Deletes all megaflows, learned addresses and latencies.

@@ -8,6 +8,7 @@ use crate::slow_path::{Chart, Line, seconds};
 use crate::{BenchError, Outcome};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{File, read_to_string};
 use std::io::{Read, Write as _};
@@ -25,8 +26,8 @@ const PORT: u16 = 5001;
 const BYTES: usize = 10_000;
 /// A transfer that takes longer has failed: what a kernel's three ARP requests and SYNs take together.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// The rule of ARP requests, whose packets are counted.
-const REQUESTS: &str = "arp,arp_op=1";
+/// ARP requests of hosts that look for an address, not those that confirm one. A rule for each host counts them.
+const REQUESTS: &str = "arp,arp_op=1,dl_dst=ff:ff:ff:ff:ff:ff";
 
 /// The results of the transfers of one experiment.
 struct Run {
@@ -35,6 +36,8 @@ struct Run {
     failed: usize,
     took_s: f64,
     arp_requests: u64,
+    /// Those beyond the first of their host.
+    arp_again: u64,
     syn_retransmissions: u64,
     refused: u64,
     latency: Value,
@@ -52,10 +55,11 @@ pub fn measure(args: &UpcallArgs) -> Result<Outcome, BenchError> {
     let mut switch = UnderTest::start_sleeping()?;
     switch.set_handlers(args.handlers)?;
     switch.add_rule("priority=1,actions=normal")?;
-    switch.add_rule(&format!("priority=2,{REQUESTS},actions=normal"))?;
     let hosts: Vec<Host> = (0..args.hosts).map(Host::new).collect();
     for host in &hosts {
         host.build()?;
+        let requests = format!("{REQUESTS},arp_spa={}", host.address());
+        switch.add_rule(&format!("priority=2,{requests},actions=normal"))?;
         switch.add_device(&host.device())?;
     }
     progress.advance(1);
@@ -77,7 +81,7 @@ pub fn measure(args: &UpcallArgs) -> Result<Outcome, BenchError> {
 /// All hosts start a transfer at once.
 fn run(switch: &mut UnderTest, hosts: &[Host], caches: &'static str) -> Result<Run, BenchError> {
     switch.forget()?;
-    let (requests, again) = (switch.packets_of(REQUESTS)?, retransmissions(hosts)?);
+    let (before, again) = (switch.packets_of_each(REQUESTS)?, retransmissions(hosts)?);
     let refused_before = refused(&switch.latency()?);
     // All threads of hosts, and this one, which reads the clock.
     let barrier = Barrier::new(2 * hosts.len() + 1);
@@ -100,16 +104,29 @@ fn run(switch: &mut UnderTest, hosts: &[Host], caches: &'static str) -> Result<R
     if done == 0 {
         return Err(BenchError::WrongWork("no transfer was completed".into()));
     }
+    let requests = since(&before, &switch.packets_of_each(REQUESTS)?);
     Ok(Run {
         caches,
         done,
         failed: hosts.len() - done,
         took_s,
-        arp_requests: switch.packets_of(REQUESTS)? - requests,
+        arp_requests: requests.iter().sum(),
+        arp_again: beyond_the_first(&requests),
         syn_retransmissions: retransmissions(hosts)? - again,
         refused,
         latency,
     })
+}
+
+/// What each rule counted since an earlier look at the same rules.
+fn since(before: &BTreeMap<String, u64>, now: &BTreeMap<String, u64>) -> Vec<u64> {
+    let earlier = |rule: &String| before.get(rule).copied().unwrap_or(0);
+    now.iter().map(|(rule, packets)| packets.saturating_sub(earlier(rule))).collect()
+}
+
+/// Requests beyond the first of each host.
+fn beyond_the_first(requests: &[u64]) -> u64 {
+    requests.iter().map(|requests| requests.saturating_sub(1)).sum()
 }
 
 /// Upcalls that were refused since the switch started: `tidegate/latency-clear` leaves their number.
@@ -257,12 +274,6 @@ impl Host {
 }
 
 impl Run {
-    /// ARP requests beyond the first of each host.
-    fn arp_again(&self) -> u64 {
-        let first = if self.arp_requests > 0 { self.done + self.failed } else { 0 };
-        self.arp_requests.saturating_sub(first as u64)
-    }
-
     /// Seconds, and how many round trips were in a power of two that ends there or below.
     fn points(&self) -> Vec<(f64, f64)> {
         let bars = self.latency["classes"]["all"]["rtt"]["log2"].as_array();
@@ -280,7 +291,7 @@ impl Run {
             "transfers": self.done,
             "failed": self.failed,
             "arp_requests": self.arp_requests,
-            "arp_retransmissions": self.arp_again(),
+            "arp_retransmissions": self.arp_again,
             "tcp_retransmissions": self.syn_retransmissions,
             "refused": self.refused,
             "took_s": self.took_s,
@@ -317,7 +328,7 @@ fn report(args: &UpcallArgs, version: &str, runs: &[Run]) -> Outcome {
             run.caches,
             run.done,
             run.failed,
-            run.arp_again(),
+            run.arp_again,
             run.syn_retransmissions,
             run.refused,
             of("arp", "average"),
@@ -370,20 +381,27 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_again_is_what_exceeds_one_request_of_each_host() {
+    fn what_is_sent_again_is_what_exceeds_the_first_request_of_each_host() {
+        let counts = |counts: &[(&str, u64)]| -> BTreeMap<String, u64> {
+            counts.iter().map(|(rule, count)| ((*rule).to_owned(), *count)).collect()
+        };
+        let before = counts(&[("a", 2), ("b", 0)]);
+        // One host asked three times, one once, and one that never asked does not make up for others.
+        let requests = since(&before, &counts(&[("a", 5), ("b", 0), ("c", 1)]));
+        assert_eq!((requests.iter().sum::<u64>(), beyond_the_first(&requests)), (4, 2));
         let latency = json!({"classes": {"all": {"rtt": {"log2": [[0, 3], [4, 2]]}}}});
-        let run = |arp_requests| Run {
+        let run = Run {
             caches: "empty",
             done: 7,
             failed: 1,
             took_s: 1.0,
-            arp_requests,
+            arp_requests: 11,
+            arp_again: 3,
             syn_retransmissions: 2,
             refused: 0,
             latency: latency.clone(),
         };
-        assert_eq!([0, 8, 11].map(|requests| run(requests).arp_again()), [0, 0, 3]);
-        assert_eq!(run(8).points(), [(1e-6, 3.0), (8e-6, 5.0)]);
+        assert_eq!(run.points(), [(1e-6, 3.0), (8e-6, 5.0)]);
         let args = UpcallArgs {
             hosts: 8,
             handlers: 2,
@@ -392,7 +410,7 @@ mod tests {
             svg: None,
             json: true,
         };
-        let Outcome { text, json } = report(&args, "x", &[run(11)]);
+        let Outcome { text, json } = report(&args, "x", &[run]);
         assert_eq!(
             (&json["runs"][0]["arp_retransmissions"], &json["ports"]),
             (&3.into(), &"namespaces".into())
