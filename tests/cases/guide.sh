@@ -17,6 +17,8 @@ for folder in /etc/openvswitch /var/log/openvswitch; do
 done
 unset OVS_RUNDIR OVS_DBDIR OVS_LOGDIR OVS_SYSCONFDIR
 export PATH=/usr/local/bin:/usr/sbin:$PATH
+# The case has a folder of its own; the guide's commands are typed in the clone.
+scripts/setup() { "$root/scripts/setup"; }
 # The programs are built already.
 make() { command make --silent -C "$root" -o build "$@" programs="$programs"; }
 
