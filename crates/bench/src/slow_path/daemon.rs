@@ -1,6 +1,7 @@
 //! A whole switch in a separate process, ours or Open vSwitch's, which plays pcap files and is queried
 //! through its control socket.
 
+use super::processor::Processor;
 use crate::BenchError;
 use clap::ValueEnum;
 use daemon::Directories;
@@ -109,15 +110,6 @@ pub struct Misses {
     pub queued: u64,
     /// Upcalls that were dropped because the queue was full.
     pub refused: u64,
-}
-
-/// Processor time.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Processor {
-    /// Of the threads that poll ports, in seconds.
-    pub workers_s: f64,
-    /// Of all others.
-    pub others_s: f64,
 }
 
 impl UnderTest {
@@ -234,11 +226,8 @@ impl UnderTest {
     /// Returns the packet counts of rules like this, each by its match.
     pub fn packets_of_each(&mut self, rules: &str) -> Result<BTreeMap<String, u64>, BenchError> {
         let text = Stock::new("ovs-ofctl --no-names dump-flows br0").word(rules).run()?;
+        let count = |line| Some((after(line, "priority=")?, number_after(line, "n_packets=")?));
         let lines = text.lines().filter(|line| line.contains("n_packets="));
-        let count = |line: &str| {
-            let packets = number_after(line, "n_packets=")?;
-            Some((line.split_once("priority=")?.1.to_owned(), packets))
-        };
         lines.map(|line| count(line).ok_or_else(|| unreadable("dump-flows", line))).collect()
     }
 
@@ -280,10 +269,8 @@ impl UnderTest {
 
     /// Sets the number of handlers.
     pub fn set_handlers(&mut self, handlers: u16) -> Result<(), BenchError> {
-        self.run(&Stock::new(&format!(
-            "ovs-vsctl --timeout=50 set Open_vSwitch . other_config:n-handler-threads={handlers}"
-        )))
-        .map(drop)
+        let set = "ovs-vsctl --timeout=50 set Open_vSwitch .";
+        self.run(&Stock::new(set).word(format!("other_config:n-handler-threads={handlers}")))
     }
 
     /// Sets the interval of statistics (0: never), and the idle timeout of megaflows in seconds, if they have
@@ -350,20 +337,7 @@ impl UnderTest {
 
     /// Returns the processor time of its threads.
     pub fn processor(&self) -> Processor {
-        let mut sum = Processor::default();
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.switch.pid()));
-        for task in tasks.into_iter().flatten().flatten() {
-            let read = |name: &str| std::fs::read_to_string(task.path().join(name));
-            // A thread that ended meanwhile has none.
-            let (Ok(name), Ok(times)) = (read("comm"), read("schedstat")) else { continue };
-            let seconds = leading_number(&times).unwrap_or(0) as f64 / 1e9;
-            if name.starts_with("pmd-") {
-                sum.workers_s += seconds;
-            } else {
-                sum.others_s += seconds;
-            }
-        }
-        sum
+        Processor::of(self.switch.pid())
     }
 
     /// Ends it, so that another can be started.
@@ -387,18 +361,12 @@ impl UnderTest {
     }
 }
 
-impl Processor {
-    /// Returns the difference to an earlier reading.
-    pub fn since(self, before: Processor) -> Processor {
-        Processor {
-            workers_s: self.workers_s - before.workers_s,
-            others_s: self.others_s - before.others_s,
-        }
-    }
-}
-
 /// Time until counters of workers are up to date.
 pub const PUBLISHED_AFTER: Duration = Duration::from_millis(1200);
+
+fn after(text: &str, word: &str) -> Option<String> {
+    Some(text.split_once(word)?.1.to_owned())
+}
 
 fn unreadable(command: &str, answer: &str) -> BenchError {
     let answer: String = answer.chars().take(200).collect();

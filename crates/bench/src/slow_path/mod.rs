@@ -4,6 +4,7 @@ mod daemon;
 pub mod failover;
 pub mod flow_setup;
 mod hosts;
+mod processor;
 mod series;
 pub mod stats;
 mod turns;

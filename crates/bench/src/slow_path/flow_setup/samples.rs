@@ -2,7 +2,8 @@
 
 use super::{ESTABLISHED, EVERY, OLD_SINK};
 use crate::BenchError;
-use crate::slow_path::daemon::{Misses, PUBLISHED_AFTER, Processor, UnderTest};
+use crate::slow_path::daemon::{Misses, PUBLISHED_AFTER, UnderTest};
+use crate::slow_path::processor::Processor;
 use crate::slow_path::seconds;
 use base::Instant;
 use std::time::Duration;
