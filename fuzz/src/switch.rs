@@ -79,7 +79,7 @@ impl Switch {
             worker: WorkerId(0),
             kind: UpcallKind::Miss,
             packet: Packet::from_bytes(bytes),
-            key: key.clone(),
+            key: Box::new(key.clone()),
             received: self.now,
             queued: self.now,
             trace: None,
@@ -87,13 +87,9 @@ impl Switch {
         self.ofproto.upcall(self.now, upcall, &mut self.out);
         let mut answer = Answer { actions: [].into(), put: None };
         for (_, command) in self.out.commands.drain(..) {
-            match command {
-                FlowCommand::Put(put) => answer.put = Some(*put),
-                FlowCommand::Execute(execute) => {
-                    let Execute { actions, .. } = *execute;
-                    answer.actions = actions;
-                }
-                FlowCommand::Delete(_) | FlowCommand::Collect => {}
+            answer.put = command.to_put().or(answer.put);
+            if let FlowCommand::Execute(Execute { actions, .. }) = command {
+                answer.actions = actions;
             }
         }
         answer

@@ -79,10 +79,15 @@ impl<V> MegaflowTable<V> {
     /// Adds a flow. If there is one with the same match, its value is replaced and returned, and
     /// its handle stays valid.
     pub fn insert(&mut self, matching: &Match, value: V) -> (Handle, Option<V>) {
-        let place = self.subtable_for(matching.mask());
+        self.put(matching.key(), matching.mask(), value)
+    }
+
+    /// [`Self::insert`] of a flow for packets that agree with `key` in the bits of `mask`.
+    pub fn put(&mut self, key: &FlowKey, mask: &Mask, value: V) -> (Handle, Option<V>) {
+        let place = self.subtable_for(mask);
         let subtable = self.subtables.get(place);
-        let hash = subtable.map_or(0, |it| it.layout.hash(matching.key(), self.seed));
-        if let Some(handle) = subtable.and_then(|it| it.find(matching.key(), hash))
+        let hash = subtable.map_or(0, |it| it.layout.hash(key, self.seed));
+        if let Some(handle) = subtable.and_then(|it| it.find(key, hash))
             && let Some(flow) = self.flows.get_mut(handle)
         {
             return (handle, Some(std::mem::replace(&mut flow.value, value)));
@@ -91,7 +96,7 @@ impl<V> MegaflowTable<V> {
         if let (Some(subtable), Some(flow)) =
             (self.subtables.get_mut(place), self.flows.get_mut(handle))
         {
-            flow.row = subtable.insert(matching.key(), handle, hash);
+            flow.row = subtable.insert(key, handle, hash);
         }
         (handle, None)
     }

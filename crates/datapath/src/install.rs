@@ -5,7 +5,8 @@ use crate::inside::{self, PortSet};
 use crate::installed::InstalledFlow;
 use crate::worker::Worker;
 use classifier::Handle;
-use flow::{Action, Field, FlowId, FlowPut, FlowStats};
+use flow::{Action, Field, FlowId, FlowKey, FlowStats, Mask};
+use std::sync::Arc;
 
 impl Worker {
     /// The flow of a number.
@@ -15,47 +16,52 @@ impl Worker {
         self.flows.handle_at(self.ids.find(hash(id), is_it)? as usize)
     }
 
-    /// Puts a flow in, or gives the one of that number other actions.
-    pub(crate) fn put(&mut self, put: FlowPut) {
+    /// Puts a flow in for packets that agree with the key in the bits of the mask, or gives the one of that number
+    /// other actions.
+    pub(crate) fn put(&mut self, id: FlowId, key: &FlowKey, mask: &Mask, actions: Arc<[Action]>) {
         self.epoch += 1;
-        let kind = FlowKind::of(&put.actions);
-        let tracks = put.actions.iter().any(|action| matches!(action, Action::Ct(_)));
-        let clears = put.actions.contains(&Action::CtClear);
-        if inside::opens_tunnels(&put.actions) {
-            let is_exact = put.matching.mask().get(Field::InPort) == u128::from(u32::MAX);
-            let from = put.matching.key().in_port();
+        let kind = FlowKind::of(&actions);
+        let tracks = actions.iter().any(|action| matches!(action, Action::Ct(_)));
+        let clears = actions.contains(&Action::CtClear);
+        if inside::opens_tunnels(&actions) {
+            let is_exact = mask.get(Field::InPort) == u128::from(u32::MAX);
+            let from = key.in_port();
             self.opens_from = if is_exact { self.opens_from.with(from) } else { PortSet::ALL };
         }
-        let pushes = put.actions.iter().any(|action| matches!(action, Action::TunnelPush(_)));
+        let pushes = actions.iter().any(|action| matches!(action, Action::TunnelPush(_)));
         let tunnels = kind == FlowKind::Decapsulates || tracks && pushes;
-        if let Some(handle) = self.handle_of(put.id)
+        if let Some(handle) = self.handle_of(id)
             && let Some(flow) = self.flows.get_mut(handle)
         {
-            (flow.actions, flow.kind) = (Some(put.actions), kind);
+            (flow.actions, flow.kind) = (Some(actions), kind);
             (flow.tracks, flow.clears, flow.tunnels) = (tracks, clears, tunnels);
             flow.version = self.epoch;
             return;
         }
         let flow = InstalledFlow {
-            id: put.id,
-            actions: Some(put.actions),
+            id,
+            actions: Some(actions),
             stats: FlowStats::default(),
             kind,
             version: self.epoch,
             tracks,
             clears,
             tunnels,
-            unseen_bytes: put.matching.key().unseen_bytes() as u8,
+            unseen_bytes: if mask.get(Field::PacketType) == 0 {
+                0
+            } else {
+                key.unseen_bytes() as u8
+            },
             reported: false,
         };
-        let (handle, replaced) = self.flows.insert(&put.matching, flow);
+        let (handle, replaced) = self.flows.put(key, mask, flow);
         let place = handle.index() as u32;
         // Two misses of one flow may both be answered with a put; the later answer counts.
         if let Some(old) = replaced {
             self.ids.remove(hash(old.id), place);
             self.dump.gone.push((old.id, old.told()));
         }
-        self.ids.insert(hash(put.id), place);
+        self.ids.insert(hash(id), place);
     }
 
     pub(crate) fn delete(&mut self, id: FlowId) {

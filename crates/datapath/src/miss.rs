@@ -6,9 +6,13 @@ use crate::outbox::Outbox;
 use crate::pipeline;
 use crate::step::Step;
 use crate::worker::Worker;
+use base::limits::UPCALLS_PER_PORT;
 use base::{Instant, PortNo};
 use classifier::Handle;
 use flow::{DropReason, FlowKey, Frame, TraceId, Upcall, UpcallKind};
+
+/// Keys whose memory is kept: as many as upcalls of one port may wait.
+const SPARE_KEYS: usize = UPCALLS_PER_PORT;
 
 impl Worker {
     /// Sends a frame, if there is one, to the control side, or drops it where the queue is full.
@@ -57,7 +61,7 @@ impl Worker {
             worker: self.id,
             kind,
             packet: frame.packet.compact_copy(),
-            key: frame.key.clone(),
+            key: self.copy_key(&frame.key),
             received: now,
             queued,
             trace,
@@ -110,8 +114,11 @@ impl Worker {
     fn give_up(&mut self, evicted: Upcall) {
         let Upcall { worker, kind, key, packet, .. } = evicted;
         match kind {
-            UpcallKind::Miss if worker == self.id => self.end_evicted(&key),
-            UpcallKind::Miss => self.upcalls.tell_evicted(worker, key),
+            UpcallKind::Miss if worker == self.id => {
+                self.end_evicted(&key);
+                self.keep_key(key);
+            }
+            UpcallKind::Miss => self.upcalls.tell_evicted(worker, *key),
             UpcallKind::Controller(_) => {}
         }
         self.lose(packet);
@@ -133,6 +140,24 @@ impl Worker {
         evicted.iter().for_each(|key| self.end_evicted(key));
     }
 
+    /// Copies the key of a packet that goes up, into memory that an answered one had.
+    fn copy_key(&mut self, key: &FlowKey) -> Box<FlowKey> {
+        match self.spare_keys.pop() {
+            Some(mut spare) => {
+                spare.as_mut().clone_from(key);
+                spare
+            }
+            None => Box::new(key.clone()),
+        }
+    }
+
+    /// Keeps the memory of an upcall's key for the next one.
+    pub(crate) fn keep_key(&mut self, key: Box<FlowKey>) {
+        if self.spare_keys.len() < SPARE_KEYS {
+            self.spare_keys.push(key);
+        }
+    }
+
     /// A port is no more, and nothing that it received is answered. Packets of other ports that waited behind
     /// such a packet go on.
     pub fn remove_port(&mut self, now: Instant, port: PortNo, out: &mut Outbox) {
@@ -141,8 +166,8 @@ impl Worker {
                 self.lose(packet);
                 continue;
             }
-            match Frame::resume(packet, key) {
-                Ok(frame) => pipeline::enter_again(self, now, frame, out, &mut ()),
+            match Frame::resume(packet, &key) {
+                Ok(mut frame) => pipeline::enter_again(self, now, &mut frame, out, &mut ()),
                 Err((packet, reason)) => self.drop_packet(packet, reason),
             }
         }

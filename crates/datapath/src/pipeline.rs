@@ -63,15 +63,15 @@ pub(crate) fn walk_burst(
 pub(crate) fn execute(
     worker: &mut Worker,
     now: Instant,
-    frame: Frame,
+    frame: &mut Frame,
     actions: &[Action],
     out: &mut Outbox,
     observer: &mut impl Observer,
 ) {
-    let mut frames = [frame];
-    execute_run(worker, now, &mut frames, actions, out, observer);
-    worker.stats.recirculated += (present(&frames) + worker.again.len()) as u64;
-    walk(worker, now, &mut frames, &mut [], 0, out, observer);
+    let frames = std::slice::from_mut(frame);
+    execute_run(worker, now, frames, actions, out, observer);
+    worker.stats.recirculated += (present(frames) + worker.again.len()) as u64;
+    walk(worker, now, frames, &mut [], 0, out, observer);
     walk_copies(worker, now, out, observer);
 }
 
@@ -79,11 +79,11 @@ pub(crate) fn execute(
 pub(crate) fn enter_again(
     worker: &mut Worker,
     now: Instant,
-    frame: Frame,
+    frame: &mut Frame,
     out: &mut Outbox,
     observer: &mut impl Observer,
 ) {
-    walk(worker, now, &mut [frame], &mut [], 0, out, observer);
+    walk(worker, now, std::slice::from_mut(frame), &mut [], 0, out, observer);
     walk_copies(worker, now, out, observer);
 }
 
@@ -131,9 +131,9 @@ pub(crate) fn walk_copies(
     observer: &mut impl Observer,
 ) {
     worker.again.reverse();
-    while let Some((passed, frame)) = worker.again.pop() {
+    while let Some((passed, mut frame)) = worker.again.pop() {
         let waiting = worker.again.len();
-        walk(worker, now, &mut [frame], &mut [], passed, out, observer);
+        walk(worker, now, std::slice::from_mut(&mut frame), &mut [], passed, out, observer);
         worker.again[waiting..].reverse();
     }
 }

@@ -25,7 +25,7 @@ use crate::upcall_queue::UpcallQueue;
 use base::{Instant, PortNo, WorkerId};
 use classifier::{ExactCache, Handle, Index, MegaflowTable};
 use conntrack::Tracker;
-use flow::{DropReason, Execute, FlowCommand, Frame, OffloadOffer};
+use flow::{DropReason, Execute, FlowCommand, FlowKey, Frame, OffloadOffer};
 use packet::{Batch, Pool};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -67,6 +67,9 @@ pub struct Worker {
     pub(crate) again: Vec<(usize, Frame)>,
     /// Places of `flows` by the flows' numbers.
     pub(crate) ids: Index,
+    /// Memory for the keys of upcalls.
+    #[expect(clippy::vec_box, reason = "upcalls have boxed keys")]
+    pub(crate) spare_keys: Vec<Box<FlowKey>>,
     /// Misses that are not answered.
     pub(crate) pending: Pending,
     /// What the next dump tells of.
@@ -109,6 +112,7 @@ impl Worker {
             burst: Some(Box::new(Burst::new())),
             again: Vec::with_capacity(base::limits::BATCH_SIZE),
             ids: Index::default(),
+            spare_keys: Vec::new(),
             pending: Pending::new(seed),
             dump: Dump::default(),
             offers: Vec::new(),
@@ -146,7 +150,7 @@ impl Worker {
     pub fn command(&mut self, now: Instant, command: FlowCommand, out: &mut Outbox) {
         match command {
             FlowCommand::Put(put) => {
-                self.put(*put);
+                self.put(put.id, put.matching.key(), put.matching.mask(), put.actions);
                 self.tell_of_gone(now, out);
             }
             FlowCommand::Delete(id) => {
@@ -154,11 +158,12 @@ impl Worker {
                 self.tell_of_gone(now, out);
             }
             FlowCommand::Collect => self.begin_dump(now, out),
-            FlowCommand::Execute(asked) => self.execute(now, *asked, out, &mut ()),
+            FlowCommand::Execute(asked) => self.execute(now, asked, out, &mut ()),
         }
     }
 
-    /// Carries out steps on one packet, telling `observer` of them.
+    /// Installs the flow of an answer, if it has one, and carries out steps on its packet, telling `observer` of
+    /// them.
     pub fn execute(
         &mut self,
         now: Instant,
@@ -167,24 +172,28 @@ impl Worker {
         observer: &mut impl Observer,
     ) {
         self.queued = None;
+        let Execute { packet, key, actions, flow, .. } = asked;
+        if let Some(flow) = flow {
+            self.put(flow.id, &key, &flow.mask, Arc::clone(&actions));
+            self.tell_of_gone(now, out);
+        }
         // Packets that wait for this answer go after the one that went up, and behind it once more where
         // that misses in a later pass.
         let waiting = match self.pending.is_empty() {
             true => VecDeque::new(),
-            false => self.pending.end(self.miss_hash(&asked.key), &asked.key),
+            false => self.pending.end(self.miss_hash(&key), &key),
         };
-        let key = (!waiting.is_empty()).then(|| asked.key.clone());
-        match Frame::resume(asked.packet, asked.key) {
-            Ok(frame) => pipeline::execute(self, now, frame, &asked.actions, out, observer),
+        match Frame::resume(packet, &key) {
+            Ok(mut frame) => pipeline::execute(self, now, &mut frame, &actions, out, observer),
             Err((packet, reason)) => self.refuse(packet, reason, observer),
         }
-        let Some(key) = key else { return };
         for Waiting { packet, key: own } in waiting {
-            match Frame::resume(packet, own.map_or_else(|| key.clone(), |own| *own)) {
-                Ok(frame) => pipeline::enter_again(self, now, frame, out, observer),
+            match Frame::resume(packet, own.as_deref().unwrap_or(&key)) {
+                Ok(mut frame) => pipeline::enter_again(self, now, &mut frame, out, observer),
                 Err((packet, reason)) => self.refuse(packet, reason, observer),
             }
         }
+        self.keep_key(key);
     }
 
     /// Once a second or so: puts the busiest subtables first, and fits the caches to the traffic. Says

@@ -128,10 +128,10 @@ impl Frame {
     /// Joins a packet and the key that was extracted from it earlier. The offsets of the headers are computed
     /// again, after as many VLAN headers as the key has: the limit may have changed, or tags may have been
     /// pushed. The key's metadata (port, recirculation, connection) is kept.
-    pub fn resume(packet: Packet, key: FlowKey) -> Result<Frame, (Packet, DropReason)> {
+    pub fn resume(packet: Packet, key: &FlowKey) -> Result<Frame, (Packet, DropReason)> {
         let mut scratch = FlowKey::new();
-        match extract::extract(packet.data(), VlanLimit::of(&key), &mut scratch) {
-            Some(layers) => Ok(Frame { packet, key, layers, connection: None }),
+        match extract::extract(packet.data(), VlanLimit::of(key), &mut scratch) {
+            Some(layers) => Ok(Frame { packet, key: key.clone(), layers, connection: None }),
             None => Err((packet, DropReason::Malformed)),
         }
     }

@@ -55,7 +55,8 @@ pub use packed::PackedKey;
 pub use queue_class::QueueClass;
 pub use tunnel::{SetTunnel, TunnelKind, TunnelPush};
 pub use upcall::{
-    Execute, FlowCommand, FlowDump, FlowId, FlowPut, FlowStats, TraceId, Upcall, UpcallKind,
+    AnswerFlow, Execute, FlowCommand, FlowDump, FlowId, FlowPut, FlowStats, TraceId, Upcall,
+    UpcallKind,
 };
 pub use vlan_limit::VlanLimit;
 pub use wide::Wide;

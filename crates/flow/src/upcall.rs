@@ -5,7 +5,7 @@
 
 use crate::action::{Action, ControllerAction};
 use crate::drop::DropReason;
-use crate::key::FlowKey;
+use crate::key::{FlowKey, Mask};
 use crate::latency::Stamps;
 use crate::matching::Match;
 use base::{Instant, WorkerId};
@@ -29,8 +29,8 @@ pub struct Upcall {
     pub kind: UpcallKind,
     /// A copy of the packet, in a buffer of its size.
     pub packet: Packet,
-    /// Its key, with the datapath's port numbers.
-    pub key: FlowKey,
+    /// Its key, with the datapath's port numbers. The answer takes it back, and the worker uses its memory again.
+    pub key: Box<FlowKey>,
     /// When the worker received it.
     pub received: Instant,
     /// When it was queued; equals [`Self::received`] where no clock is available.
@@ -48,8 +48,8 @@ impl Upcall {
         }
         let Upcall { worker, packet, key, trace, .. } = self;
         let actions = Arc::new([Action::Drop(DropReason::UpcallQueueFull)]);
-        let execute = Execute { packet, key, actions, trace, stamps: None };
-        Some((worker, FlowCommand::Execute(Box::new(execute))))
+        let execute = Execute { packet, key, actions, flow: None, trace, stamps: None };
+        Some((worker, FlowCommand::Execute(execute)))
     }
 }
 
@@ -79,13 +79,25 @@ pub struct Execute {
     /// The packet.
     pub packet: Packet,
     /// Its key, with the datapath's port numbers.
-    pub key: FlowKey,
+    pub key: Box<FlowKey>,
     /// The actions.
     pub actions: Arc<[Action]>,
+    /// The flow to install first, for packets that are to be treated alike.
+    pub flow: Option<AnswerFlow>,
     /// The trace that the packet belongs to, if it is traced.
     pub trace: Option<TraceId>,
     /// When the upcall that this answers passed each stage, if latency is measured.
     pub stamps: Option<Stamps>,
+}
+
+/// A flow that the answer to a miss installs. Its match is the packet's key under the mask, and its actions are
+/// those of the answer.
+#[derive(Clone, Debug)]
+pub struct AnswerFlow {
+    /// Its number.
+    pub id: FlowId,
+    /// The bits that its packets have in common. Flows share their masks.
+    pub mask: Arc<Mask>,
 }
 
 /// A command of the control side to a worker.
@@ -95,10 +107,25 @@ pub enum FlowCommand {
     Put(Box<FlowPut>),
     /// Delete a flow. Its last statistics are in the next [`FlowDump`].
     Delete(FlowId),
-    /// Execute actions on one packet.
-    Execute(Box<Execute>),
+    /// Execute actions on one packet, and install a flow before that if the answer has one.
+    Execute(Execute),
     /// Report the statistics of all flows that were hit since the last report, in one or more [`FlowDump`]s.
     Collect,
+}
+
+impl FlowCommand {
+    /// Returns the flow that the command installs or changes.
+    pub fn to_put(&self) -> Option<FlowPut> {
+        match self {
+            FlowCommand::Put(put) => Some((**put).clone()),
+            FlowCommand::Execute(asked) => asked.flow.as_ref().map(|flow| FlowPut {
+                id: flow.id,
+                matching: Match::new(&asked.key, &flow.mask),
+                actions: Arc::clone(&asked.actions),
+            }),
+            FlowCommand::Delete(_) | FlowCommand::Collect => None,
+        }
+    }
 }
 
 /// Statistics of a flow.

@@ -16,7 +16,7 @@ use crate::translate::{Effect, Notes, TunnelSender, World, datapath_mask, transl
 use crate::upcall::links;
 use crate::{Ofproto, Outbox};
 use base::{Instant, MacAddr, WorkerId};
-use flow::{Action, Execute, FlowCommand, FlowPut, FlowStats, Mask, Match, Stamps, Upcall};
+use flow::{Action, AnswerFlow, Execute, FlowCommand, FlowStats, Mask, Stamps, Upcall};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -165,7 +165,7 @@ impl Handler {
     }
 
     /// Installs the megaflows of all answers, and hands on the commands for workers: for each miss its
-    /// flow, then its packet. `send` is called once, under the lock of all megaflows, and is to be short.
+    /// packet, with its flow. `send` is called once, under the lock of all megaflows, and is to be short.
     pub fn install(
         &mut self,
         now: Instant,
@@ -200,9 +200,7 @@ impl Answer {
         commands: &mut Vec<(WorkerId, FlowCommand)>,
     ) {
         let worker = self.upcall.worker;
-        if let Some(put) = self.put(now, snapshot, megaflows) {
-            commands.push((worker, FlowCommand::Put(Box::new(put))));
-        }
+        let flow = self.put(now, snapshot, megaflows);
         let packet = FlowStats {
             packets: 1,
             bytes: self.upcall.packet.len().saturating_sub(self.upcall.key.unseen_bytes()) as u64,
@@ -218,8 +216,8 @@ impl Answer {
         }
         let (actions, stamps) = (self.actions, self.stamps);
         let Upcall { packet, key, trace, .. } = self.upcall;
-        let execute = Execute { packet, key, actions, trace, stamps };
-        commands.push((worker, FlowCommand::Execute(Box::new(execute))));
+        let execute = Execute { packet, key, actions, flow, trace, stamps };
+        commands.push((worker, FlowCommand::Execute(execute)));
     }
 
     /// Keeps the megaflow, unless there are too many. Its actions, and what it stands for, are then those
@@ -229,7 +227,7 @@ impl Answer {
         now: Instant,
         snapshot: &table::Snapshot<Snapshot>,
         megaflows: &mut Locked<'_>,
-    ) -> Option<FlowPut> {
+    ) -> Option<AnswerFlow> {
         let mask = self.mask.take()?;
         let (worker, key) = (self.upcall.worker, &self.upcall.key);
         let is_stale = megaflows.is_stale(snapshot) || now - self.at > FRESH_FOR;
@@ -255,11 +253,9 @@ impl Answer {
         if is_stale {
             work.again(id, installed);
         }
-        if let Some((actions, links)) = installed.shared_by(id) {
-            (self.actions, self.links) = (Arc::clone(actions), Arc::clone(links));
-        }
-        let matching = Match::new(key, &mask);
-        Some(FlowPut { id, matching, actions: Arc::clone(&self.actions) })
+        let (mask, actions, links) = installed.shared_by(id)?;
+        (self.actions, self.links) = (Arc::clone(actions), Arc::clone(links));
+        Some(AnswerFlow { id, mask: Arc::clone(mask) })
     }
 }
 

@@ -82,11 +82,11 @@ impl Installed {
     /// The flow in a slot.
     pub fn view(&self, slot: u32) -> Option<DatapathFlow> {
         let place = self.slots.at(slot)?;
-        let (key, mask) = (self.keys.key(place.row), self.keys.mask(place.row));
+        let (key, mask) = (self.keys.key(place.row), self.keys.mask(place.row)?);
         Some(DatapathFlow {
             id: self.slots.id(slot)?,
             worker: place.worker,
-            matching: Match::new(&key, &mask),
+            matching: Match::new(&key, mask),
             key,
             actions: Arc::clone(self.actions.get(place.actions)?),
             stats: place.stats(),
@@ -115,10 +115,11 @@ impl Installed {
         self.actions.get(self.slots.at(self.slots.slot(id)?)?.actions)
     }
 
-    /// What is done with a flow's packets, and what it stands for.
-    pub fn shared_by(&self, id: FlowId) -> Option<(&Arc<[Action]>, &Arc<Links>)> {
+    /// A flow's mask, what is done with its packets, and what it stands for.
+    pub fn shared_by(&self, id: FlowId) -> Option<(&Arc<Mask>, &Arc<[Action]>, &Arc<Links>)> {
         let place = self.slots.at(self.slots.slot(id)?)?;
-        Some((self.actions.get(place.actions)?, self.links.get(place.links)?))
+        let (actions, links) = (self.actions.get(place.actions)?, self.links.get(place.links)?);
+        Some((self.keys.mask(place.row)?, actions, links))
     }
 
     /// The hash by which a worker's flow with this match is found.
@@ -281,8 +282,8 @@ impl Installed {
         if let Some(links) = self.links.get(place.links) {
             self.dumps.delete(worker, id, Dying { links: Arc::clone(links), stats });
         }
-        let hash = self.hash(worker, &self.keys.key(row), &self.keys.mask(row));
-        self.by_match.remove(hash, slot);
+        let hash = self.keys.mask(row).map(|mask| self.hash(worker, &self.keys.key(row), mask));
+        self.by_match.remove(hash.unwrap_or_default(), slot);
         self.wheel.0.disarm(&self.slots, slot);
         self.unlink(slot, now, recirc);
         self.actions.give_back(actions);

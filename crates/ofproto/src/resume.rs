@@ -86,8 +86,9 @@ impl Ofproto {
             return Ok(());
         }
         let Frame { packet, key, .. } = frame;
-        let execute = Execute { packet, key, actions, trace: None, stamps: None };
-        out.commands.push((WorkerId(0), FlowCommand::Execute(Box::new(execute))));
+        let key = Box::new(key);
+        let execute = Execute { packet, key, actions, flow: None, trace: None, stamps: None };
+        out.commands.push((WorkerId(0), FlowCommand::Execute(execute)));
         Ok(())
     }
 }

@@ -77,7 +77,7 @@ impl TestBridge {
     pub fn upcall(&mut self, port: u32, packet: &str, kind: UpcallKind) {
         let bytes = wire::text::parse(packet).unwrap();
         let frame = Frame::parse(Packet::from_bytes(&bytes), PortNo(port)).unwrap();
-        let (packet, key) = (frame.packet, frame.key);
+        let (packet, key) = (frame.packet, Box::new(frame.key));
         let (worker, received) = (WorkerId(0), self.now);
         let upcall = Upcall { worker, kind, packet, key, received, queued: received, trace: None };
         self.ofproto.upcall(self.now, upcall, &mut self.out);

@@ -6,7 +6,7 @@ mod bridges;
 
 use base::{Instant, PortNo, RecircId, WorkerId};
 use bridges::BridgeCase;
-use flow::{CtState, FlowCommand, FlowKey, Frame, Upcall, UpcallKind, VlanLimit};
+use flow::{CtState, FlowKey, Frame, Upcall, UpcallKind, VlanLimit};
 use ofproto::{BridgeId, Config, Features, Ofproto, Outbox, TraceRequest, text};
 use serde::Deserialize;
 use std::path::Path;
@@ -143,7 +143,7 @@ impl World {
             worker: WorkerId(0),
             kind: UpcallKind::Miss,
             packet: frame.packet,
-            key,
+            key: Box::new(key),
             received: self.now,
             queued: self.now,
             trace: None,
@@ -152,10 +152,7 @@ impl World {
         self.ofproto.revalidate(self.now, &mut out);
         out.commands.clear();
         self.ofproto.upcall(self.now, upcall, &mut out);
-        let put = out.commands.iter().find_map(|(_, command)| match command {
-            FlowCommand::Put(put) => Some(put),
-            _ => None,
-        });
+        let put = out.commands.iter().find_map(|(_, command)| command.to_put());
         let put = put.unwrap_or_else(|| panic!("{}: no megaflow was put", case.packet));
         let key = put.matching.key();
         let names = text::PortNames::default();

@@ -2,7 +2,7 @@
 //! for (ovs: `lib/dpif-netdev.c`, `dp_netdev_upcall`, `dp_netdev_flow_add`).
 
 use base::{Instant, WorkerId};
-use flow::{FlowCommand, FlowKey, FlowPut, Upcall, UpcallKind};
+use flow::{Action, Execute, FlowCommand, FlowId, FlowKey, FlowPut, Mask, Upcall, UpcallKind};
 use log::Level;
 use ofproto::Ofproto;
 use ofproto::text::{
@@ -21,7 +21,7 @@ pub fn upcall(datapath: &str, upcall: &Upcall) {
     }
 }
 
-/// Logs flow commands to workers: a new flow precedes the packet for which it was made; any other command
+/// Logs flow commands to workers: the answer to a miss may add a flow; any other command
 /// changes a flow's actions (ovs: `lib/dpif.c`, `log_flow_put_message`).
 pub fn commands(datapath: &str, commands: &[(WorkerId, FlowCommand)], ofproto: Option<&Ofproto>) {
     let is_told = |target| log::log_enabled!(target: target, Level::Debug);
@@ -31,20 +31,29 @@ pub fn commands(datapath: &str, commands: &[(WorkerId, FlowCommand)], ofproto: O
     let options = ofproto.map(|ofproto| ofproto.bridges().tunnel_options());
     let options = options.as_deref().unwrap_or_default();
     let names = PortNames { options, ..PortNames::default() };
-    for (at, (_, command)) in commands.iter().enumerate() {
-        let FlowCommand::Put(put) = command else { continue };
-        match (commands.get(at + 1), ofproto.and_then(|ofproto| ofproto.megaflow(put.id))) {
-            (Some((_, FlowCommand::Execute(execute))), _) => flow_add(put, &execute.key, names),
-            (_, Some(flow)) if flow.is_by_hand() => flow_add(put, &flow.key, names),
-            (_, Some(flow)) => flow_modified(datapath, put, &flow.key, names),
-            (_, None) => flow_modified(datapath, put, put.matching.key(), names),
+    for (_, command) in commands {
+        match command {
+            FlowCommand::Execute(Execute { key, actions, flow: Some(flow), .. }) => {
+                flow_add(flow.id, &flow.mask, actions, key, names);
+            }
+            FlowCommand::Put(put) => {
+                let mask = put.matching.mask();
+                match ofproto.and_then(|ofproto| ofproto.megaflow(put.id)) {
+                    Some(flow) if flow.is_by_hand() => {
+                        flow_add(put.id, mask, &put.actions, &flow.key, names);
+                    }
+                    Some(flow) => flow_modified(datapath, put, &flow.key, names),
+                    None => flow_modified(datapath, put, put.matching.key(), names),
+                }
+            }
+            FlowCommand::Execute(_) | FlowCommand::Delete(_) | FlowCommand::Collect => {}
         }
     }
 }
 
-fn flow_add(put: &FlowPut, key: &FlowKey, names: PortNames<'_>) {
-    let flow = format_flow(key, put.matching.mask(), false, names);
-    let (id, actions) = (format_ufid(put.id), format_actions(&put.actions, key, names));
+fn flow_add(id: FlowId, mask: &Mask, actions: &[Action], key: &FlowKey, names: PortNames<'_>) {
+    let flow = format_flow(key, mask, false, names);
+    let (id, actions) = (format_ufid(id), format_actions(actions, key, names));
     log::debug!(
         target: "dpif_netdev",
         "flow_add: ufid:{id} mega_ufid:{id} {flow}, actions:{actions}"

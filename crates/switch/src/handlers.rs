@@ -320,13 +320,14 @@ mod tests {
         let reserved = shared.upcalls.reserve(Instant::ZERO, worker, &kind, &key).unwrap();
         let packet = packet::Packet::from_bytes(&[0; 60]);
         let (received, queued) = (Instant::ZERO, Instant::ZERO);
+        let key = Box::new(key);
         let upcall = Upcall { worker, kind, packet, key, received, queued, trace: None };
         shared.upcalls.push(&reserved, upcall);
         answering.answer();
         let [FlowCommand::Execute(execute)] = &answering.answers[..] else {
             panic!("{:?}", answering.answers)
         };
-        let Execute { actions, .. } = &**execute;
+        let Execute { actions, .. } = execute;
         assert_eq!(actions[..], [Action::Drop(DropReason::UpcallQueueFull)]);
     }
 }

@@ -173,7 +173,7 @@ impl Picker {
         (tx, out): (&mut TxQueues, &mut Outbox),
     ) -> Box<Traced> {
         send_all(worker, tx, out);
-        let (key, bytes) = (asked.key.clone(), asked.packet.len());
+        let (key, bytes) = ((*asked.key).clone(), asked.packet.len());
         let mut recorder = Recorder::new(id, self.order.clock_ns);
         worker.execute(now, asked, out, &mut recorder);
         recorder.finish(worker, tx, out, About { origin: Origin::Answered, key, bytes })

@@ -18,7 +18,7 @@ fn miss(worker: u16, key: FlowKey) -> Upcall {
         worker: WorkerId(worker),
         kind: UpcallKind::Miss,
         packet: Packet::from_bytes(&[0; 14]),
-        key,
+        key: Box::new(key),
         received: Instant::ZERO,
         queued: Instant::ZERO,
         trace: None,

@@ -72,8 +72,9 @@ impl Bench {
 
     fn answer(&mut self, upcall: flow::Upcall, actions: Vec<Action>) {
         let flow::Upcall { packet, key, trace, .. } = upcall;
-        let asked = Execute { packet, key, actions: actions.into(), trace, stamps: None };
-        self.worker.command(self.now, FlowCommand::Execute(Box::new(asked)), &mut self.out);
+        let asked =
+            Execute { packet, key, actions: actions.into(), flow: None, trace, stamps: None };
+        self.worker.command(self.now, FlowCommand::Execute(asked), &mut self.out);
     }
 }
 

@@ -67,9 +67,9 @@ impl CaseTables {
             let mut batch: Batch = [packet].into_iter().collect();
             to.worker.receive(now, PortNo(FIRST_IN + nth), &mut batch, &mut to.out);
         } else {
-            let (key, actions) = (frame.key.clone(), track_by(action, nth));
-            let execute = Execute { packet, key, actions, trace: None, stamps: None };
-            to.worker.command(now, FlowCommand::Execute(Box::new(execute)), &mut to.out);
+            let (key, actions) = (Box::new(frame.key.clone()), track_by(action, nth));
+            let execute = Execute { packet, key, actions, flow: None, trace: None, stamps: None };
+            to.worker.command(now, FlowCommand::Execute(execute), &mut to.out);
         }
         let (mut sent, mut waiting) = (Vec::new(), Vec::new());
         loop {
@@ -119,8 +119,8 @@ impl CaseTables {
             let put = FlowPut { id, matching, actions: Arc::clone(&actions) };
             to.worker.command(now, FlowCommand::Put(Box::new(put)), &mut to.out);
         }
-        let execute = Execute { packet, key, actions, trace: None, stamps: None };
-        to.worker.command(now, FlowCommand::Execute(Box::new(execute)), &mut to.out);
+        let execute = Execute { packet, key, actions, flow: None, trace: None, stamps: None };
+        to.worker.command(now, FlowCommand::Execute(execute), &mut to.out);
     }
 
     /// Returns the number of the key's connection fields.

@@ -136,11 +136,11 @@ impl Switch {
         let (matching, actions) = self.policy.translate(&upcall.key);
         if !self.flows.values().any(|flow| flow.matching == matching) {
             self.next += 1;
-            let key = upcall.key.clone();
+            let key = (*upcall.key).clone();
             self.put(now, self.next, Flow { matching, key, actions: Arc::clone(&actions) });
         }
         let Upcall { packet, key, trace, .. } = upcall;
-        let execute = Execute { packet, key, actions, trace, stamps: None };
+        let execute = Execute { packet, key, actions, flow: None, trace, stamps: None };
         self.worker.execute(now, execute, &mut self.out, observer);
     }
 

@@ -117,7 +117,7 @@ fn a_packet_is_read_again_with_as_many_tags_as_its_key_has() {
         assert_eq!((frame.layers.l3, frame.layers.l4), layers);
         let again = Frame::parse_as(packet(), &frame.key).unwrap();
         assert_eq!((&again.key, again.layers), (&frame.key, frame.layers));
-        let again = Frame::resume(packet(), frame.key).unwrap();
+        let again = Frame::resume(packet(), &frame.key).unwrap();
         assert_eq!(again.layers, frame.layers);
     }
 }

@@ -3,7 +3,7 @@
 use crate::test_bridge::TestBridge;
 use crate::{BridgeConfig, Config, Outbox, TraceRequest};
 use base::{MacAddr, PortNo, RecircId, WorkerId};
-use flow::{Field, FlowCommand, FlowKey, FlowStats, Frame, Upcall, UpcallKind};
+use flow::{Field, FlowKey, FlowStats, Frame, Upcall, UpcallKind};
 use openflow::ErrorCode;
 use openflow::message::{BucketPlace, FlowModCommand, GROUP_ALL, GroupCommand};
 use openflow::text::{format_group, parse_group, parse_match};
@@ -176,13 +176,11 @@ fn a_hashed_packet_takes_one_bucket_and_goes_on() {
         let (worker, received) = (WorkerId(0), switch.now);
         let (kind, packet) = (UpcallKind::Miss, frame.packet);
         let mut out = Outbox::default();
+        let key = Box::new(key);
         let upcall =
             Upcall { worker, kind, packet, key, received, queued: switch.now, trace: None };
         switch.ofproto.upcall(switch.now, upcall, &mut out);
-        let put = out.commands.into_iter().find_map(|(_, command)| match command {
-            FlowCommand::Put(put) => Some(put),
-            _ => None,
-        });
+        let put = out.commands.iter().find_map(|(_, command)| command.to_put());
         let put = put.expect("a megaflow");
         let actions =
             crate::text::format_actions(&put.actions, put.matching.key(), Default::default());

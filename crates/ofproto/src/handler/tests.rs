@@ -35,6 +35,7 @@ fn upcall(device: u32, packet: &str) -> Upcall {
     let Frame { packet, key, .. } =
         Frame::parse(Packet::from_bytes(&bytes), PortNo(device)).unwrap();
     let (worker, kind, received) = (WorkerId(0), UpcallKind::Miss, NOW);
+    let key = Box::new(key);
     Upcall { worker, kind, packet, key, received, queued: received, trace: None }
 }
 
@@ -42,10 +43,12 @@ fn upcall(device: u32, packet: &str) -> Upcall {
 fn carried_out(commands: Vec<(WorkerId, FlowCommand)>) -> HashMap<FlowId, Arc<[Action]>> {
     let mut flows = HashMap::new();
     for (_, command) in commands {
+        if let Some(put) = command.to_put() {
+            flows.insert(put.id, put.actions);
+        }
         match command {
-            FlowCommand::Put(put) => drop(flows.insert(put.id, put.actions)),
             FlowCommand::Delete(id) => assert!(flows.remove(&id).is_some(), "{id:?} is deleted"),
-            FlowCommand::Execute(_) | FlowCommand::Collect => {}
+            FlowCommand::Put(_) | FlowCommand::Execute(_) | FlowCommand::Collect => {}
         }
     }
     flows

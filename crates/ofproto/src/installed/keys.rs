@@ -20,6 +20,7 @@ use flow::{FlowKey, Mask, WORDS};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::{BuildHasher, Hasher};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Rows of a block before it is split. To move this many takes less than a millisecond.
 const BLOCK_ROWS: usize = 8192;
@@ -126,9 +127,10 @@ impl Keys {
             .map_or_else(FlowKey::new, |block| self.shapes[block.shape as usize].key(block, at.row))
     }
 
-    pub fn mask(&self, at: Row) -> Mask {
-        let block = self.blocks.get(at.block as usize);
-        block.map_or_else(Mask::new, |it| (*self.shapes[it.shape as usize].mask).clone())
+    /// The mask of the flow there, which flows share.
+    pub fn mask(&self, at: Row) -> Option<&Arc<Mask>> {
+        let block = self.blocks.get(at.block as usize)?;
+        Some(&self.shapes[block.shape as usize].mask)
     }
 
     /// Whether the flow there has just this match.

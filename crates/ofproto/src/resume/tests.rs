@@ -56,7 +56,7 @@ impl Switch {
 
     fn upcall(&mut self, kind: UpcallKind, packet: &[u8], key: &FlowKey) {
         let packet = packet::Packet::from_bytes(packet);
-        let (worker, key) = (WorkerId(0), key.clone());
+        let (worker, key) = (WorkerId(0), Box::new(key.clone()));
         let upcall = Upcall { worker, kind, packet, key, received: NOW, queued: NOW, trace: None };
         let mut out = Outbox::default();
         self.ofproto.upcall(NOW, upcall, &mut out);
@@ -67,7 +67,7 @@ impl Switch {
     fn carry_out(&mut self, out: Outbox) {
         for (_, command) in out.commands {
             let FlowCommand::Execute(execute) = command else { continue };
-            let (bytes, mut key) = (execute.packet.data().to_vec(), execute.key);
+            let (bytes, mut key) = (execute.packet.data().to_vec(), *execute.key);
             for action in execute.actions.iter() {
                 match action {
                     Action::Output(port) => self.seen.push(format!("output {}", port.0)),

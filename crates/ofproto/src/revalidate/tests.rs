@@ -223,7 +223,7 @@ impl Switch {
     fn upcall(&self, device: u32, packet: &str, recirculated: bool) -> Upcall {
         let bytes = wire::text::parse(packet).unwrap();
         let frame = Frame::parse(Packet::from_bytes(&bytes), PortNo(device)).unwrap();
-        let (packet, mut key) = (frame.packet, frame.key);
+        let (packet, mut key) = (frame.packet, Box::new(frame.key));
         if recirculated && let Some(id) = self.recircs.last() {
             key.set_recirc_id(*id);
             key.set_ct_state(CtState::TRK | CtState::NEW);
@@ -290,7 +290,9 @@ impl Switch {
         let told = |(_, command): (WorkerId, FlowCommand)| match command {
             FlowCommand::Put(put) => format!("{:?} {:?} {:?}", put.id, put.matching, put.actions),
             FlowCommand::Delete(id) => format!("delete {id:?}"),
-            FlowCommand::Execute(execute) => format!("execute {:?}", execute.actions),
+            FlowCommand::Execute(execute) => {
+                format!("execute {:?} {:?}", execute.actions, execute.flow)
+            }
             FlowCommand::Collect => "collect".into(),
         };
         let told = self.out.commands.drain(..).map(told).collect();

@@ -25,15 +25,17 @@ fn commands(switch: &mut TestBridge) -> Vec<String> {
         let key = FlowKey::new();
         let text =
             |actions: &[Action]| crate::text::format_actions(actions, &key, PortNames::default());
-        let command = match &command {
-            FlowCommand::Put(put) => format!("put {} {}", name(put.id), text(&put.actions)),
-            FlowCommand::Delete(id) => format!("delete {}", name(*id)),
-            FlowCommand::Execute(execute) => format!("execute {}", text(&execute.actions)),
-            FlowCommand::Collect => "collect".to_owned(),
+        let put = command.to_put().map(|it| format!("put {} {}", name(it.id), text(&it.actions)));
+        let other = match &command {
+            FlowCommand::Put(_) => None,
+            FlowCommand::Delete(id) => Some(format!("delete {}", name(*id))),
+            FlowCommand::Execute(execute) => Some(format!("execute {}", text(&execute.actions))),
+            FlowCommand::Collect => Some("collect".to_owned()),
         };
-        if worker.0 == 0 { command } else { format!("{worker}: {command}") }
+        let told = move |it| if worker.0 == 0 { it } else { format!("{worker}: {it}") };
+        put.into_iter().chain(other).map(told)
     };
-    switch.out.commands.drain(..).map(short).collect()
+    switch.out.commands.drain(..).flat_map(short).collect()
 }
 
 fn revalidate(switch: &mut TestBridge) -> Vec<String> {
@@ -340,12 +342,11 @@ fn packets_reach_controllers_with_what_the_tables_know() {
     switch.send(FlowModCommand::Add, flow).unwrap();
     revalidate(&mut switch);
     switch.upcall(1, THERE, UpcallKind::Miss);
-    let to = switch.out.commands.iter().find_map(|(_, command)| match command {
-        FlowCommand::Put(put) => match &put.actions[..] {
-            [Action::Controller(to), Action::Output(PortNo(2))] => Some(*to),
+    let to = switch.out.commands.iter().find_map(|(_, command)| {
+        command.to_put().map(|put| match &put.actions[..] {
+            [Action::Controller(to), Action::Output(PortNo(2))] => *to,
             other => panic!("{other:?}"),
-        },
-        _ => None,
+        })
     });
     switch.upcall(1, THERE, UpcallKind::Controller(to.unwrap()));
     match &switch.ofproto.take_events()[..] {
@@ -540,7 +541,7 @@ fn packets_for_a_controller_say_what_sent_them() {
 /// The packet misses at port 1.
 fn upcall_of(bytes: &[u8]) -> Upcall {
     let frame = Frame::parse(Packet::from_bytes(bytes), PortNo(1)).unwrap();
-    let (packet, key) = (frame.packet, frame.key);
+    let (packet, key) = (frame.packet, Box::new(frame.key));
     let (worker, received, kind) = (WorkerId(0), Instant::from_millis(100_000), UpcallKind::Miss);
     Upcall { worker, kind, packet, key, received, queued: received, trace: None }
 }

@@ -219,9 +219,9 @@ impl Datapath {
         self.upcalls.pop(MISSES_AT_ONCE, &mut misses);
         for Upcall { worker, packet, key, .. } in misses {
             let actions = Arc::from([]);
-            let execute = Execute { packet, key, actions, trace: None, stamps: None };
+            let execute = Execute { packet, key, actions, flow: None, trace: None, stamps: None };
             if let Some(worker) = self.workers.get(usize::from(worker.0)) {
-                worker.send(WorkerCommand::Flow(FlowCommand::Execute(Box::new(execute))));
+                worker.send(WorkerCommand::Flow(FlowCommand::Execute(execute)));
             }
         }
     }

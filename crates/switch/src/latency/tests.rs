@@ -14,7 +14,7 @@ fn upcall(eth_type: u16, received: u64, queued: u64) -> Upcall {
         worker: WorkerId(1),
         kind: UpcallKind::Miss,
         packet: Packet::from_bytes(&[0; 14]),
-        key,
+        key: Box::new(key),
         received: at(received),
         queued: at(queued),
         trace: None,
@@ -27,11 +27,10 @@ fn pass(latency: &Latency, handler: u16, eth_type: u16, way: [u64; 5]) {
     let upcall = upcall(eth_type, received, queued);
     let stamps = taken(&upcall, handler, at(done));
     let Upcall { packet, key, .. } = upcall;
-    let execute = Execute { packet, key, actions: [].into(), trace: None, stamps: None };
-    let mut answers = vec![
-        (WorkerId(1), FlowCommand::Collect),
-        (WorkerId(1), FlowCommand::Execute(Box::new(execute))),
-    ];
+    let execute =
+        Execute { packet, key, actions: [].into(), flow: None, trace: None, stamps: None };
+    let mut answers =
+        vec![(WorkerId(1), FlowCommand::Collect), (WorkerId(1), FlowCommand::Execute(execute))];
     stamp(stamps, &mut answers);
     translated(&mut answers, at(translated_at));
     assert_eq!(stamps_of(&answers[0].1), None);

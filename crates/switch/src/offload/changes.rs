@@ -33,18 +33,19 @@ impl Changes {
     pub fn note(&mut self, worker: WorkerId, command: &FlowCommand) -> Option<FlowId> {
         let sent = self.sent.entry(worker).or_default();
         *sent += 1;
-        let changed = match command {
-            FlowCommand::Put(put)
-                if self.handlers_put || self.highest.is_some_and(|it| put.id <= it) =>
-            {
-                put.id
-            }
-            FlowCommand::Put(put) => {
-                self.highest = Some(put.id);
+        let put = match command {
+            FlowCommand::Put(put) => Some(put.id),
+            FlowCommand::Execute(asked) => asked.flow.as_ref().map(|flow| flow.id),
+            FlowCommand::Delete(_) | FlowCommand::Collect => None,
+        };
+        let changed = match (command, put) {
+            (FlowCommand::Delete(id), _) => *id,
+            (_, Some(id)) if self.handlers_put || self.highest.is_some_and(|it| id <= it) => id,
+            (_, Some(id)) => {
+                self.highest = Some(id);
                 return None;
             }
-            FlowCommand::Delete(id) => *id,
-            FlowCommand::Execute(_) | FlowCommand::Collect => return None,
+            (_, None) => return None,
         };
         if self.recent.len() == REMEMBERED
             && let Some((worker, number, _)) = self.recent.pop_front()

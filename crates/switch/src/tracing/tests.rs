@@ -106,6 +106,7 @@ fn a_packet_that_went_up_is_told_of_again_when_it_comes_back() {
         packet,
         key,
         actions: Arc::new([Action::Output(PortNo(9))]),
+        flow: None,
         trace: None,
         stamps: None,
     };

@@ -15,7 +15,7 @@ impl Run {
         answered.extend(stamps_of(&command));
         match (command, tracing) {
             (FlowCommand::Execute(asked), Some(picker)) if let Some(id) = asked.trace => {
-                let traced = picker.execute(now, (id, *asked), worker, (&mut ports.tx, out));
+                let traced = picker.execute(now, (id, asked), worker, (&mut ports.tx, out));
                 let _ = events.send(WorkerEvent::Traced(traced));
             }
             (command, _) => worker.command(now, command, out),

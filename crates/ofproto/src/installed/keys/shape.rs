@@ -3,11 +3,12 @@
 use super::block::{Bit, Block};
 use classifier::Wanted;
 use flow::{FlowKey, Mask};
+use std::sync::Arc;
 
 /// What keys of a shape have in common.
 #[derive(Debug)]
 pub(super) struct Shape {
-    pub mask: Box<Mask>,
+    pub mask: Arc<Mask>,
     pub hash: u64,
     /// Which words of the key are stored: those that are not zero; and the same as bits.
     pub stored: Box<[u8]>,
@@ -36,7 +37,7 @@ impl Shape {
             MaskWord { word: word as u8, column: place.map(|place| place as u8 + 1), bits }
         });
         let masked = masked.collect();
-        let (mask, tree) = (Box::new(mask.clone()), Tree::Block(block));
+        let (mask, tree) = (Arc::new(mask.clone()), Tree::Block(block));
         let words = stored.iter().fold(0, |bits, word| bits | 1 << word);
         Shape { mask, hash, stored, words, masked, tree, rows: 0 }
     }

@@ -86,7 +86,10 @@ impl Checked {
 
     fn check(&self) {
         for (slot, (key, mask, row)) in &self.flows {
-            assert_eq!((self.keys.key(*row), self.keys.mask(*row)), (key.clone(), mask.clone()));
+            assert_eq!(
+                (&self.keys.key(*row), self.keys.mask(*row).map(|it| &**it)),
+                (key, Some(mask))
+            );
             assert!(self.keys.is(*row, key, mask), "{slot}");
         }
         let rows = (0..self.keys.block_count()).map(|block| self.keys.row_count(block));
