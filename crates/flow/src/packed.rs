@@ -5,28 +5,61 @@
 
 use crate::field::WORDS;
 use crate::key::FlowKey;
+use arrayvec::ArrayVec;
 
 /// A [`FlowKey`] without its zero words.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct PackedKey {
     /// Bit `i`: word `i` is stored.
     map: u128,
-    words: Box<[u64]>,
+    words: Words,
 }
+
+/// The stored words: up to [`FEW`] of them need no memory of their own.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum Words {
+    Few(ArrayVec<u64, FEW>),
+    Many(Box<[u64]>),
+}
+
+const FEW: usize = 4;
 
 const _: () = assert!(WORDS <= u128::BITS as usize);
 
 impl PackedKey {
     /// Packs a key.
     pub fn new(key: &FlowKey) -> PackedKey {
-        let map = map_of(key.words());
-        PackedKey { map, words: pick(map, key.words()).collect() }
+        PackedKey::of(pick(map_of(key.words()), key.words()))
+    }
+
+    /// Packs a key that has these words, with their numbers in ascending order, and no others.
+    pub fn of(words: impl Iterator<Item = (usize, u64)>) -> PackedKey {
+        let (mut map, mut few, mut many) = (0, ArrayVec::new(), Vec::new());
+        for (number, word) in words.filter(|(_, word)| *word != 0) {
+            map |= 1 << number;
+            if many.is_empty() && few.try_push(word).is_ok() {
+                continue;
+            }
+            many.extend(few.drain(..));
+            many.push(word);
+        }
+        let words = if many.is_empty() { Words::Few(few) } else { Words::Many(many.into()) };
+        PackedKey { map, words }
+    }
+
+    /// Returns whether all words are zero.
+    pub fn is_zero(&self) -> bool {
+        self.map == 0
     }
 
     /// Returns the unpacked key.
     pub fn unpack(&self) -> FlowKey {
         let mut key = FlowKey::new();
-        spread(self.map, &self.words, key.words_mut());
+        let words = match &self.words {
+            Words::Few(words) => &words[..],
+            Words::Many(words) => words,
+        };
+        spread(self.map, words, key.words_mut());
         key
     }
 }
@@ -53,9 +86,9 @@ impl FlowKey {
     }
 }
 
-/// Returns the words whose bits are set in `map`.
-fn pick(map: u128, words: &[u64; WORDS]) -> impl Iterator<Item = u64> {
-    indices(map).map(|i| words[i])
+/// Returns the words whose bits are set in `map`, with their numbers.
+fn pick(map: u128, words: &[u64; WORDS]) -> impl Iterator<Item = (usize, u64)> {
+    indices(map).map(|i| (i, words[i]))
 }
 
 /// Writes words back to the places whose bits are set in `map`.
@@ -107,6 +140,10 @@ mod tests {
         for field in [InPort, RecircId, CtState, EthType, NwFrag, Ipv4Dst, TpDst] {
             key.set(field, 1);
         }
-        assert_eq!(PackedKey::new(&key).words.len(), 6);
+        assert!(matches!(PackedKey::new(&key).words, Words::Many(words) if words.len() == 6));
+        let mut few = FlowKey::new();
+        [InPort, EthType, Ipv4Dst, TpDst].into_iter().for_each(|field| few.set(field, 1));
+        assert!(matches!(PackedKey::new(&few).words, Words::Few(words) if words.len() == 4));
+        assert!(PackedKey::new(&FlowKey::new()).is_zero() && !PackedKey::new(&few).is_zero());
     }
 }

@@ -10,13 +10,15 @@ mod translation_log;
 use self::translation_log::TranslationLog;
 use crate::bridge::BridgeId;
 use crate::exact::exact_mask;
-use crate::installed::{Links, NewFlow};
+use crate::installed::NewFlow;
 use crate::snapshot::{Locked, Shared, Snapshot};
-use crate::translate::{Effect, Notes, TunnelSender, World, datapath_mask, translate};
+use crate::translate::{
+    Effect, Memory, Notes, Translation, TunnelSender, World, add_tags, translate,
+};
 use crate::upcall::links;
 use crate::{Ofproto, Outbox};
 use base::{Instant, MacAddr, WorkerId};
-use flow::{Action, AnswerFlow, Execute, FlowCommand, FlowStats, Mask, Stamps, Upcall};
+use flow::{AnswerFlow, Execute, FlowCommand, FlowId, FlowStats, Stamps, Upcall};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +29,8 @@ pub struct Handler {
     shared: Arc<Shared>,
     snapshot: table::Snapshot<Snapshot>,
     answers: Vec<Answer>,
+    /// Memory for translations: as much as the most answers that were installed at once had.
+    spare: Vec<Memory>,
     /// Commands for workers that are no answers; empty but for its capacity after [`Self::install`].
     commands: Vec<(WorkerId, FlowCommand)>,
     log: TranslationLog,
@@ -36,11 +40,11 @@ pub struct Handler {
 #[derive(Debug)]
 struct Answer {
     upcall: Upcall,
-    actions: Arc<[Action]>,
-    links: Arc<Links>,
+    /// What becomes of the packet, with the megaflow's mask.
+    memory: Memory,
+    /// There is to be a megaflow.
+    installs: bool,
     tunnel_sender: Option<TunnelSender>,
-    /// The megaflow's mask, where there is to be one.
-    mask: Option<Mask>,
     /// What the packet does is to be applied at once.
     is_urgent: bool,
     stamps: Option<Stamps>,
@@ -65,8 +69,14 @@ pub struct After {
 
 impl Handler {
     pub(crate) fn new(shared: &Arc<Shared>) -> Self {
-        let (answers, commands, log) = (Vec::new(), Vec::new(), TranslationLog::default());
-        Handler { shared: Arc::clone(shared), snapshot: shared.read(), answers, commands, log }
+        Handler {
+            shared: Arc::clone(shared),
+            snapshot: shared.read(),
+            answers: Vec::new(),
+            spare: Vec::new(),
+            commands: Vec::new(),
+            log: TranslationLog::default(),
+        }
     }
 
     /// Translates a miss, and keeps the answer until [`Self::install`]. Gives it back if only the thread
@@ -100,26 +110,27 @@ impl Handler {
         let unseen = upcall.key.unseen_bytes();
         let packet_len = Some(upcall.packet.data().len().saturating_sub(unseen));
         let world = World { packet_len, ..self.snapshot.world(now) };
-        let mut translation = translate(world, &upcall.key, Notes::Off);
+        let memory = self.spare.pop().unwrap_or_default();
+        let mut translation = translate(world, &upcall.key, Notes::Off, memory);
         if translation.has_errors && self.log.is_due(now) {
             translation_log::tell(world, &upcall.key);
         }
         let teaches =
             |it: &Effect| matches!(it, Effect::LearnFlow { .. } | Effect::HitLearned { .. });
-        if refuses && translation.effects.iter().any(teaches) {
+        if refuses && translation.links.effects.iter().any(teaches) {
             return Some(upcall);
         }
         let tunnel_sender = translation.tunnel_sender;
-        let is_urgent = translation.effects.iter().any(|it| self.changes_state(it, &upcall))
+        let is_urgent = translation.links.effects.iter().any(|it| self.changes_state(it, &upcall))
             || tunnel_sender.is_some_and(|it| self.is_news(it.bridge, it.ip, it.mac, &upcall));
-        let mask = translation.may_install().then(|| match self.snapshot.features.wildcards {
-            true => datapath_mask(&translation.mask),
-            false => datapath_mask(&exact_mask(&upcall.key, &translation.mask)),
-        });
-        let actions = std::mem::take(&mut translation.actions).into();
-        let links = Arc::new(links(translation, &upcall.key));
-        let answer =
-            Answer { upcall, actions, links, tunnel_sender, mask, is_urgent, stamps, at: now };
+        let installs = translation.may_install();
+        if !self.snapshot.features.wildcards {
+            *translation.mask = exact_mask(&upcall.key, &translation.mask);
+        }
+        add_tags(&mut translation.mask);
+        let Translation { actions, mask, links: of_tables, .. } = translation;
+        let memory = Memory { actions, mask, links: links(of_tables, &upcall.key) };
+        let answer = Answer { upcall, memory, installs, tunnel_sender, is_urgent, stamps, at: now };
         self.answers.push(answer);
         None
     }
@@ -171,10 +182,10 @@ impl Handler {
         now: Instant,
         send: impl FnOnce(&mut Vec<(WorkerId, FlowCommand)>),
     ) -> After {
-        let Handler { shared, snapshot, answers, commands, .. } = self;
+        let Handler { shared, snapshot, answers, spare, commands, .. } = self;
         let mut megaflows = shared.lock();
         for answer in answers.drain(..) {
-            answer.install(now, snapshot, &mut megaflows, commands);
+            spare.push(answer.install(now, snapshot, &mut megaflows, commands));
         }
         send(commands);
         commands.clear();
@@ -192,52 +203,69 @@ impl Handler {
 }
 
 impl Answer {
+    /// Keeps the megaflow, and has the worker told. Gives the memory back.
     fn install(
-        mut self,
+        self,
         now: Instant,
         snapshot: &table::Snapshot<Snapshot>,
         megaflows: &mut Locked<'_>,
         commands: &mut Vec<(WorkerId, FlowCommand)>,
-    ) {
-        let worker = self.upcall.worker;
-        let flow = self.put(now, snapshot, megaflows);
+    ) -> Memory {
         let packet = FlowStats {
             packets: 1,
             bytes: self.upcall.packet.len().saturating_sub(self.upcall.key.unseen_bytes()) as u64,
             used: Some(self.upcall.received),
             tcp_flags: self.upcall.key.tcp_flags(),
         };
-        megaflows.credits.add(&self.links, &packet);
+        let id = self.put(now, snapshot, megaflows);
+        let crate::snapshot::Megaflows { installed, credits, .. } = &mut **megaflows;
         if let Some(sender) = self.tunnel_sender {
-            megaflows.credits.add_sender(sender, self.upcall.received);
+            credits.add_sender(sender, self.upcall.received);
         }
         if self.is_urgent {
-            megaflows.credits.hurry();
+            credits.hurry();
         }
-        let (actions, stamps) = (self.actions, self.stamps);
-        let Upcall { packet, key, trace, .. } = self.upcall;
-        let execute = Execute { packet, key, actions, flow, trace, stamps };
+        let Answer {
+            upcall: Upcall { worker, packet: bytes, key, trace, .. }, memory, stamps, ..
+        } = self;
+        let shared = id.and_then(|id| Some((id, installed.shared_by(id)?)));
+        let (flow, actions) = match shared {
+            Some((id, shared)) => {
+                credits.add(shared.links, &packet);
+                let mask = Arc::clone(shared.mask);
+                (Some(AnswerFlow { id, mask }), Arc::clone(shared.actions))
+            }
+            None => {
+                credits.add(&installed.shared_links(&memory.links), &packet);
+                (None, installed.shared_actions(&memory.actions))
+            }
+        };
+        let execute = Execute { packet: bytes, key, actions, flow, trace, stamps };
         commands.push((worker, FlowCommand::Execute(execute)));
+        memory
     }
 
     /// Keeps the megaflow, unless there are too many. Its actions, and what it stands for, are then those
     /// of all flows that have the same.
     fn put(
-        &mut self,
+        &self,
         now: Instant,
         snapshot: &table::Snapshot<Snapshot>,
         megaflows: &mut Locked<'_>,
-    ) -> Option<AnswerFlow> {
-        let mask = self.mask.take()?;
+    ) -> Option<FlowId> {
+        if !self.installs {
+            return None;
+        }
         let (worker, key) = (self.upcall.worker, &self.upcall.key);
+        let Memory { actions, mask, links } = &self.memory;
         let is_stale = megaflows.is_stale(snapshot) || now - self.at > FRESH_FOR;
         let crate::snapshot::Megaflows { installed, work, .. } = &mut **megaflows;
         // More packets missed before the flow was there. If the tables say something else meanwhile, it
         // is looked at again, so that commands about one flow come from one thread at a time.
-        let hash = installed.hash(worker, key, &mask);
-        if let Some(id) = installed.find(hash, worker, key, &mask) {
+        let hash = installed.hash(worker, key, mask);
+        if let Some(id) = installed.find(hash, worker, key, mask) {
             let known = installed.actions_of(id);
-            if known.is_none_or(|known| *known != self.actions) {
+            if known.is_none_or(|known| **known != **actions) {
                 work.again(id, installed);
             }
             return None;
@@ -246,16 +274,13 @@ impl Answer {
             installed.counters.over_limit += 1;
             return None;
         }
-        let (actions, links) = (&self.actions, &self.links);
-        let flow = NewFlow { worker, hash, key, mask: &mask, actions, links, created: now };
+        let flow = NewFlow { worker, hash, key, mask, actions, links, created: now };
         let id = installed.insert(flow, &snapshot.recirc);
         installed.arm(id, now, now + snapshot.max_idle);
         if is_stale {
             work.again(id, installed);
         }
-        let (mask, actions, links) = installed.shared_by(id)?;
-        (self.actions, self.links) = (Arc::clone(actions), Arc::clone(links));
-        Some(AnswerFlow { id, mask: Arc::clone(mask) })
+        Some(id)
     }
 }
 

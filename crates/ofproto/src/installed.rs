@@ -34,9 +34,16 @@ pub(crate) struct NewFlow<'a> {
     pub hash: u64,
     pub key: &'a FlowKey,
     pub mask: &'a Mask,
+    pub actions: &'a [Action],
+    pub links: &'a Links,
+    pub created: Instant,
+}
+
+/// What a flow shares with others.
+pub(crate) struct SharedParts<'a> {
+    pub mask: &'a Arc<Mask>,
     pub actions: &'a Arc<[Action]>,
     pub links: &'a Arc<Links>,
-    pub created: Instant,
 }
 
 /// All megaflows of all workers.
@@ -116,10 +123,23 @@ impl Installed {
     }
 
     /// A flow's mask, what is done with its packets, and what it stands for.
-    pub fn shared_by(&self, id: FlowId) -> Option<(&Arc<Mask>, &Arc<[Action]>, &Arc<Links>)> {
+    pub fn shared_by(&self, id: FlowId) -> Option<SharedParts<'_>> {
         let place = self.slots.at(self.slots.slot(id)?)?;
-        let (actions, links) = (self.actions.get(place.actions)?, self.links.get(place.links)?);
-        Some((self.keys.mask(place.row)?, actions, links))
+        Some(SharedParts {
+            mask: self.keys.mask(place.row)?,
+            actions: self.actions.get(place.actions)?,
+            links: self.links.get(place.links)?,
+        })
+    }
+
+    /// Actions to be shared with flows that have the same.
+    pub fn shared_actions(&self, actions: &[Action]) -> Arc<[Action]> {
+        self.actions.last(actions).map_or_else(|| actions.into(), Arc::clone)
+    }
+
+    /// What a packet without a flow stands for, shared with flows that stand for the same.
+    pub fn shared_links(&self, links: &Links) -> Arc<Links> {
+        self.links.last(links).map_or_else(|| Arc::new(links.clone()), Arc::clone)
     }
 
     /// The hash by which a worker's flow with this match is found.
@@ -150,7 +170,7 @@ impl Installed {
         let slot = self.slots.take();
         let row = self.keys.insert(slot, new.key, new.mask, moved(&mut self.slots));
         self.by_match.insert(new.hash, slot);
-        let (actions, _) = self.actions.take(new.actions);
+        let (actions, _) = self.actions.take(new.actions, |actions| actions.into());
         if let Some(place) = self.slots.at_mut(slot) {
             (place.worker, place.row, place.actions) = (new.worker, row, actions);
             place.created = new.created;
@@ -209,18 +229,18 @@ impl Installed {
     }
 
     /// Gives a flow other actions.
-    pub fn set_actions(&mut self, id: FlowId, actions: &Arc<[Action]>) {
-        let (number, _) = self.actions.take(actions);
+    pub fn set_actions(&mut self, id: FlowId, actions: &[Action]) {
+        let (number, _) = self.actions.take(actions, |actions| actions.into());
         let place = self.slots.slot(id).and_then(|slot| self.slots.at_mut(slot));
         let before = place.map(|place| std::mem::replace(&mut place.actions, number));
         self.actions.give_back(before.unwrap_or(number));
     }
 
     /// Gives a flow other links, and with them other frozen states to hold.
-    pub fn relink(&mut self, id: FlowId, links: &Arc<Links>, now: Instant, recirc: &RecircTable) {
+    pub fn relink(&mut self, id: FlowId, links: &Links, now: Instant, recirc: &RecircTable) {
         let Some(slot) = self.slots.slot(id) else { return };
         let Some(place) = self.slots.at(slot) else { return };
-        if self.links.get(place.links) == Some(links) {
+        if self.links.get(place.links).is_some_and(|had| **had == *links) {
             return;
         }
         // Held before the others are released, for they may be the same.
@@ -230,8 +250,8 @@ impl Installed {
         links.recircs.iter().for_each(|&id| recirc.release(now, id));
     }
 
-    fn link(&mut self, slot: u32, links: &Arc<Links>, recirc: &RecircTable) {
-        let (number, is_new) = self.links.take(links);
+    fn link(&mut self, slot: u32, links: &Links, recirc: &RecircTable) {
+        let (number, is_new) = self.links.take(links, |links| Arc::new(links.clone()));
         if is_new {
             links.recircs.iter().for_each(|&id| recirc.hold(id));
             for on in links.depends_on() {

@@ -46,30 +46,25 @@ pub(crate) struct Seen<'a> {
 impl Lookup {
     /// Writes down a lookup that found a flow of this priority, or none.
     pub fn new(seen: &Seen<'_>, priority: Option<u16>) -> Lookup {
-        let (mut pipeline, mut varying) = (FlowKey::new(), FlowKey::new());
-        let (headers, conntrack) = (header_mask(), conntrack_mask());
-        let agree = |mask: &Mask| {
-            let words = seen.key.words().iter().zip(seen.original.words()).zip(mask.words());
-            words.fold(0, |diff, ((a, b), mask)| diff | ((a ^ b) & mask)) == 0
-        };
-        let pipeline_bits = pipeline_mask();
-        let words = pipeline_bits.words().iter().zip(seen.key.words()).zip(seen.varying.words());
+        let (key, varies) = (seen.key.words(), seen.varying.words());
+        let words = key.iter().zip(seen.original.words());
+        let masks = header_mask().words().iter().zip(conntrack_mask().words());
+        let changed = words.zip(masks).fold([0, 0], |[headers, ct], ((a, b), masks)| {
+            [headers | (a ^ b) & masks.0, ct | (a ^ b) & masks.1]
+        });
+        let agrees = changed.map(|bits| bits == 0 && !seen.is_rewritten);
         // What depends on the packet is left out, so that flows share what they stand for.
-        for (place, ((mask, word), varies)) in pipeline.words_mut().iter_mut().zip(words) {
-            *place = word & mask & !varies;
-        }
-        let is_varying = !seen.varying.is_empty();
-        if is_varying {
-            varying.words_mut().copy_from_slice(seen.varying.words());
-        }
+        let pipeline = pipeline_words().iter().map(|&(i, bits)| (i, key[i] & bits & !varies[i]));
+        let varying =
+            PackedKey::of(pipeline_words().iter().map(|&(i, bits)| (i, varies[i] & bits)));
         Lookup {
             bridge: seen.bridge,
             table: seen.table,
             priority,
-            has_headers: !seen.is_rewritten && agree(headers),
-            has_conntrack: !seen.is_rewritten && agree(conntrack),
-            pipeline: PackedKey::new(&pipeline),
-            varying: is_varying.then(|| PackedKey::new(&varying)),
+            has_headers: agrees[0],
+            has_conntrack: agrees[1],
+            pipeline: PackedKey::of(pipeline),
+            varying: Some(varying).filter(|varying| !varying.is_zero()),
         }
     }
 
@@ -137,6 +132,15 @@ fn conntrack_mask() -> &'static Mask {
 fn pipeline_mask() -> &'static Mask {
     static MASK: std::sync::LazyLock<Mask> = std::sync::LazyLock::new(|| fields(is_of_pipeline));
     &MASK
+}
+
+/// The words of [`pipeline_mask`], with their numbers.
+fn pipeline_words() -> &'static [(usize, u64)] {
+    static WORDS: std::sync::LazyLock<Vec<(usize, u64)>> = std::sync::LazyLock::new(|| {
+        let words = pipeline_mask().words().iter().copied().enumerate();
+        words.filter(|(_, bits)| *bits != 0).collect()
+    });
+    &WORDS
 }
 
 fn fields(are: impl Fn(Field) -> bool) -> Mask {

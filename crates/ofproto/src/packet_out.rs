@@ -75,7 +75,7 @@ impl Ofproto {
         let bytes = frame.seen_len() as u64;
         let stats = FlowStats { packets: 1, bytes, used: Some(now), tcp_flags: 0 };
         let actions: Arc<[flow::Action]> = std::mem::take(&mut translation.actions).into();
-        self.credit(&links(translation, &frame.key), &stats, now);
+        self.credit(&links(translation.links, &frame.key), &stats, now);
         if actions.is_empty() {
             return;
         }

@@ -81,7 +81,7 @@ impl Ofproto {
         let tcp_flags = frame.key.tcp_flags();
         let stats = FlowStats { packets: 1, bytes, used: Some(now), tcp_flags };
         let actions: Arc<[flow::Action]> = std::mem::take(&mut translation.actions).into();
-        self.credit(&links(translation, &frame.key), &stats, now);
+        self.credit(&links(translation.links, &frame.key), &stats, now);
         if actions.is_empty() {
             return Ok(());
         }

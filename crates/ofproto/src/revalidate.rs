@@ -18,11 +18,11 @@ mod work;
 pub(crate) use self::patience::Patience;
 pub(crate) use self::work::Work;
 use crate::bridge::BridgeId;
-use crate::installed::{DatapathFlow, Installed, Links};
+use crate::installed::{DatapathFlow, Installed};
 use crate::lookup::Added;
 use crate::rule::{Rule, RuleId};
 use crate::snapshot::{Megaflows, Shared, Snapshot};
-use crate::translate::{Notes, Translation, datapath_mask, translate};
+use crate::translate::{Memory, Notes, Translation, datapath_mask, translate};
 use crate::upcall::links;
 use crate::{Ofproto, Outbox};
 use base::{Instant, MacAddr, OfPort, PortNo, TableId, WorkerId, Zone};
@@ -183,7 +183,8 @@ impl Revalidator {
             self.ended.extend(ended);
         }
         self.translated.extend(flows.into_iter().map(|flow| {
-            let translation = translate(self.snapshot.world(now), &flow.key, Notes::Off);
+            let translation =
+                translate(self.snapshot.world(now), &flow.key, Notes::Off, Memory::default());
             (flow, translation)
         }));
         true
@@ -229,7 +230,7 @@ impl Revalidator {
         &self,
         now: Instant,
         flow: DatapathFlow,
-        mut translation: Translation,
+        translation: Translation,
         installed: &mut Installed,
         commands: &mut Vec<(WorkerId, FlowCommand)>,
     ) {
@@ -248,14 +249,14 @@ impl Revalidator {
             return;
         }
         if installed.actions_of(id).is_none_or(|known| **known != *translation.actions) {
-            installed.set_actions(id, &std::mem::take(&mut translation.actions).into());
+            installed.set_actions(id, &translation.actions);
             if let Some(actions) = installed.actions_of(id).cloned() {
                 let put = FlowPut { id, matching: flow.matching, actions };
                 commands.push((worker, FlowCommand::Put(Box::new(put))));
                 installed.counters.changed += 1;
             }
         }
-        let links: Arc<Links> = Arc::new(links(translation, &flow.key));
+        let links = links(translation.links, &flow.key);
         installed.relink(id, &links, now, &self.snapshot.recirc);
     }
 }

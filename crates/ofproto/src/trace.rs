@@ -5,8 +5,8 @@ use crate::bridge::{Bridge, BridgeId};
 use crate::rule::Rule;
 use crate::text::{self, PortNames};
 use crate::translate::{
-    Effect, Entry, Fork, Note, NoteKind, Notes, Sent, Translation, World, fix_tpid, translate_from,
-    translate_sent,
+    Effect, Entry, Fork, Memory, Note, NoteKind, Notes, Sent, Translation, World, fix_tpid,
+    translate_from, translate_sent,
 };
 use base::{Instant, MacAddr, OfPort, PortNo, RecircId};
 use flow::{
@@ -98,7 +98,7 @@ impl Ofproto {
             |key: &FlowKey| with_skb_priority(text::format_key(key, names), request.skb_priority);
         let _ = writeln!(out, "Flow: {}", shown(&key));
         write_notes(out, &translation.notes, 0);
-        let mut last = translation.final_key.clone();
+        let mut last = translation.final_key.as_deref().unwrap_or(&key).clone();
         last.set(Field::ActsetOutput, key.get(Field::ActsetOutput));
         let last = if last == key { "unchanged".into() } else { shown(&last) };
         let _ = writeln!(out, "\nFinal flow: {last}");
@@ -126,7 +126,7 @@ impl Ofproto {
             );
         }
         if request.packet_bytes.is_some() {
-            self.learn_from(&translation.effects, now);
+            self.learn_from(&translation.links.effects, now);
         }
         translation.forks
     }
@@ -160,7 +160,8 @@ impl Ofproto {
                 translate_sent(world, key, &sent, notes)
             }
             _ => {
-                translate_from(world, key, Entry { bridge: request.bridge, in_port, device }, notes)
+                let entry = Entry { bridge: request.bridge, in_port, device };
+                translate_from(world, key, entry, notes, Memory::default())
             }
         }
     }

@@ -4,7 +4,7 @@ use crate::bridge::BridgeId;
 use crate::events::Event;
 use crate::installed::{DatapathFlow, InstalledCounters, Links};
 use crate::snapshot::Megaflows;
-use crate::translate::{Effect, Translation};
+use crate::translate::Effect;
 use crate::underlay::Wanted;
 use crate::{Ofproto, Outbox};
 use base::{Instant, OfPort, RecircId};
@@ -183,13 +183,11 @@ impl Ofproto {
 }
 
 /// What a megaflow of this translation stands for.
-pub(crate) fn links(translation: Translation, key: &FlowKey) -> Links {
-    let Translation { rules, effects, outer_parts, mut recircs, .. } = translation;
-    let Translation { dependencies, lookups, .. } = translation;
+pub(crate) fn links(mut links: Links, key: &FlowKey) -> Links {
     if key.recirc_id() != RecircId(0) {
-        recircs.push(key.recirc_id());
+        links.recircs.push(key.recirc_id());
     }
-    Links { rules, effects, outer_parts, recircs, dependencies, lookups }
+    links
 }
 
 /// What a packet-in says of the packet besides its bytes: everything of the pipeline that is not

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{BridgeConfig, BridgeId, Config, FailMode, PortDevice, PortSpec};
 use base::{MacAddr, OfPort, PortNo, RecircId, WorkerId};
-use flow::{ControllerAction, DropReason, FlowId, Frame, UpcallKind};
+use flow::{Action, ControllerAction, DropReason, FlowId, Frame, UpcallKind};
 use hashbrown::HashMap;
 use openflow::message::FlowModCommand;
 use packet::Packet;
@@ -158,23 +158,25 @@ fn what_only_the_owner_may_answer_is_given_back_and_what_it_must_know_is_urgent(
     let mut answer = |ofproto: &mut Ofproto, port: u16| {
         let packet = format!("10.0.0.1:1000>10.0.0.2:{port} S");
         let refused = handler.translate(NOW, upcall(1, &packet), None).is_some();
-        let mut told = 0;
-        let after = handler.install(NOW, |commands| told = commands.len());
+        let mut has_flow = None;
+        let after = handler.install(NOW, |commands| {
+            has_flow = commands.first().map(|(_, command)| command.to_put().is_some());
+        });
         if after.wake_owner {
             ofproto.apply_credits(NOW);
             ofproto.publish();
         }
-        (refused, told, after.wake_owner)
+        (refused, has_flow, after.wake_owner)
     };
-    assert_eq!(answer(&mut ofproto, 1), (true, 0, false), "teaches a flow");
-    assert_eq!(answer(&mut ofproto, 2), (false, 2, true), "teaches an address");
+    assert_eq!(answer(&mut ofproto, 1), (true, None, false), "teaches a flow");
+    assert_eq!(answer(&mut ofproto, 2), (false, Some(true), true), "teaches an address");
     assert_eq!(ofproto.macs(id).unwrap().len(), 1);
     assert_eq!(
         answer(&mut ofproto, 2),
-        (false, 1, false),
+        (false, Some(false), false),
         "the address is known, the flow is there"
     );
-    assert_eq!(answer(&mut ofproto, 3), (false, 2, false), "changes nothing");
+    assert_eq!(answer(&mut ofproto, 3), (false, Some(true), false), "changes nothing");
     assert_eq!(
         ofproto.bridge(id).unwrap().port_of(0, MacAddr([2, 0, 0, 0, 0, 1])),
         Some(OfPort(1))

@@ -3,7 +3,7 @@
 
 use crate::text::{PortNames, format_key};
 use crate::trace::{failure, write_notes};
-use crate::translate::{Note, NoteKind, Notes, World, translate};
+use crate::translate::{Memory, Note, NoteKind, Notes, World, translate};
 use base::Instant;
 use flow::{DropReason, FlowKey};
 use std::time::Duration;
@@ -40,8 +40,10 @@ pub(super) fn tell(world: World<'_>, key: &FlowKey) {
 }
 
 fn describe(world: World<'_>, key: &FlowKey) -> Vec<(&'static str, String)> {
-    let translation = translate(world, key, Notes::On { names: false, learns: true });
-    let flow = format_key(&translation.base_key, PortNames::default());
+    let notes = Notes::On { names: false, learns: true };
+    let translation = translate(world, key, notes, Memory::default());
+    let base_key = translation.base_key.as_deref().unwrap_or(key);
+    let flow = format_key(base_key, PortNames::default());
     let (mut told, mut more) = (Vec::new(), 0);
     errors(&translation.notes, "", &mut |bridge, error| {
         if told.len() == ERRORS_MAX {

@@ -103,6 +103,17 @@ impl Links {
         OuterPart::lengthen(parts, inner)
     }
 
+    /// Forgets everything, and keeps the memory.
+    pub fn clear(&mut self) {
+        let Links { rules, effects, outer_parts, recircs, dependencies, lookups } = self;
+        rules.clear();
+        effects.clear();
+        outer_parts.clear();
+        recircs.clear();
+        dependencies.clear();
+        lookups.clear();
+    }
+
     /// Everything that flows which stand for this depend on, each once.
     pub fn depends_on(&self) -> impl Iterator<Item = Dependency> {
         let tables = self.places(|_| true);

@@ -38,17 +38,18 @@ impl<T: ?Sized> Default for Interned<T> {
 }
 
 impl<T: ?Sized + Eq + Hash> Interned<T> {
-    /// The number of a value, which has one user more now; and whether it is new.
-    pub fn take(&mut self, value: &Arc<T>) -> (u32, bool) {
+    /// The number of a value, which has one user more now; and whether it is new. `kept` makes what is kept of a
+    /// new one.
+    pub fn take(&mut self, value: &T, kept: impl FnOnce(&T) -> Arc<T>) -> (u32, bool) {
         if let Some(place) = self.places.at_mut(self.last as usize)
-            && place.value == *value
+            && *place.value == *value
         {
             place.users += 1;
             return (self.last, false);
         }
-        let hash = self.state.hash_one(&**value);
+        let hash = self.state.hash_one(value);
         let place = |number: u32| self.places.at(number as usize);
-        let is_it = |number| place(number).is_some_and(|place| place.value == *value);
+        let is_it = |number| place(number).is_some_and(|place| *place.value == *value);
         if let Some(number) = self.by_value.find(hash, is_it) {
             if let Some(place) = self.places.at_mut(number as usize) {
                 place.users += 1;
@@ -56,10 +57,15 @@ impl<T: ?Sized + Eq + Hash> Interned<T> {
             self.last = number;
             return (number, false);
         }
-        let place = Place { value: Arc::clone(value), hash, users: 1, first: 0, is_listed: false };
+        let place = Place { value: kept(value), hash, users: 1, first: 0, is_listed: false };
         self.last = self.places.insert(place).index() as u32;
         self.by_value.insert(hash, self.last);
         (self.last, true)
+    }
+
+    /// The value that was asked for last, if it is this one.
+    pub fn last(&self, value: &T) -> Option<&Arc<T>> {
+        self.get(self.last).filter(|last| ***last == *value)
     }
 
     /// A user less. Returns the value if that was the last one.

@@ -275,10 +275,13 @@ impl Switch {
                 if !translation.may_install() || translation.actions != *flow.actions {
                     return Err(format!("{flow:?}\nshould do {:?}", translation.actions));
                 }
-                if translation.rules != flow.links.rules
-                    || translation.effects != flow.links.effects
+                if translation.links.rules != flow.links.rules
+                    || translation.links.effects != flow.links.effects
                 {
-                    return Err(format!("{flow:?}\nshould count for {:?}", translation.rules));
+                    return Err(format!(
+                        "{flow:?}\nshould count for {:?}",
+                        translation.links.rules
+                    ));
                 }
             }
         }
@@ -406,7 +409,7 @@ fn what_comes_back_too_late_leaves_no_megaflow() {
     }
     switch.state();
     switch.happen(&late);
-    assert_eq!(switch.state(), (vec!["execute [Drop(RecircUnknown)]".to_owned()], vec![]));
+    assert_eq!(switch.state(), (vec!["execute [Drop(RecircUnknown)] None".to_owned()], vec![]));
 }
 
 #[test]

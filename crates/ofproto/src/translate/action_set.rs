@@ -40,6 +40,9 @@ impl Context<'_> {
 
     /// Carries the set out and empties it.
     pub fn execute_action_set(&mut self) {
+        if self.action_set.is_empty() {
+            return;
+        }
         let set = std::mem::take(&mut self.action_set);
         let actions = in_order(&set);
         if actions.is_empty() || self.error.is_some() {

@@ -1,7 +1,8 @@
 //! Making the datapath's packet what the OpenFlow actions have made it.
 
 use super::context::Context;
-use flow::{Action, Field, FlowKey, SetField, VLAN_PRESENT};
+use flow::{Action, Field, FlowKey, Mask, SetField, VLAN_PRESENT};
+use std::sync::LazyLock;
 use wire::protocol;
 
 /// A header, as the datapath rewrites one: its fields, and whether the packet has it.
@@ -63,6 +64,20 @@ const HEADERS: [Header; 7] = [
     },
 ];
 
+/// All fields that [`Context::commit`] compares.
+static COMMITTED: LazyLock<Mask> = LazyLock::new(|| {
+    let mut mask = Mask::new();
+    let headers = HEADERS.iter().chain([&ETHERNET, &MARK]).flat_map(|header| header.fields);
+    headers.chain(&TAGS).chain(&LABELS).for_each(|&field| mask.add(field));
+    mask
+});
+
+/// The fields of tags.
+const TAGS: [Field; 4] = [Field::VlanTpid, Field::VlanTci, Field::VlanTpid1, Field::VlanTci1];
+
+/// The fields that say which labels there are.
+const LABELS: [Field; 4] = [Field::EthType, Field::MplsLse0, Field::MplsLse1, Field::MplsLse2];
+
 fn is_neighbor_discovery(key: &FlowKey) -> bool {
     key.eth_type() == 0x86dd
         && key.nw_proto() == protocol::ICMPV6
@@ -75,6 +90,10 @@ impl Context<'_> {
     /// what was looked at is known (ovs: `lib/odp-util.c`, `commit`).
     pub fn commit(&mut self) {
         self.commit_packet_type();
+        let words = self.key.words().iter().zip(self.base.words()).zip(COMMITTED.words());
+        if words.fold(0, |changed, ((key, base), bits)| changed | (key ^ base) & bits) == 0 {
+            return;
+        }
         self.commit_header(&ETHERNET);
         // What is behind the last label can be rewritten when there is none any more.
         if !self.key.is_mpls() {
@@ -155,7 +174,7 @@ impl Context<'_> {
         for &(tpid, tci) in want[..want.len() - same].iter().rev() {
             self.actions.push(Action::PushVlan { tpid, tci });
         }
-        for field in [Field::VlanTpid, Field::VlanTci, Field::VlanTpid1, Field::VlanTci1] {
+        for field in TAGS {
             self.base.set(field, self.key.get(field));
         }
     }

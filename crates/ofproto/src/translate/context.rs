@@ -1,14 +1,13 @@
 //! The state of one translation, and how it walks through bridges and tables.
 
-use super::found::Found;
 use super::freeze::Freezing;
 use super::learn::Pending;
 use super::packet_type::Shims;
 use super::report::{NoteKind, Notebook};
 use super::terminate::TunnelSender;
-use super::{Effect, Fork, Notes, World, always_looked_at};
+use super::{Effect, Fork, Memory, Notes, World, always_looked_at};
 use crate::bridge::Bridge;
-use crate::installed::OuterPart;
+use crate::installed::{Links, OuterPart};
 use crate::lookup::Lookup;
 use crate::port::Port;
 use crate::recirc::Frozen;
@@ -17,8 +16,7 @@ use crate::rule::RuleId;
 use base::{OfPort, RecircId, TableId, limits};
 use flow::{Action, DropReason, Field, FlowKey, Mask, Wide};
 use openflow::Action as OfAction;
-use openflow::action::ToController;
-use openflow::message::{PortConfig, reason};
+use openflow::message::PortConfig;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -32,7 +30,7 @@ pub(crate) struct Context<'a> {
     pub base: FlowKey,
     /// The datapath port's number as the packet had it.
     pub device: base::PortNo,
-    pub mask: Mask,
+    pub mask: Box<Mask>,
     pub actions: Vec<Action>,
     pub rules: Vec<RuleId>,
     pub effects: Vec<Effect>,
@@ -46,7 +44,7 @@ pub(crate) struct Context<'a> {
     pub dependencies: Vec<Dependency>,
     pub lookups: Vec<Lookup>,
     /// The packet as it came, with the datapath's port number.
-    pub original: FlowKey,
+    pub original: &'a FlowKey,
     /// Whether some action may have rewritten a header. [`Lookup`] also sees for itself where a header is
     /// another one; this covers values that happen to be the same.
     pub is_rewritten: bool,
@@ -113,29 +111,35 @@ pub(crate) enum Scope {
 }
 
 impl<'a> Context<'a> {
-    pub fn new(world: World<'a>, bridge: &'a Bridge, key: &FlowKey, notes: Notes) -> Self {
-        let mut mask = Mask::new();
+    pub fn new(
+        world: World<'a>,
+        bridge: &'a Bridge,
+        key: &'a FlowKey,
+        notes: Notes,
+        mut memory: Memory,
+    ) -> Self {
+        memory.clear();
+        let Memory { actions, mut mask, links } = memory;
+        let Links { rules, effects, outer_parts, recircs, mut dependencies, lookups } = links;
         always_looked_at(&mut mask, key);
-        let (original, mut key) = (key.clone(), key.clone());
-        let device = key.in_port();
-        key.set(Field::ActsetOutput, OfPort::UNSET.0.into());
-        Context {
+        dependencies.push(Dependency::Bridge { bridge: bridge.id });
+        let mut context = Context {
             bridge,
             base: key.clone(),
-            key,
-            device,
+            key: key.clone(),
+            device: key.in_port(),
             mask,
-            actions: Vec::new(),
-            rules: Vec::new(),
-            effects: Vec::new(),
-            outer_parts: Vec::new(),
+            actions,
+            rules,
+            effects,
+            outer_parts,
             tunnel_sender: None,
             pending: Vec::new(),
             learns_anew: false,
-            recircs: Vec::new(),
-            dependencies: vec![Dependency::Bridge { bridge: bridge.id }],
-            lookups: Vec::new(),
-            original,
+            recircs,
+            dependencies,
+            lookups,
+            original: key,
             is_rewritten: false,
             varying: Mask::new(),
             stack_varies: false,
@@ -168,7 +172,11 @@ impl<'a> Context<'a> {
             names: matches!(notes, Notes::On { names: true, .. }),
             learns: matches!(notes, Notes::On { learns: true, .. }),
             world,
-        }
+        };
+        let unset = OfPort::UNSET.0.into();
+        context.key.set(Field::ActsetOutput, unset);
+        context.base.set(Field::ActsetOutput, unset);
+        context
     }
 
     /// Translates a packet from a port, or one that comes round once more.
@@ -277,11 +285,6 @@ impl<'a> Context<'a> {
         OfPort(self.key.in_port_raw() as u16)
     }
 
-    pub fn clear_conntrack(&mut self) {
-        self.conntracked = false;
-        self.key.clear_ct();
-    }
-
     pub fn may_receive(&mut self, port: &Port) -> bool {
         let both = PortConfig::NO_RECV | PortConfig::NO_RECV_STP;
         if !matches!((port.config & both).bits().count_ones(), 0 | 2) {
@@ -359,40 +362,5 @@ impl<'a> Context<'a> {
         self.notes.add(NoteKind::Error, || text);
         self.error = Some(error);
         false
-    }
-
-    /// Carries out the actions of what was found.
-    fn execute_found(&mut self, found: &Found, scope: Scope, last: bool) {
-        let actions: Arc<[OfAction]> = match found {
-            Found::Rule(id) => {
-                let Some(rule) = self.world.rules.get(*id) else { return };
-                self.rules.push(*id);
-                self.rule = Some(*id);
-                self.cookie = rule.cookie;
-                rule.actions.clone()
-            }
-            Found::Pending(at) => {
-                let Some((cookie, actions)) = self.hit_pending(*at) else { return };
-                (self.rule, self.cookie) = (None, cookie);
-                actions
-            }
-            Found::FailOpen => [OfAction::Output { port: OfPort::NORMAL, max_len: 0 }].into(),
-            Found::MissToController => {
-                (self.rule, self.cookie) = (None, u64::MAX);
-                let to = ToController {
-                    max_len: u16::MAX,
-                    controller_id: 0,
-                    reason: reason::IMPLICIT_MISS,
-                    userdata: Vec::new(),
-                    pause: false,
-                };
-                [OfAction::Controller(to)].into()
-            }
-            Found::Miss | Found::Fragment => [].into(),
-        };
-        match scope {
-            Scope::Direct => self.execute(&actions, last),
-            Scope::Clone => self.execute_clone(&actions, last),
-        }
     }
 }

@@ -11,6 +11,12 @@ use openflow::action::{Ct, ZoneSource};
 use wire::ethertype;
 
 impl Context<'_> {
+    /// The packet is of no connection any more.
+    pub fn clear_conntrack(&mut self) {
+        self.conntracked = false;
+        self.key.clear_ct();
+    }
+
     /// Tracks the packet. Where the action names a table, a copy goes on there with what tracking
     /// said; the packet itself goes on without it (ovs: `compose_conntrack_action`).
     pub fn ct(&mut self, ct: &Ct, last: bool) {

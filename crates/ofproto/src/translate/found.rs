@@ -1,9 +1,14 @@
-//! What a table lookup gave, and how a trace tells of it.
+//! What a table lookup gave: how a trace tells of it, and the actions that are carried out then.
 
-use super::context::Context;
+use super::context::{Context, Scope};
 use super::learn::Pending;
 use super::report::NoteKind;
 use crate::rule::RuleId;
+use base::OfPort;
+use openflow::Action as OfAction;
+use openflow::action::ToController;
+use openflow::message::reason;
+use std::sync::Arc;
 
 /// What a table lookup gave.
 pub(crate) enum Found {
@@ -49,6 +54,41 @@ impl Context<'_> {
                 table.0
             ),
         });
+    }
+
+    /// Carries out the actions of what was found.
+    pub fn execute_found(&mut self, found: &Found, scope: Scope, last: bool) {
+        let actions: Arc<[OfAction]> = match found {
+            Found::Rule(id) => {
+                let Some(rule) = self.world.rules.get(*id) else { return };
+                self.rules.push(*id);
+                self.rule = Some(*id);
+                self.cookie = rule.cookie;
+                rule.actions.clone()
+            }
+            Found::Pending(at) => {
+                let Some((cookie, actions)) = self.hit_pending(*at) else { return };
+                (self.rule, self.cookie) = (None, cookie);
+                actions
+            }
+            Found::FailOpen => [OfAction::Output { port: OfPort::NORMAL, max_len: 0 }].into(),
+            Found::MissToController => {
+                (self.rule, self.cookie) = (None, u64::MAX);
+                let to = ToController {
+                    max_len: u16::MAX,
+                    controller_id: 0,
+                    reason: reason::IMPLICIT_MISS,
+                    userdata: Vec::new(),
+                    pause: false,
+                };
+                [OfAction::Controller(to)].into()
+            }
+            Found::Miss | Found::Fragment => [].into(),
+        };
+        match scope {
+            Scope::Direct => self.execute(&actions, last),
+            Scope::Clone => self.execute_clone(&actions, last),
+        }
     }
 }
 

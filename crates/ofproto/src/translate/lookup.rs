@@ -18,21 +18,27 @@ impl Context<'_> {
         if controllers.fail_open && self.table == TableId(0) {
             return Found::FailOpen;
         }
-        let mut key = self.key.clone();
-        key.set_in_port_raw(in_port.0.into());
-        if key.nw_frag() & FRAG_ANY != 0 {
+        let mut has_ports = true;
+        if self.key.nw_frag() & FRAG_ANY != 0 {
             match self.bridge.fragments {
                 Fragments::NxMatch => {}
                 Fragments::Drop => return Found::Fragment,
                 // Only the first fragment has ports, and flows must treat all of them alike.
-                Fragments::Normal => {
-                    key.set_tp_src(0);
-                    key.set_tp_dst(0);
-                }
+                Fragments::Normal => has_ports = false,
             }
         }
         let bridge = self.bridge.id;
-        let (found, miss) = self.lookup_on(&key, honor_miss);
+        let (found, miss) = if has_ports && self.key.in_port_raw() == in_port.0.into() {
+            self.lookup_on(None, honor_miss)
+        } else {
+            let mut key = self.key.clone();
+            key.set_in_port_raw(in_port.0.into());
+            if !has_ports {
+                key.set_tp_src(0);
+                key.set_tp_dst(0);
+            }
+            self.lookup_on(Some(&key), honor_miss)
+        };
         let port = self.port(self.in_port());
         let has_no_packet_ins =
             port.is_some_and(|port| port.config.contains(PortConfig::NO_PACKET_IN));
@@ -58,18 +64,23 @@ impl Context<'_> {
     }
 
     /// Looks up in the current table and, as long as packets without a flow are to go on there, in the
-    /// next ones. Gives what the last table does with such packets, if it was configured.
-    fn lookup_on(&mut self, key: &FlowKey, honor_miss: bool) -> (Option<Found>, Option<TableMiss>) {
+    /// next ones: with this key, or the packet's own. Gives what the last table does with such packets, if it
+    /// was configured.
+    fn lookup_on(
+        &mut self,
+        other: Option<&FlowKey>,
+        honor_miss: bool,
+    ) -> (Option<Found>, Option<TableMiss>) {
         let bridge = self.bridge.id;
         loop {
-            let table = self.table;
+            let (table, key) = (self.table, other.unwrap_or(&self.key));
             let rule = self.bridge.tables.lookup(table, key, &mut self.mask);
             let priority = rule.and_then(|id| self.world.rules.get(id)).map(|it| it.priority);
             let seen = Seen {
                 bridge,
                 table,
                 key,
-                original: &self.original,
+                original: self.original,
                 is_rewritten: self.is_rewritten,
                 varying: &self.varying,
             };
@@ -79,7 +90,8 @@ impl Context<'_> {
             }
             let mut found = rule.map(Found::Rule);
             if !self.pending.is_empty() {
-                found = self.find_pending(key, priority).or(found);
+                let key = key.clone();
+                found = self.find_pending(&key, priority).or(found);
             }
             self.effects.push(Effect::Lookup { bridge, table, found: found.is_some() });
             let miss = self.bridge.tables.miss(table).filter(|_| honor_miss);

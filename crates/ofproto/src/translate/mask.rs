@@ -87,6 +87,12 @@ fn tidy_shared(mask: &mut Mask, key: &FlowKey) {
 /// (ovs: `lib/dpif-netdev.c`, `handle_packet_upcall`).
 pub(crate) fn datapath_mask(mask: &Mask) -> Mask {
     let mut mask = mask.clone();
+    add_tags(&mut mask);
+    mask
+}
+
+/// Makes the mask of a translation one of the datapath's ([`datapath_mask`]).
+pub(crate) fn add_tags(mask: &mut Mask) {
     if !mask.has(Field::VlanTci) {
         mask.add(Field::VlanTci);
     }
@@ -94,5 +100,4 @@ pub(crate) fn datapath_mask(mask: &Mask) -> Mask {
     if mask.has(Field::VlanTci1) {
         mask.add(Field::VlanTpid1);
     }
-    mask
 }

@@ -36,15 +36,14 @@ mod tunnel;
 pub(crate) use self::terminate::TunnelSender;
 pub(crate) use self::tunnel::address;
 pub(crate) use fields::fix_tpid;
-pub(crate) use mask::datapath_mask;
+pub(crate) use mask::{add_tags, datapath_mask};
 pub(crate) use report::{Note, NoteKind};
 
 use crate::bridge::BridgeId;
 use crate::bridges::Bridges;
 use crate::features::Features;
 use crate::hidden::Miss;
-use crate::installed::OuterPart;
-use crate::lookup::Lookup;
+use crate::installed::Links;
 use crate::recirc::{Frozen, RecircTable};
 use crate::revalidate::Dependency;
 use crate::rule::{RuleId, Rules};
@@ -128,40 +127,47 @@ impl Hash for Effect {
     }
 }
 
+/// Memory that translations use one after the other, so that they need no new one.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    pub actions: Vec<Action>,
+    pub mask: Box<Mask>,
+    pub links: Links,
+}
+
+impl Memory {
+    /// Forgets what the last translation left.
+    pub fn clear(&mut self) {
+        self.actions.clear();
+        self.mask.words_mut().fill(0);
+        self.links.clear();
+    }
+}
+
 /// What becomes of a packet.
 #[derive(Debug)]
 pub(crate) struct Translation {
     /// What the datapath does; nothing drops the packet.
     pub actions: Vec<Action>,
     /// Which bits of the packet decided that, in the datapath's numbers.
-    pub mask: Mask,
+    pub mask: Box<Mask>,
     /// The same with bits of registers, where translation failed and notes were asked for.
-    pub failed_mask: Option<Mask>,
-    /// Flows that the packet hit; twice where it hit one twice.
-    pub rules: Vec<RuleId>,
-    /// What else it did.
-    pub effects: Vec<Effect>,
-    /// The parts of `rules` and `effects` that count outer packets.
-    pub outer_parts: Vec<OuterPart>,
+    pub failed_mask: Option<Box<Mask>>,
+    /// What a megaflow of it stands for, but for the packet's own frozen state.
+    pub links: Links,
     /// Who sent the outer packet, where it reached the end of a tunnel.
     pub tunnel_sender: Option<TunnelSender>,
-    /// Frozen states that the steps name.
-    pub recircs: Vec<RecircId>,
     /// A flow is learned whose number is limited: what is learned must be known before the packet's
     /// actions are.
     pub learns_anew: bool,
-    /// What was asked that may have another answer one day, each once.
-    pub dependencies: Vec<Dependency>,
-    /// How the packet was looked up in flow tables.
-    pub lookups: Vec<Lookup>,
     /// Why translation stopped; the packet is then dropped.
     pub error: Option<DropReason>,
     /// Every packet has to come up: the datapath is not to do, or can't, what is to be done.
     pub is_slow: bool,
-    /// The key with all changes, in the bridge's numbers.
-    pub final_key: FlowKey,
-    /// The key with the changes that the steps make, in the bridge's numbers.
-    pub base_key: FlowKey,
+    /// The key with all changes, in the bridge's numbers, where notes were asked for.
+    pub final_key: Option<Box<FlowKey>>,
+    /// The key with the changes that the steps make, likewise.
+    pub base_key: Option<Box<FlowKey>>,
     /// What was done and why, where that was asked for.
     pub notes: Vec<Note>,
     /// Whether the log has something to tell of it.
@@ -225,8 +231,14 @@ pub(crate) struct Fork {
     pub nat: Option<Option<NatRange>>,
 }
 
-/// Translates a packet that came in on a datapath port; `key` has the datapath's port numbers.
-pub(crate) fn translate(world: World<'_>, key: &FlowKey, notes: Notes) -> Translation {
+/// Translates a packet that came in on a datapath port; `key` has the datapath's port numbers. What the memory
+/// holds is of no account.
+pub(crate) fn translate(
+    world: World<'_>,
+    key: &FlowKey,
+    notes: Notes,
+    memory: Memory,
+) -> Translation {
     let device = key.in_port();
     let entry = match world.bridges.of_packet(key) {
         Some((bridge, in_port)) => Entry { bridge, in_port, device },
@@ -244,7 +256,7 @@ pub(crate) fn translate(world: World<'_>, key: &FlowKey, notes: Notes) -> Transl
             None => return dropped(key, DropReason::RecircUnknown),
         },
     };
-    translate_from(world, key, entry, notes)
+    translate_from(world, key, entry, notes, memory)
 }
 
 /// Translates a packet that enters at a known place.
@@ -253,6 +265,7 @@ pub(crate) fn translate_from(
     key: &FlowKey,
     entry: Entry,
     notes: Notes,
+    memory: Memory,
 ) -> Translation {
     let frozen = match key.recirc_id() {
         RecircId(0) => None,
@@ -269,7 +282,7 @@ pub(crate) fn translate_from(
     let (Some(bridge), Some(entered)) = (bridge, entered) else {
         return dropped(key, DropReason::NoBridge);
     };
-    let mut context = Context::new(world, bridge, key, notes);
+    let mut context = Context::new(world, bridge, key, notes, memory);
     context.device = entry.device;
     context.depend(Dependency::Device(entry.device));
     context.depend(Dependency::Bridge { bridge: entered.id });
@@ -277,7 +290,7 @@ pub(crate) fn translate_from(
     context.key.set_in_port_raw(entry.in_port.0.into());
     context.base.set_in_port_raw(entry.in_port.0.into());
     context.run(entered, frozen.as_deref(), entered.port(entry.in_port));
-    finish(context, key)
+    finish(context)
 }
 
 /// Translates a packet-out.
@@ -290,7 +303,7 @@ pub(crate) fn translate_sent(
     let Some(bridge) = world.bridges.get(sent.bridge) else {
         return dropped(key, DropReason::NoBridge);
     };
-    let mut context = Context::new(world, bridge, key, notes);
+    let mut context = Context::new(world, bridge, key, notes, Memory::default());
     for &field in Field::BASIC.iter().filter(|field| field.is_pipeline()) {
         context.key.set(field, sent.pipeline.get(field));
     }
@@ -298,7 +311,7 @@ pub(crate) fn translate_sent(
     context.key.set_in_port_raw(sent.pipeline.in_port_raw());
     context.base.set_in_port_raw(sent.pipeline.in_port_raw());
     context.run_sent(sent.actions);
-    finish(context, key)
+    finish(context)
 }
 
 /// Translates a packet that a controller lets go on.
@@ -311,21 +324,22 @@ pub(crate) fn translate_resumed(
     let Some(bridge) = world.bridges.get(state.bridge) else {
         return dropped(key, DropReason::NoBridge);
     };
-    let mut context = Context::new(world, bridge, key, notes);
+    let mut context = Context::new(world, bridge, key, notes, Memory::default());
     context.device = state.device;
     context.base.set_in_port_raw(state.pipeline.in_port_raw());
     context.run_resumed(state);
-    finish(context, key)
+    finish(context)
 }
 
-fn finish(context: Context<'_>, key: &FlowKey) -> Translation {
-    let mut mask = context.mask;
+#[inline]
+fn finish(context: Context<'_>) -> Translation {
+    let Context { key, base, original, mut mask, mut actions, notes, error, .. } = context;
+    let is_told = notes.is_wanted();
     // Of a translation that failed, people are told all that it looked at, registers too.
-    let failed_mask = (context.error.is_some() && context.notes.is_wanted()).then(|| mask.clone());
-    tidy_mask(&mut mask, key, &context.key);
-    let mut actions = context.actions;
+    let failed_mask = (error.is_some() && is_told).then(|| mask.clone());
+    tidy_mask(&mut mask, original, &key);
     let failure = context.failure.filter(|_| actions.is_empty());
-    if let Some(reason) = context.error.or(failure) {
+    if let Some(reason) = error.or(failure) {
         actions = vec![Action::Drop(reason)];
     } else if let Some(Action::Clone(inner)) = actions.last()
         && !matches!(**inner, [Action::Meter(_), Action::Controller(_)])
@@ -335,31 +349,27 @@ fn finish(context: Context<'_>, key: &FlowKey) -> Translation {
         actions.pop();
         actions.extend_from_slice(&inner);
     }
+    let Context { rules, effects, outer_parts, recircs, dependencies, lookups, .. } = context;
     Translation {
         actions,
         mask,
         failed_mask,
-        rules: context.rules,
-        effects: context.effects,
-        outer_parts: context.outer_parts,
+        links: Links { rules, effects, outer_parts, recircs, dependencies, lookups },
         tunnel_sender: context.tunnel_sender,
-        recircs: context.recircs,
         learns_anew: context.learns_anew,
-        dependencies: context.dependencies,
-        lookups: context.lookups,
-        error: context.error,
+        error,
         is_slow: context.is_slow,
-        final_key: context.key,
-        base_key: context.base,
-        has_errors: context.notes.has_errors(),
-        notes: context.notes.into_notes(),
+        final_key: is_told.then(|| Box::new(key)),
+        base_key: is_told.then(|| Box::new(base)),
+        has_errors: notes.has_errors(),
+        notes: notes.into_notes(),
         forks: context.forks,
     }
 }
 
 /// A packet of which nothing is known but that it is dropped.
 fn dropped(key: &FlowKey, reason: DropReason) -> Translation {
-    let mut mask = Mask::new();
+    let mut mask = Box::new(Mask::new());
     always_looked_at(&mut mask, key);
     if key.has_tunnel() {
         // These say which port the packet is of.
@@ -371,18 +381,13 @@ fn dropped(key: &FlowKey, reason: DropReason) -> Translation {
         actions: vec![Action::Drop(reason)],
         mask,
         failed_mask: None,
-        rules: Vec::new(),
-        effects: Vec::new(),
-        outer_parts: Vec::new(),
+        links: Links::default(),
         tunnel_sender: None,
-        recircs: Vec::new(),
         learns_anew: false,
-        dependencies: Vec::new(),
-        lookups: Vec::new(),
         error: Some(reason),
         is_slow: false,
-        final_key: key.clone(),
-        base_key: key.clone(),
+        final_key: None,
+        base_key: None,
         has_errors: false,
         notes: Vec::new(),
         forks: Vec::new(),

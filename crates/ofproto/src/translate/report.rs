@@ -41,8 +41,8 @@ pub(crate) struct Notebook {
 
 impl Notebook {
     pub fn new(wanted: bool) -> Self {
-        let all = Note { kind: NoteKind::Detail, text: String::new(), below: Vec::new() };
-        Notebook { wanted, has_errors: false, open: vec![all] }
+        let all = || Note { kind: NoteKind::Detail, text: String::new(), below: Vec::new() };
+        Notebook { wanted, has_errors: false, open: wanted.then(all).into_iter().collect() }
     }
 
     pub fn has_errors(&self) -> bool {

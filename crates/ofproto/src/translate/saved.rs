@@ -3,7 +3,7 @@
 //! begins.
 
 use super::Context;
-use flow::{FlowKey, Mask};
+use flow::FlowKey;
 
 impl Context<'_> {
     /// The packet's key.
@@ -12,9 +12,9 @@ impl Context<'_> {
         Box::new(self.key.clone())
     }
 
-    /// The packet's key, the key as the datapath has it, and the mask.
+    /// The packet's key, and the key as the datapath has it.
     #[inline(never)]
-    pub fn saved_headers(&self) -> Box<(FlowKey, FlowKey, Mask)> {
-        Box::new((self.key.clone(), self.base.clone(), self.mask.clone()))
+    pub fn saved_keys(&self) -> Box<(FlowKey, FlowKey)> {
+        Box::new((self.key.clone(), self.base.clone()))
     }
 }

@@ -1,16 +1,19 @@
 //! Laws of translation, on random tables and packets.
 
-use super::{Notes, Translation, datapath_mask, translate};
+use super::{Memory, Notes, Translation, datapath_mask, translate};
 use crate::{BridgeConfig, BridgeId, Config, Ofproto, PortDevice, PortSpec, VlanMode};
 use base::{Instant, MacAddr, OfPort, PortNo};
 use flow::{Action, FRAG_LATER, Field, FlowKey, Mask, SetField, VLAN_PRESENT};
 use openflow::message::FlowModCommand;
 use proptest::prelude::*;
 
+/// Notes are asked for, and with them the key with all changes.
+const TOLD: Notes = Notes::On { names: false, learns: false };
+
 impl Ofproto {
     /// Translates a packet as the tables are now.
     pub(crate) fn translate(&self, now: Instant, key: &FlowKey, notes: Notes) -> Translation {
-        translate(self.world(now), key, notes)
+        translate(self.world(now), key, notes, Memory::default())
     }
 }
 
@@ -280,9 +283,9 @@ proptest! {
                 let other = mix(&key, &mask, &other);
                 let got = ofproto.translate(NOW, &other, Notes::Off);
                 prop_assert_eq!(&got.actions, &expect.actions, "{:?} and {:?}", key, other);
-                prop_assert_eq!(&got.rules, &expect.rules);
+                prop_assert_eq!(&got.links.rules, &expect.links.rules);
             }
-            let Some(&id) = expect.recircs.first() else { break };
+            let Some(&id) = expect.links.recircs.first() else { break };
             key.set_recirc_id(id);
             track(&mut key, first[15]);
         }
@@ -309,14 +312,14 @@ proptest! {
         let (ofproto, _) = switch(&[flow]);
         let mut key = packet(eth_type, seed);
         key.set(Field::InPort, 2);
-        let translation = ofproto.translate(NOW, &key, Notes::Off);
+        let translation = ofproto.translate(NOW, &key, TOLD);
         // A TTL that runs out ends the list before the output.
         if translation.actions.iter().any(|action| matches!(action, Action::Output(_))) {
             let got = carry_out(&key, &translation.actions);
             for &field in Field::BASIC {
                 let inside = field.is_pipeline() || field == Field::ActsetOutput;
                 if !inside && field != Field::InPort {
-                    let expect = translation.final_key.get(field);
+                    let expect = translation.final_key.as_ref().unwrap().get(field);
                     prop_assert_eq!(got.get(field), expect, "{} {:?}", field.name(), actions);
                 }
             }
@@ -374,7 +377,7 @@ fn a_wide_port_number_is_openflow_13s() {
         let (ofproto, _) = switch(&[format!("table=0,actions={actions},output:3")]);
         let mut key = packet(0x0800, [0; 16]);
         key.set_in_port_raw(port);
-        let end = ofproto.translate(NOW, &key, Notes::Off).final_key;
+        let end = ofproto.translate(NOW, &key, TOLD).final_key.unwrap();
         assert_eq!((end.get(Field::Reg0), end.get(Field::InPort)), (reg0, in_port), "{actions}");
     }
 }
@@ -401,10 +404,10 @@ fn a_miss_goes_on_in_the_next_table_or_to_the_controller_or_nowhere() {
         }
         let mut key = packet(0x0800, [0; 16]);
         key.set_in_port_raw(1);
-        let translation = ofproto.translate(NOW, &key, Notes::Off);
+        let translation = ofproto.translate(NOW, &key, TOLD);
         let controller = |action: &Action| matches!(action, Action::Controller(_));
         let to_controller = translation.actions.iter().any(controller);
-        (translation.final_key.get(Field::Reg0), to_controller)
+        (translation.final_key.unwrap().get(Field::Reg0), to_controller)
     };
     let third = "table=2,actions=load:7->NXM_NX_REG0[]";
     let go_on = [(0, M::Continue), (1, M::Continue)];

@@ -11,8 +11,8 @@ use crate::port::{Port, PortDevice};
 use crate::revalidate::Dependency;
 use base::{MacAddr, PortNo, TableId};
 use flow::{
-    Action, DropReason, Field, FlowKey, Mask, TUN_CSUM, TUN_DONT_FRAGMENT, TUN_KEY, TUN_OAM,
-    TunnelKind, TunnelPush,
+    Action, DropReason, Field, FlowKey, TUN_CSUM, TUN_DONT_FRAGMENT, TUN_KEY, TUN_OAM, TunnelKind,
+    TunnelPush,
 };
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -322,7 +322,7 @@ impl<'a> Context<'a> {
     /// said by the tunnel's port and not by the packet, so that it does not become part of the mask.
     fn cross_underlay(&mut self, crossing: Crossing<'a>, last: bool) {
         let Crossing { link, push, outer } = crossing;
-        let before = self.saved_headers();
+        let before = self.saved_keys();
         let here = (self.bridge, self.conntracked, self.own_address);
         let mirrored = (self.mirrored, self.snaplen, self.max_len);
         // Mirrors of the other bridge are others.
@@ -334,8 +334,8 @@ impl<'a> Context<'a> {
         let varying = std::mem::take(&mut self.varying);
         let was_rewritten = std::mem::replace(&mut self.is_rewritten, true);
         let actions = std::mem::replace(&mut self.actions, vec![Action::TunnelPush(push)]);
+        let mask = std::mem::take(&mut self.mask);
         self.key.clone_from(&outer);
-        self.mask = Mask::new();
         self.key.set_in_port_raw(link.port.number.0.into());
         self.base = self.key.clone();
         self.bridge = link.bridge;
@@ -353,7 +353,8 @@ impl<'a> Context<'a> {
         self.outer_parts.push(OuterPart { rules, effects, header_len });
         self.notes.leave();
         let pushed = std::mem::replace(&mut self.actions, actions);
-        (self.key, self.base, self.mask) = *before;
+        (self.key, self.base) = *before;
+        self.mask = mask;
         (self.bridge, self.conntracked, self.own_address) = here;
         (self.mirrored, self.snaplen, self.max_len) = mirrored;
         (self.stack, self.action_set) = (stack, action_set);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::Outbox;
 use base::WorkerId;
-use flow::{FlowCommand, FlowDump, FlowId, FlowStats, Frame, Match, Upcall, UpcallKind};
+use flow::{FlowDump, FlowId, FlowStats, Frame, Match, Upcall, UpcallKind};
 use packet::Packet;
 use std::net::Ipv4Addr;
 
@@ -25,13 +25,18 @@ fn receiving(lacking: Lacking) -> Ofproto {
 fn miss(ofproto: &mut Ofproto, now: Instant, port: u32, bytes: &[u8]) -> Option<FlowId> {
     let Frame { packet, key, .. } = Frame::parse(Packet::from_bytes(bytes), PortNo(port)).unwrap();
     let (worker, kind) = (WorkerId(0), UpcallKind::Miss);
-    let upcall = Upcall { worker, kind, packet, key, received: now, queued: now, trace: None };
+    let upcall = Upcall {
+        worker,
+        kind,
+        packet,
+        key: Box::new(key),
+        received: now,
+        queued: now,
+        trace: None,
+    };
     let mut out = Outbox::default();
     ofproto.upcall(now, upcall, &mut out);
-    out.commands.iter().find_map(|(_, command)| match command {
-        FlowCommand::Put(put) => Some(put.id),
-        _ => None,
-    })
+    out.commands.iter().find_map(|(_, command)| command.to_put()).map(|put| put.id)
 }
 
 /// The worker tells so many packets and bytes of a megaflow, the last packet of which just came.
