@@ -24,6 +24,8 @@ const HINTS: usize = 32;
 pub struct MegaflowTable<V> {
     subtables: Slab<Subtable>,
     by_mask: HashTable<Handle>,
+    /// The subtable of the last insertion: one flow often has the mask of the one before it.
+    last: Option<Handle>,
     order: Vec<Handle>,
     flows: Slab<Flow<V>>,
     /// The subtable and row of the last hit for packets of the same port, pass and connection
@@ -58,6 +60,7 @@ impl<V> MegaflowTable<V> {
         MegaflowTable {
             subtables: Slab::default(),
             by_mask: HashTable::new(),
+            last: None,
             order: Vec::new(),
             flows: Slab::default(),
             hints: [None; HINTS],
@@ -247,11 +250,13 @@ impl<V> MegaflowTable<V> {
 
     fn find_subtable(&self, mask: &Mask) -> Option<Handle> {
         let is_it = |&handle: &Handle| self.subtables.get(handle).is_some_and(|s| s.mask == *mask);
-        self.by_mask.find(hash_mask(mask), is_it).copied()
+        let last = self.last.filter(is_it);
+        last.or_else(|| self.by_mask.find(hash_mask(mask), is_it).copied())
     }
 
     fn subtable_for(&mut self, mask: &Mask) -> Handle {
         if let Some(handle) = self.find_subtable(mask) {
+            self.last = Some(handle);
             return handle;
         }
         let handle = self.subtables.insert(Subtable::new(mask));

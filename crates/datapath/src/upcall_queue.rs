@@ -118,6 +118,7 @@ impl UpcallQueue {
         match self.answers {
             _ if others == 0 || matches!(kind, UpcallKind::Controller(_)) => 0,
             Answers::Owner => 0,
+            Answers::Handlers(1) => 1,
             Answers::Handlers(_) => 1 + (self.hash.of(key) % others as u64) as usize,
             Answers::Workers(_) => 1 + usize::from(worker.0) % others,
         }
