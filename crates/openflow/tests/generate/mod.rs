@@ -689,7 +689,16 @@ impl Generate {
         })
     }
 
+    /// Its actions are written in OpenFlow 1.3 or newer, in which the switch writes those of older controllers.
     fn continuation(&mut self) -> Continuation {
+        let version = self.version;
+        self.version = version.max(Version::V13);
+        let continuation = self.newer_continuation();
+        self.version = version;
+        continuation
+    }
+
+    fn newer_continuation(&mut self) -> Continuation {
         let part = |generate: &mut Self| ContinuedActions {
             table: TableId(generate.below(254) as u8),
             cookie: generate.next(),
