@@ -83,9 +83,11 @@ impl<'a> Context<'a> {
         (self.key, self.varying, self.shims.was_mpls) = (key, varying, was_mpls);
         self.exit = false;
         // What bounds the work of a translation ends it; other errors are the bucket's own.
-        if !matches!(self.error, Some(DropReason::ResubmitDepth | DropReason::Resubmits)) {
-            self.error = None;
-        }
+        let ends = |error: &DropReason| {
+            use DropReason::{RecircUnknown, ResubmitDepth, Resubmits};
+            matches!(error, ResubmitDepth | Resubmits | RecircUnknown)
+        };
+        self.error = self.error.filter(ends);
         self.notes.leave();
     }
 

@@ -171,6 +171,12 @@ impl Context<'_> {
             .zip(innermost(stack, want))
             .take_while(|(a, b)| a == b)
             .count();
+        if want > same && self.original.is_mpls() {
+            // A step writes a whole entry of this packet: the flow is for packets with the same entries.
+            let entries = [Field::MplsLse0, Field::MplsLse1, Field::MplsLse2];
+            let count = want.min(self.original.count_labels());
+            entries.iter().take(count).for_each(|&entry| self.mask.add(entry));
+        }
         while have > same {
             if have - 1 == same && want > same {
                 let value = stack[want - have].0.into();
