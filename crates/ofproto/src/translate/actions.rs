@@ -337,12 +337,15 @@ impl Context<'_> {
             )
         };
         if last || !actions.iter().any(is_final) {
+            let aside = self.begin_aside();
             self.execute(actions, last);
             self.finish_pipeline();
+            self.end_aside(aside, last);
         } else {
             self.commit();
             let (base, conntracked) = (self.base.clone(), self.conntracked);
             let (was_mpls, under_labels) = (self.shims.was_mpls, self.shims.under_labels);
+            let changes = self.shims.changes;
             let outer = std::mem::take(&mut self.actions);
             self.execute(actions, true);
             self.finish_pipeline();
@@ -352,6 +355,7 @@ impl Context<'_> {
             }
             (self.base, self.conntracked) = (base, conntracked);
             (self.shims.was_mpls, self.shims.under_labels) = (was_mpls, under_labels);
+            self.shims.changes = changes;
         }
         (self.stack, self.action_set) = (stack, action_set);
         (self.key, self.varying) = (key, varying);

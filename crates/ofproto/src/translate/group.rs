@@ -74,12 +74,14 @@ impl<'a> Context<'a> {
         let (key, varying) = (self.key.clone(), self.varying.clone());
         let was_mpls = self.shims.was_mpls;
         let actions = in_order(&bucket.actions);
+        let aside = self.begin_aside();
         let in_bucket = std::mem::replace(&mut self.in_bucket, true);
         self.depth += 1;
         self.execute(&actions, last);
         self.depth -= 1;
         self.in_bucket = in_bucket;
         self.finish_freezing();
+        self.end_aside(aside, last);
         (self.key, self.varying, self.shims.was_mpls) = (key, varying, was_mpls);
         self.exit = false;
         // What bounds the work of a translation ends it; other errors are the bucket's own.

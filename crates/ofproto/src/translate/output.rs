@@ -174,7 +174,7 @@ impl Context<'_> {
         self.depend(Dependency::Bridge { bridge: bridge.id });
         self.depend(Dependency::Port { bridge: bridge.id, port: peer.1 });
         let Some(port) = bridge.port(peer.1) else { return };
-        let key = self.saved_key();
+        let (key, aside) = (self.saved_key(), self.begin_aside());
         let (stack, action_set) =
             (std::mem::take(&mut self.stack), std::mem::take(&mut self.action_set));
         let (conntracked, was_mpls) = (self.conntracked, self.shims.was_mpls);
@@ -197,6 +197,7 @@ impl Context<'_> {
         }
         self.notes.leave();
         self.bridge = here;
+        self.end_aside(aside, last);
         (self.key, self.varying) = (*key, varying);
         (self.stack, self.action_set) = (stack, action_set);
         (self.conntracked, self.shims.was_mpls) = (conntracked, was_mpls);

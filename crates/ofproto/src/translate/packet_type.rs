@@ -37,6 +37,9 @@ pub(crate) struct Shims {
     pub under_labels: [u64; 2],
     /// A header that the next commit adds or removes.
     pub header_change: HeaderChange,
+    /// How many headers commits added or removed that a later commit cannot take back: NSH, and labels in front of
+    /// an Ethernet header.
+    pub changes: u32,
     /// The context headers of an NSH header of MD type 2 that the next commit adds.
     pub nsh_metadata: Vec<u8>,
 }
@@ -161,21 +164,25 @@ impl Context<'_> {
         match std::mem::take(&mut self.shims.header_change) {
             HeaderChange::Encap if to == 0 => self.push_ethernet(),
             HeaderChange::Encap if self.key.is_nsh() => {
+                self.shims.changes += 1;
                 self.actions.extend(self.nsh_header().map(Action::PushNsh));
                 self.shims.nsh_metadata.clear();
                 self.base.copy_headers(&self.key);
             }
             HeaderChange::Encap => {
+                self.shims.changes += 1;
                 self.commit_labels(true);
                 [Field::EthSrc, Field::EthDst].into_iter().for_each(|it| self.base.set(it, 0));
                 self.base.set(Field::PacketType, to);
             }
             // What is behind the header is read when the packet comes back.
             HeaderChange::Decap if from == ethertype::NSH.into() => {
+                self.shims.changes += 1;
                 self.actions.push(Action::PopNsh);
                 self.base.set(Field::PacketType, to);
             }
             HeaderChange::Decap if from != 0 => {
+                self.shims.changes += 1;
                 self.commit_labels(false);
                 self.base.set(Field::PacketType, to);
             }
