@@ -4,7 +4,7 @@
 #![no_main]
 
 use base::MacAddr;
-use flow::TunnelKind;
+use flow::{TunnelEnd, TunnelKind};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use std::net::IpAddr;
@@ -31,9 +31,9 @@ struct Input<'a> {
 }
 
 /// What is taken out lies in what was read, and the short reading agrees with the whole one.
-fn read(kind: TunnelKind, frame: &[u8], trusted: bool) {
-    let short = Envelope::read(kind, frame);
-    let Ok(found) = tunnel::decapsulate(kind, frame, trusted) else { return };
+fn read(end: TunnelEnd, frame: &[u8], trusted: bool) {
+    let short = Envelope::read(end.kind, frame);
+    let Ok(found) = tunnel::decapsulate(end, frame, trusted) else { return };
     assert!(found.header_len <= found.end && found.end <= frame.len());
     let options: usize =
         wire::geneve::read_options(found.metadata.options).map(|it| 4 + it.value.len()).sum();
@@ -49,7 +49,8 @@ fn read(kind: TunnelKind, frame: &[u8], trusted: bool) {
 
 fuzz_target!(|input: Input<'_>| {
     let kind = TunnelKind::ALL[usize::from(input.kind) % TunnelKind::ALL.len()];
-    read(kind, input.bytes, input.trusted);
+    let (group_policy, payload_type) = (input.oam, input.packet.unwrap_or_default());
+    read(TunnelEnd { kind, group_policy, payload_type }, input.bytes, input.trusted);
     let mut configured: std::collections::BTreeMap<String, String> = input
         .configured
         .iter()
@@ -86,14 +87,22 @@ fuzz_target!(|input: Input<'_>| {
     let Some(header) = tunnel::build(&config, &outer) else { return };
     let mut frame = header.to_vec();
     frame.extend(input.bytes);
-    if tunnel::finish(&mut frame, kind, 40_000, &mut 1).is_none() {
+    if tunnel::finish(
+        &mut frame,
+        kind,
+        40_000,
+        &flow::TunnelSequence::default(),
+        base::Instant::ZERO,
+    )
+    .is_none()
+    {
         return;
     }
-    read(kind, &frame, input.trusted);
+    read(config.end(), &frame, input.trusted);
     for (at, byte) in &input.changes {
         if let Some(place) = frame.get_mut(usize::from(*at) % header.len()) {
             *place = *byte;
         }
     }
-    read(kind, &frame, input.trusted);
+    read(config.end(), &frame, input.trusted);
 });

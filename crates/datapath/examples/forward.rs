@@ -191,7 +191,7 @@ fn opening() -> (Match, Vec<Action>) {
         .with(Field::NwFrag, 0)
         .with(Field::TpDst, 4789);
     let (port, options) = (PortNo(TUNNEL), Arc::default());
-    (matching, vec![Action::TunnelPop { port, kind: TunnelKind::Vxlan, options }])
+    (matching, vec![Action::TunnelPop { port, end: TunnelKind::Vxlan.into(), options }])
 }
 
 /// Puts packets into it.
@@ -224,6 +224,8 @@ fn vxlan() -> TunnelPush {
         header: tunnel::build(&config, &outer).expect("VXLAN can say that"),
         frame_max: u32::MAX,
         answer: FlowKey::new(),
+        copies_ecn: false,
+        sequence: flow::TunnelSequence::default(),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::worker::Worker;
 use crate::{rewrite, shim};
 use base::{Instant, PortNo, RecircId};
 use flow::{
-    Action, ControllerAction, CtAction, DropReason, Field, Frame, OptionMapping, TunnelKind,
+    Action, ControllerAction, CtAction, DropReason, Field, Frame, OptionMapping, TunnelEnd,
     UpcallKind,
 };
 use std::sync::Arc;
@@ -62,11 +62,11 @@ pub(crate) fn execute_run(
                     return go_on(worker, now, cut, rest, out, observer);
                 }
             }
-            Action::TunnelPop { port, kind, options } if last => {
-                return tunnel::pop(worker, frames, &mut [], (*port, *kind, options), observer);
+            Action::TunnelPop { port, end, options } if last => {
+                return tunnel::pop(worker, frames, &mut [], (*port, *end, options), observer);
             }
-            Action::TunnelPop { port, kind, options } => {
-                pop_copies(worker, frames, (*port, *kind, options), observer)
+            Action::TunnelPop { port, end, options } => {
+                pop_copies(worker, frames, (*port, *end, options), observer)
             }
             Action::Hash { algorithm, basis } => on_each(frames, action, observer, |frame| {
                 let hash = algorithm.hash(&frame.key, *basis);
@@ -183,7 +183,7 @@ fn recirculate_copies(
 fn pop_copies(
     worker: &mut Worker,
     frames: &mut [Frame],
-    tunnel: (PortNo, TunnelKind, &Arc<[OptionMapping]>),
+    tunnel: (PortNo, TunnelEnd, &Arc<[OptionMapping]>),
     observer: &mut impl Observer,
 ) {
     for frame in present(frames) {

@@ -8,12 +8,14 @@ use crate::outer::{Seen, Shape};
 use crate::unified::{NewEntry, mark_of};
 use crate::worker::Worker;
 use base::Instant;
-use flow::{Action, FlowId, FlowStats, Headers, OffloadOffer, OffloadRule, OffloadTunnel};
+use flow::{Action, Field, FlowId, FlowStats, Headers, OffloadOffer, OffloadRule, OffloadTunnel};
 use std::sync::Arc;
 use wire::protocol;
 
 /// Offers that may wait to be taken; the loop around takes them after every batch or two.
 const OFFERS_MAX: usize = 1024;
+/// The ECN bits of a TOS (RFC 3168).
+const ECN: u128 = 3;
 
 impl Worker {
     /// The offers since the last time, if there are any.
@@ -75,6 +77,7 @@ fn make(
     };
     let flow = |hit: &Hit| Some(worker.flows.get(hit.flow)?.id);
     let flows = trace.passes.iter().map(flow).collect::<Option<Vec<_>>>()?;
+    let copies_ecn = copies_ecn(worker, trace, &actions);
     let rule = OffloadRule {
         // The cache has the number of a class in the place of a tunnel's port.
         headers: outer.map_or(*headers, |(.., seen)| headers.with_in_port(seen.port)),
@@ -82,11 +85,23 @@ fn make(
         connection: ct_passes.first.connection,
         second: ct_passes.second.map(|it| it.connection),
         translated,
+        copies_ecn,
         actions,
         tunnel: outer.map(tunnel),
         mark: mark_of(place),
     };
     Some(OffloadOffer { worker: worker.id, rule, flows })
+}
+
+/// Returns whether only the last flow matches ECN bits, and only because the outer headers copy them.
+fn copies_ecn(worker: &Worker, trace: &PathTrace, actions: &[Action]) -> bool {
+    let [.., Action::TunnelPush(to), Action::Output(_)] = actions else { return false };
+    let Some((_, before)) = trace.passes.split_last() else { return false };
+    let is_matched = |hit: &Hit| {
+        let mask = worker.flows.mask(hit.flow);
+        mask.is_none_or(|mask| mask.get(Field::NwTos) & ECN != 0)
+    };
+    to.copies_ecn && !before.iter().any(is_matched)
 }
 
 /// The outer packets of a path that begins in a tunnel.

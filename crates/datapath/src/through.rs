@@ -22,8 +22,8 @@ pub(crate) fn execute(
     out: &mut Outbox,
     observer: &mut impl Observer,
 ) {
-    if let [Action::TunnelPop { port, kind, options }] = actions {
-        return tunnel::pop(worker, frames, traces, (*port, *kind, options), observer);
+    if let [Action::TunnelPop { port, end, options }] = actions {
+        return tunnel::pop(worker, frames, traces, (*port, *end, options), observer);
     }
     let is_visit = |action: &&Action| matches!(action, Action::Ct(_) | Action::CtClear);
     let visits = actions.iter().take_while(is_visit).count();

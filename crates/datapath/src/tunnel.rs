@@ -10,7 +10,7 @@ use crate::worker::Worker;
 use base::{Instant, PortNo};
 use flow::{
     Action, DropReason, Field, FlowKey, Frame, Headers, OptionMapping, TUN_CSUM, TUN_KEY, TUN_OAM,
-    TunnelKind, TunnelPush,
+    TunnelEnd, TunnelPush,
 };
 use packet::{Checksum, Offload, Packet};
 use port::offload;
@@ -94,7 +94,7 @@ fn push_one(
     if path_mtu::exceeds(&frame.packet, to) && !to.may_fragment() {
         return path_mtu::refuse(worker, now, frame.packet.take(), to, observer);
     }
-    if encapsulate(worker, frame, to).is_some() {
+    if encapsulate(worker, now, frame, to).is_some() {
         observer.note(|| Step::Done(Action::TunnelPush(Arc::clone(to))));
     } else {
         worker.refuse(frame.packet.take(), DropReason::TunnelPush, observer);
@@ -102,9 +102,14 @@ fn push_one(
 }
 
 /// `None` where the packet gets too long.
-fn encapsulate(worker: &mut Worker, frame: &mut Frame, to: &TunnelPush) -> Option<()> {
+fn encapsulate(
+    worker: &mut Worker,
+    now: Instant,
+    frame: &mut Frame,
+    to: &TunnelPush,
+) -> Option<()> {
     let source_port = key_source_port(&frame.key, to);
-    put_in_front(worker, frame, to, source_port)?;
+    put_in_front(worker, now, frame, to, source_port)?;
     let mark = frame.key.pkt_mark();
     frame.read_again(to.out_port).then_some(())?;
     frame.key.set_pkt_mark(mark);
@@ -115,6 +120,7 @@ fn encapsulate(worker: &mut Worker, frame: &mut Frame, to: &TunnelPush) -> Optio
 #[inline]
 fn put_in_front(
     worker: &mut Worker,
+    now: Instant,
     frame: &mut Frame,
     to: &TunnelPush,
     source_port: u16,
@@ -128,7 +134,7 @@ fn put_in_front(
         make_room(worker, &mut frame.packet, header)?;
     }
     let bytes = frame.packet.data_mut();
-    tunnel::finish(bytes, to.kind, source_port, &mut worker.tunnel_sequence)?;
+    tunnel::finish(bytes, to.kind, source_port, &to.sequence, now)?;
     frame.packet.forget_offload();
     Some(())
 }
@@ -166,7 +172,7 @@ pub(crate) fn push_known(
                 to.source_port(addresses, ports, headers.protocol())
             }
         };
-        if put_in_front(worker, frame, to, source_port).is_some() {
+        if put_in_front(worker, now, frame, to, source_port).is_some() {
             observer.note(|| Step::Done(Action::TunnelPush(Arc::clone(to))));
             observer.note(|| Step::Output(port));
         } else {
@@ -213,14 +219,14 @@ pub(crate) fn pop(
     worker: &mut Worker,
     frames: &mut [Frame],
     traces: &mut [PathTrace],
-    (port, kind, options): (PortNo, TunnelKind, &Arc<[OptionMapping]>),
+    (port, end, options): (PortNo, TunnelEnd, &Arc<[OptionMapping]>),
     observer: &mut impl Observer,
 ) {
     for (i, frame) in frames.iter_mut().enumerate().filter(|(_, it)| !it.packet.is_empty()) {
-        match decapsulate(frame, traces.get_mut(i), port, kind, options) {
+        match decapsulate(frame, traces.get_mut(i), port, end, options) {
             Ok(()) => {
                 let options = Arc::clone(options);
-                observer.note(|| Step::Done(Action::TunnelPop { port, kind, options }));
+                observer.note(|| Step::Done(Action::TunnelPop { port, end, options }));
             }
             Err(reason) => worker.refuse(frame.packet.take(), reason, observer),
         }
@@ -231,11 +237,12 @@ fn decapsulate(
     frame: &mut Frame,
     trace: Option<&mut PathTrace>,
     port: PortNo,
-    kind: TunnelKind,
+    tunnel_end: TunnelEnd,
     options: &[OptionMapping],
 ) -> Result<(), DropReason> {
     let data = frame.packet.data();
-    let found = tunnel::decapsulate(kind, data, is_trusted(&frame.packet.offload));
+    let kind = tunnel_end.kind;
+    let found = tunnel::decapsulate(tunnel_end, data, is_trusted(&frame.packet.offload));
     let found = found.map_err(|error| match error {
         PopError::Checksum => DropReason::TunnelChecksum,
         PopError::Malformed | PopError::Payload => DropReason::TunnelPop,

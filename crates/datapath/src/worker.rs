@@ -54,8 +54,6 @@ pub struct Worker {
     /// When the first upcall of what is being processed was queued.
     pub(crate) queued: Option<Instant>,
     pub(crate) random: u32,
-    /// The next sequence number of a tunnel's packet; the first is 0 (RFC 2890 section 2.2).
-    pub(crate) tunnel_sequence: u32,
     /// The identification of the last outer packet that was fragmented.
     pub(crate) fragment_id: u16,
     /// Bounds the errors about packets that are too large for a tunnel.
@@ -105,7 +103,6 @@ impl Worker {
             clock: None,
             queued: None,
             random: (seed as u32) | 1,
-            tunnel_sequence: 0,
             fragment_id: seed as u16,
             error_limit: ErrorLimit::default(),
             seed: (seed >> 32) as u32,

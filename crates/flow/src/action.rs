@@ -6,7 +6,7 @@ use crate::field::Field;
 use crate::hash::HashAlgorithm;
 use crate::meter::MeterRef;
 use crate::option::OptionMapping;
-use crate::tunnel::{SetTunnel, TunnelKind, TunnelPush};
+use crate::tunnel::{SetTunnel, TunnelEnd, TunnelPush};
 use base::{MacAddr, PortNo, RecircId};
 use std::sync::Arc;
 use wire::LabelEntry;
@@ -107,8 +107,8 @@ pub enum Action {
     TunnelPop {
         /// The tunnel's port.
         port: PortNo,
-        /// The protocol.
-        kind: TunnelKind,
+        /// The packets that it receives.
+        end: TunnelEnd,
         /// The tunnel options that have fields in the key.
         options: Arc<[OptionMapping]>,
     },

@@ -53,7 +53,7 @@ pub use offload::{
 pub use option::{OptionMapping, OptionMatch};
 pub use packed::PackedKey;
 pub use queue_class::QueueClass;
-pub use tunnel::{SetTunnel, TunnelKind, TunnelPush};
+pub use tunnel::{SetTunnel, TunnelEnd, TunnelKind, TunnelPush, TunnelSequence};
 pub use upcall::{
     AnswerFlow, Execute, FlowCommand, FlowDump, FlowId, FlowPut, FlowStats, TraceId, Upcall,
     UpcallKind,

@@ -26,6 +26,9 @@ pub struct OffloadRule {
     pub second: Option<ConnectionRef>,
     /// Addresses and ports after NAT, if they change.
     pub translated: Option<Translated>,
+    /// Whether `mask` has ECN bits only because the outer headers in `actions` copy them from the packet
+    /// (RFC 6040). A device that copies them per packet need not match them.
+    pub copies_ecn: bool,
     /// The actions after connection tracking. The last one is an output, which a tunnel's outer headers may
     /// precede, or a drop. An empty list drops, too.
     pub actions: Arc<[Action]>,

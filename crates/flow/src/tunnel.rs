@@ -3,7 +3,9 @@
 use crate::key::FlowKey;
 use crate::option::OptionMapping;
 use base::PortNo;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use wire::protocol;
 
 /// The length of an Ethernet header without tags, in bytes.
@@ -94,6 +96,49 @@ impl TunnelKind {
     }
 }
 
+/// The receiving end of the tunnels that share a port of the datapath.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct TunnelEnd {
+    /// The protocol.
+    pub kind: TunnelKind,
+    /// VXLAN headers with a group policy are received.
+    pub group_policy: bool,
+    /// The Ethernet type of the packets in bareudp, where IPv4 includes IPv6. With 0 the first bits of a packet
+    /// tell its type.
+    pub payload_type: u16,
+}
+
+impl From<TunnelKind> for TunnelEnd {
+    fn from(kind: TunnelKind) -> Self {
+        TunnelEnd { kind, group_policy: false, payload_type: 0 }
+    }
+}
+
+/// The sequence numbers of the packets that a tunnel port sends. All workers take numbers from it, because the
+/// receiver may drop a packet with a lower number than the last one (RFC 2890 section 2.2). Clones share the
+/// counter. All values are equal, so that it does not affect comparisons of actions.
+#[derive(Clone, Debug, Default)]
+pub struct TunnelSequence(Arc<AtomicU32>);
+
+impl TunnelSequence {
+    /// Takes the next number. The first is 0.
+    pub fn next(&self) -> u32 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl PartialEq for TunnelSequence {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for TunnelSequence {}
+
+impl Hash for TunnelSequence {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
 /// An encapsulation with prebuilt outer headers, built once per flow.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct TunnelPush {
@@ -117,6 +162,10 @@ pub struct TunnelPush {
     /// The tunnel fields of packets in the opposite direction, such as ICMP errors for packets that are too
     /// large.
     pub answer: FlowKey,
+    /// Whether the flow matches the packet's ECN bits only because the outer headers copy them (RFC 6040).
+    pub copies_ecn: bool,
+    /// The source of sequence numbers, for outer headers that have one.
+    pub sequence: TunnelSequence,
 }
 
 impl TunnelPush {

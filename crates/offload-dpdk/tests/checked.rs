@@ -44,6 +44,7 @@ fn rule(nth: u16, is_reply: bool) -> OffloadRule {
         mask: headers.tuple_mask(),
         connection: ConnectionRef { id: nth.into(), generation: 1, is_reply },
         second: None,
+        copies_ecn: false,
         mark: None,
         translated: None,
         actions: Arc::new([Action::Output(to)]),

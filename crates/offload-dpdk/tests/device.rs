@@ -51,6 +51,7 @@ fn rule_of(port: PortNo, connection: u32, frame: &[u8], actions: &[Action]) -> O
         mask: headers.tuple_mask(),
         connection: ConnectionRef { id: connection, generation: 1, is_reply: false },
         second: None,
+        copies_ecn: false,
         mark: None,
         translated: None,
         actions: Arc::from(actions),
@@ -214,6 +215,8 @@ fn tags_count_where_they_make_frames_larger_than_the_way_out() {
             header: encapsulation(),
             frame_max,
             answer: FlowKey::new(),
+            copies_ecn: false,
+            sequence: flow::TunnelSequence::default(),
         };
         Action::TunnelPush(Arc::new(push))
     };
@@ -266,7 +269,14 @@ fn encapsulation() -> Box<[u8]> {
 /// A connection's packet in a VXLAN tunnel.
 fn encapsulated(connection: u32) -> Vec<u8> {
     let mut frame = [&encapsulation()[..], &bytes(connection)].concat();
-    tunnel::finish(&mut frame, TunnelKind::Vxlan, 40_000, &mut 0).unwrap();
+    tunnel::finish(
+        &mut frame,
+        TunnelKind::Vxlan,
+        40_000,
+        &flow::TunnelSequence::default(),
+        base::Instant::ZERO,
+    )
+    .unwrap();
     frame
 }
 

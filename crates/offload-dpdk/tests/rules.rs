@@ -124,6 +124,8 @@ fn push(from: &Push) -> TunnelPush {
         header: outer_header(from),
         frame_max: 1464,
         answer: FlowKey::new(),
+        copies_ecn: false,
+        sequence: flow::TunnelSequence::default(),
     }
 }
 
@@ -148,6 +150,7 @@ fn rule(case: &Case) -> OffloadRule {
         mask: mask.union(&headers.tuple_mask()),
         connection: ConnectionRef { id: 1, generation: 1, is_reply: false },
         second: None,
+        copies_ecn: false,
         mark: Some(7),
         translated: case.translated.as_deref().map(translated),
         actions: push.chain(steps).collect(),
@@ -205,7 +208,14 @@ fn frame(case: &Case, text: &str) -> Vec<u8> {
         source_ports: (0, 0),
     };
     let mut frame = [&outer_header(&from)[..], &inner].concat();
-    tunnel::finish(&mut frame, TunnelKind::Vxlan, 50_001, &mut 0).unwrap();
+    tunnel::finish(
+        &mut frame,
+        TunnelKind::Vxlan,
+        50_001,
+        &flow::TunnelSequence::default(),
+        base::Instant::ZERO,
+    )
+    .unwrap();
     frame
 }
 

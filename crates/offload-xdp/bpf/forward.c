@@ -195,6 +195,8 @@ INLINE int encapsulate(struct xdp_md *ctx, const struct rule *rule, const struct
     int is_v6 = rule->header_bytes == OUTER_V6_BYTES;
     u32 bytes = is_v6 ? OUTER_V6_BYTES : OUTER_V4_BYTES, udp_bytes = frame + 16;
     u64 sum = swap(17) + swap(udp_bytes);
+    u8 tos = rule->does & SET_TOS ? (packet->tos & ~rule->tos_mask) | rule->tos : packet->tos;
+    u8 ecn = tos & 3;
     if (adjust_head(ctx, is_v6 ? -OUTER_V6_BYTES : -OUTER_V4_BYTES) < 0)
         return -1;
     u8 *data = (u8 *)(u64)ctx->data, *end = (u8 *)(u64)ctx->data_end, *udp;
@@ -204,6 +206,8 @@ INLINE int encapsulate(struct xdp_md *ctx, const struct rule *rule, const struct
         __builtin_memcpy(data, rule->header, OUTER_V6_BYTES);
         udp = data + OUTER_V6_BYTES - 16;
         store16(data + 18, swap(udp_bytes));
+        if (rule->does & COPY_ECN)
+            data[15] = (data[15] & 0xcf) | ecn << 4;
         for (int i = 22; i < 54; i += 4)
             sum += load32(data + i);
     } else {
@@ -214,6 +218,11 @@ INLINE int encapsulate(struct xdp_md *ctx, const struct rule *rule, const struct
         u16 total = swap(udp_bytes + 20);
         store16(data + 16, total);
         store16(data + 24, adjusted(load16(data + 24), 0, total));
+        if (rule->does & COPY_ECN) {
+            u16 before = load16(data + 14);
+            data[15] = (data[15] & 0xfc) | ecn;
+            store16(data + 24, adjusted(load16(data + 24), before, load16(data + 14)));
+        }
         sum += (u64)load32(data + 26) + load32(data + 30);
     }
     store16(udp + 4, swap(udp_bytes));
@@ -304,7 +313,7 @@ SECTION("xdp.frags") int forward(struct xdp_md *ctx)
     u64 now = coarse_ns();
     if (slot->used_ns && now - slot->used_ns > rule->idle_ns)
         return pass(IDLE);
-    if (frame > rule->frame_bytes_max) {
+    if (frame > (u64)rule->frame_bytes_max + (packet.has_tag ? rule->tag_room : 0)) {
         slot->large_ns[direction] = now;
         return pass(LARGE);
     }

@@ -31,6 +31,8 @@ enum {
     CHECKSUM_OUT = 1 << 10,
     // In place of all that changes packets and sends them.
     DROP = 1 << 11,
+    // The outer headers get the ECN bits of the packet (RFC 6040).
+    COPY_ECN = 1 << 12,
 };
 // Ethernet, UDP, VXLAN and IPv4 without options or IPv6 without extension headers.
 enum { OUTER_V4_BYTES = 50, OUTER_V6_BYTES = 70 };
@@ -45,7 +47,8 @@ struct rule {
     // In network byte order, as are addresses and ports.
     u16 tpid, tci;
     u8 eth_dst[6], eth_src[6];
-    u8 ttl, tos, tos_mask, spare;
+    // `tag_room`: bytes by which frames with a VLAN tag may be longer than `frame_bytes_max`.
+    u8 ttl, tos, tos_mask, tag_room;
     u32 src[4], dst[4];
     u32 ports;
     // Bytes of `header`, which is put in front. Lengths are zero, and an IPv4 checksum is of the header as it stands.

@@ -1,6 +1,6 @@
 //! The kernel as a device with flow offload.
 
-use crate::layout::{PUSH_VLAN, Rule};
+use crate::layout::{POP_VLAN, PUSH_VLAN, Rule};
 use crate::program::{Program, ProgramError};
 use crate::rule::{Key, Translation, translate};
 use crate::slots::between;
@@ -192,21 +192,27 @@ impl XdpOffload {
     }
 }
 
-/// Returns the maximum length of a received frame that is forwarded. Larger frames exceed the MTU of the
-/// output port, or are GSO frames, which the kernel has not segmented yet.
-fn frame_bytes_max(translated: &Translation, in_mtu: u32, out: Option<&Port>) -> u32 {
+/// Returns the maximum length of a received frame that is forwarded, and the additional length of frames with a
+/// VLAN tag, which an MTU does not include. Larger frames exceed the MTU of the output port, or are GSO frames,
+/// which the kernel has not segmented yet.
+fn frame_bytes_max(translated: &Translation, in_mtu: u32, out: Option<&Port>) -> (u32, u8) {
     let Translation { rule, outer_bytes, .. } = translated;
-    let Some(&Port { mtu: out_mtu, .. }) = out else { return u32::MAX };
+    let Some(&Port { mtu: out_mtu, .. }) = out else { return (u32::MAX, 0) };
     let mut most = out_mtu.saturating_add(ETHERNET_BYTES);
+    let mut tag_room = TAG_BYTES;
     if let Some(frame_max) = translated.frame_max {
         let pushed = if rule.does & PUSH_VLAN != 0 { TAG_BYTES } else { 0 };
         most = most.saturating_sub(rule.header_bytes).min(frame_max).saturating_sub(pushed);
+        // A tag that stays is part of what the outer packet carries.
+        tag_room = if rule.does & POP_VLAN != 0 { TAG_BYTES } else { 0 };
     }
     if *outer_bytes > 0 {
         // GSO frames cannot be decapsulated.
-        most = most.saturating_add(*outer_bytes).min(in_mtu.saturating_add(ETHERNET_BYTES));
+        let in_most = in_mtu.saturating_add(ETHERNET_BYTES);
+        most = most.saturating_add(*outer_bytes).min(in_most);
+        tag_room = tag_room.min(in_most - most);
     }
-    most
+    (most, tag_room as u8)
 }
 
 /// Returns the key with the receiving device.
@@ -230,9 +236,11 @@ impl FlowOffload for XdpOffload {
             return Err(Refusal::OutPort.into());
         }
         let (connection, direction) = (from.connection.id, usize::from(from.connection.is_reply));
+        let (frame_bytes_max, tag_room) = frame_bytes_max(&translated, in_port.mtu, out);
         let rule = Rule {
             out: out.map_or(0, |out| out.ifindex),
-            frame_bytes_max: frame_bytes_max(&translated, in_port.mtu, out),
+            frame_bytes_max,
+            tag_room,
             direction: direction as u32,
             idle_ns: idle.as_nanos() as u64,
             ..translated.rule

@@ -49,7 +49,7 @@ pub(crate) struct Rule {
     pub ttl: u8,
     pub tos: u8,
     pub tos_mask: u8,
-    pub spare: u8,
+    pub tag_room: u8,
     pub src: [u32; 4],
     pub dst: [u32; 4],
     pub ports: u32,
@@ -84,7 +84,7 @@ impl Rule {
         ttl: 0,
         tos: 0,
         tos_mask: 0,
-        spare: 0,
+        tag_room: 0,
         src: [0; 4],
         dst: [0; 4],
         ports: 0,
@@ -111,6 +111,7 @@ pub(crate) const ENCAPSULATE: u32 = 1 << 8;
 pub(crate) const CHECKSUM_IN: u32 = 1 << 9;
 pub(crate) const CHECKSUM_OUT: u32 = 1 << 10;
 pub(crate) const DROP: u32 = 1 << 11;
+pub(crate) const COPY_ECN: u32 = 1 << 12;
 /// The lengths of Ethernet, UDP and VXLAN headers with IPv4 without options, or IPv6 without extension
 /// headers.
 pub(crate) const OUTER_V4_BYTES: usize = 50;

@@ -3,13 +3,16 @@
 mod tunnel;
 
 use crate::layout::{
-    CHECKSUM_IN, DECAPSULATE, DROP, KeyV4, KeyV6, POP_VLAN, PUSH_VLAN, Rule, SET_ETH_DST,
-    SET_ETH_SRC, SET_TOS, SET_TTL, TRANSLATE,
+    CHECKSUM_IN, COPY_ECN, DECAPSULATE, DROP, ENCAPSULATE, KeyV4, KeyV6, POP_VLAN, PUSH_VLAN, Rule,
+    SET_ETH_DST, SET_ETH_SRC, SET_TOS, SET_TTL, TRANSLATE,
 };
 use base::PortNo;
 use flow::{Action, Field, OffloadRule, Refusal, SetField, VLAN_PRESENT};
 use tunnel::Remote;
 use wire::protocol::{TCP, UDP};
+
+/// The ECN bits in word 3 of [`flow::Headers`].
+const ECN_BITS: u64 = 3 << 48;
 
 /// The key of a rule in its map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,6 +68,10 @@ pub(crate) fn translate(from: &OffloadRule) -> Result<Translation, Refusal> {
         rule.ports = to.ports.swap_bytes();
     }
     let (out, frame_max) = steps(from, &mut rule)?;
+    if from.copies_ecn && rule.does & ENCAPSULATE != 0 {
+        rule.mask[2] &= !ECN_BITS;
+        rule.does |= COPY_ECN;
+    }
     Ok(Translation { key, rule, out, frame_max, outer_bytes: remote.outer_bytes })
 }
 

@@ -221,8 +221,8 @@ impl Bridge {
         ports.freed.remove(&number);
         ports.by_name.insert(spec.name.clone(), number);
         let (config, created) = (PortConfig::empty(), now);
-        let (patch_rx, patch_tx) = Default::default();
-        let port = Port { number, spec, config, created, patch_rx, patch_tx };
+        let (patch_rx, patch_tx, tunnel_sequence) = Default::default();
+        let port = Port { number, spec, config, created, patch_rx, patch_tx, tunnel_sequence };
         ports.by_number.insert(number, port);
         Ok(number)
     }

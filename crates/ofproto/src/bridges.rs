@@ -4,7 +4,7 @@ use crate::bridge::{Bridge, BridgeConfig, BridgeId};
 use crate::port::{Port, PortDevice, PortRefused, PortSpec};
 use crate::translate::address;
 use base::{Instant, OfPort, PortNo};
-use flow::{Field, FlowKey};
+use flow::{Field, FlowKey, TunnelKind};
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -120,6 +120,7 @@ impl Bridges {
         now: Instant,
     ) -> Result<OfPort, PortRefused> {
         self.refuse_taken_device(&spec, None)?;
+        self.refuse_other_end(&spec, None)?;
         let Some(bridge) = self.get_mut(id) else {
             return Err(PortRefused::NoBridge { port: spec.name });
         };
@@ -140,6 +141,7 @@ impl Bridges {
         spec: PortSpec,
     ) -> Result<(), PortRefused> {
         self.refuse_taken_device(&spec, Some((id, number)))?;
+        self.refuse_other_end(&spec, Some((id, number)))?;
         let bridge = self.get_mut(id);
         let Some(port) = bridge.and_then(|bridge| bridge.port_mut(number)) else {
             return Err(PortRefused::NoBridge { port: spec.name });
@@ -200,6 +202,35 @@ impl Bridges {
         }
     }
 
+    /// Refuses a tunnel that shares a port of the datapath with others and differs in the packets that this port
+    /// receives (ovs: `lib/netdev-vport.c`,
+    /// `is_concomitant_vxlan_tunnel_present`).
+    fn refuse_other_end(
+        &self,
+        spec: &PortSpec,
+        own: Option<(BridgeId, OfPort)>,
+    ) -> Result<(), PortRefused> {
+        let PortDevice::Tunnel { device, config } = &spec.device else { return Ok(()) };
+        let differs = |port: &Port| match &port.spec.device {
+            PortDevice::Tunnel { device: other, config: its } => {
+                other == device && its.end() != config.end()
+            }
+            PortDevice::Datapath(_) | PortDevice::Patch { .. } => false,
+        };
+        let mut others = self.iter().flat_map(|bridge| {
+            bridge.ports().filter(move |port| Some((bridge.id, port.number)) != own)
+        });
+        if !others.any(differs) {
+            return Ok(());
+        }
+        let (name, what) = match config.kind {
+            TunnelKind::Vxlan => (&spec.name, "VXLAN-GBP, and non-VXLAN-GBP tunnels"),
+            _ => (&spec.name, "tunnels of different payload_type"),
+        };
+        log::warn!(target: "netdev_vport", "{name}: {what} can't be configured on the same dst_port");
+        Err(PortRefused::TunnelsDiffer { port: spec.name.clone() })
+    }
+
     fn refuse_taken_device(
         &self,
         spec: &PortSpec,
@@ -219,6 +250,34 @@ impl Bridges {
 mod tests {
     use super::*;
     use base::MacAddr;
+
+    #[test]
+    fn tunnels_of_one_udp_port_agree_on_group_policies() {
+        let mut bridges = Bridges::default();
+        let ids = ["br0", "br1"].map(|name| bridges.add(BridgeConfig::new(name, MacAddr::ZERO)));
+        let tunnel = |name: &str, options: &str| {
+            let options = options.split_whitespace().filter_map(|it| it.split_once('='));
+            let options = options.map(|(a, b)| (a.to_owned(), b.to_owned())).collect();
+            let config = tunnel::TunnelConfig::parse(TunnelKind::Vxlan, name, &options);
+            let config = Arc::new(config.config.unwrap());
+            let device = PortNo(config.udp_port.into());
+            PortSpec::new(name, MacAddr::ZERO, PortDevice::Tunnel { device, config })
+        };
+        let mut add = |bridge, name: &str, options| {
+            bridges.add_port(bridge, tunnel(name, options), Instant::ZERO)
+        };
+        let p1 = add(ids[0], "p1", "remote_ip=flow").unwrap();
+        let refused = PortRefused::TunnelsDiffer { port: "p2".to_owned() };
+        assert_eq!(refused.to_string(), "port p2: could not set configuration (File exists)");
+        for bridge in ids {
+            assert_eq!(add(bridge, "p2", "remote_ip=flow key=1 exts=gbp"), Err(refused.clone()));
+        }
+        assert!(add(ids[1], "p2", "remote_ip=flow key=1 exts=gbp dst_port=9000").is_ok());
+        // A port that is alone may change.
+        assert_eq!(bridges.set_port(ids[0], p1, tunnel("p1", "remote_ip=flow exts=gbp")), Ok(()));
+        let mixed = bridges.set_port(ids[0], p1, tunnel("p1", "remote_ip=flow dst_port=9000"));
+        assert_eq!(mixed, Err(PortRefused::TunnelsDiffer { port: "p1".to_owned() }));
+    }
 
     #[test]
     fn patch_ends_must_name_each_other() {

@@ -3,6 +3,7 @@
 use crate::carried::Carried;
 use crate::vlan::{PriorityTags, VlanMode};
 use base::{Instant, MacAddr, OfPort, PortNo};
+use flow::TunnelSequence;
 use openflow::message::{PortConfig, PortDesc};
 use std::sync::Arc;
 use tunnel::TunnelConfig;
@@ -125,6 +126,12 @@ pub enum PortRefused {
         /// The other's.
         other: String,
     },
+    /// Another tunnel of the same UDP port receives other packets.
+    #[error("port {port}: could not set configuration (File exists)")]
+    TunnelsDiffer {
+        /// The port's name.
+        port: String,
+    },
     /// All numbers are taken.
     #[error("port {port}: the bridge has no free OpenFlow port number left")]
     NoNumber {
@@ -148,6 +155,8 @@ pub struct Port {
     pub patch_rx: Arc<Carried>,
     /// Packets and bytes that a patch port or tunnel sent.
     pub patch_tx: Arc<Carried>,
+    /// The sequence numbers of a tunnel's packets. They continue when the tunnel is reconfigured.
+    pub tunnel_sequence: TunnelSequence,
 }
 
 impl Port {

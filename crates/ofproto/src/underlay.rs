@@ -6,7 +6,7 @@ use crate::revalidate::Dependency;
 use crate::translate::{Sent, TunnelSender};
 use crate::{Ofproto, Outbox};
 use base::{Instant, MacAddr, OfPort, PortNo};
-use flow::{FlowKey, Frame, TunnelKind};
+use flow::{FlowKey, Frame, TunnelEnd};
 use hashbrown::HashMap;
 use openflow::Action as OfAction;
 use packet::Packet;
@@ -135,14 +135,14 @@ impl Ofproto {
     }
 
     /// A tunnel begins to use a port of the datapath.
-    pub fn add_tunnel_end(&mut self, port: PortNo, name: &str, kind: TunnelKind, udp_port: u16) {
-        self.underlay_mut().ports.add(port, name, kind, udp_port);
+    pub fn add_tunnel_end(&mut self, port: PortNo, name: &str, end: TunnelEnd, udp_port: u16) {
+        self.underlay_mut().ports.add(port, name, end, udp_port);
         self.changes.configuration();
     }
 
     /// A tunnel does not use a port of the datapath any more.
-    pub fn remove_tunnel_end(&mut self, port: PortNo) {
-        self.underlay_mut().ports.remove(port);
+    pub fn remove_tunnel_end(&mut self, port: PortNo, end: TunnelEnd) {
+        self.underlay_mut().ports.remove(port, end);
         self.changes.configuration();
     }
 

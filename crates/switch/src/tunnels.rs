@@ -35,7 +35,7 @@ impl Switch {
                 number
             }
         };
-        self.ofproto.add_tunnel_end(number, &name, config.kind, config.udp_port);
+        self.ofproto.add_tunnel_end(number, &name, config.end(), config.udp_port);
         number
     }
 
@@ -45,7 +45,7 @@ impl Switch {
         let Some((number, tunnels)) = self.tunnels.ends.get_mut(&name) else { return };
         *tunnels -= 1;
         let (number, is_last) = (*number, *tunnels == 0);
-        self.ofproto.remove_tunnel_end(number);
+        self.ofproto.remove_tunnel_end(number, config.end());
         if is_last {
             self.tunnels.ends.remove(&name);
             self.handler_shared.upcalls.remove_port(number);

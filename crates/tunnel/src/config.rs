@@ -1,6 +1,6 @@
 //! The configuration of tunnel ports.
 
-use flow::TunnelKind;
+use flow::{TunnelEnd, TunnelKind};
 use std::net::{IpAddr, Ipv6Addr};
 
 /// A tunnel port's configuration (ovs: `lib/netdev.h`, `struct netdev_tunnel_config`).
@@ -24,9 +24,9 @@ pub struct TunnelConfig {
     pub ttl: Inherit,
     /// Outer IPv4 packets must not be fragmented.
     pub dont_fragment: bool,
-    /// Outer packets have a checksum.
-    pub checksum: bool,
-    /// GRE and GTP-U packets have a sequence number.
+    /// Whether outer packets have a checksum.
+    pub checksum: Checksum,
+    /// GRE packets have a sequence number.
     pub sequence: bool,
     /// VXLAN has the group policy extension.
     pub group_policy: bool,
@@ -45,6 +45,18 @@ pub struct TunnelConfig {
     pub segments: Vec<Ipv6Addr>,
     /// The flow label of SRv6.
     pub flow_label: FlowLabel,
+}
+
+/// Whether outer packets have a checksum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Checksum {
+    /// The default of the protocol: UDP over IPv6 has a checksum, other packets have none.
+    #[default]
+    Usual,
+    /// Outer packets have a checksum.
+    On,
+    /// Outer packets have none. Over IPv6 the receiver must be configured to accept them (RFC 6935).
+    Off,
 }
 
 /// The flow label of outer SRv6 packets.
@@ -128,6 +140,14 @@ impl<T: Copy> FlowOr<T> {
     pub fn or(self, flow: T) -> T {
         if let FlowOr::Is(value) = self { value } else { flow }
     }
+
+    /// Converts the number to another type.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> FlowOr<U> {
+        match self {
+            FlowOr::Is(value) => FlowOr::Is(change(value)),
+            FlowOr::Flow => FlowOr::Flow,
+        }
+    }
 }
 
 /// The fields of ERSPAN headers.
@@ -171,7 +191,7 @@ impl TunnelConfig {
             tos: Inherit::Is(0),
             ttl: Inherit::Is(DEFAULT_TTL),
             dont_fragment: true,
-            checksum: false,
+            checksum: Checksum::Usual,
             sequence: false,
             group_policy: false,
             generic_protocol: false,
@@ -187,6 +207,21 @@ impl TunnelConfig {
     /// Returns the name of the datapath port, which tunnels of the same kind and UDP port share.
     pub fn device_name(&self) -> String {
         self.kind.device_name(self.udp_port)
+    }
+
+    /// Returns which packets the tunnel's port of the datapath receives. Tunnels that share it must agree.
+    pub fn end(&self) -> TunnelEnd {
+        let TunnelConfig { kind, group_policy, payload_type, .. } = *self;
+        TunnelEnd { kind, group_policy, payload_type }
+    }
+
+    /// Returns whether outer packets over IPv6 or IPv4 have a checksum.
+    pub fn has_checksum(&self, is_ipv6: bool) -> bool {
+        match self.checksum {
+            Checksum::On => true,
+            Checksum::Off => false,
+            Checksum::Usual => is_ipv6 && self.kind.is_udp(),
+        }
     }
 
     /// Returns whether the tunnel can carry Ethernet frames.

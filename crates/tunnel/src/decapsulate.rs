@@ -1,7 +1,7 @@
 //! Parses the outer headers of tunnel packets and validates every length (ovs: `lib/netdev-native-tnl.c`).
 
 use crate::encapsulate::pseudo;
-use flow::TunnelKind;
+use flow::{TunnelEnd, TunnelKind};
 use std::net::IpAddr;
 use wire::checksum::{combine, sum};
 use wire::{
@@ -84,16 +84,19 @@ struct Network<'a> {
     payload: &'a [u8],
 }
 
-/// Parses the outer headers of a frame to a tunnel of this kind. With `trusted`, UDP and GRE checksums are
-/// not verified, because a device verified them or the sender left them to an offload.
+/// Parses the outer headers of a frame to this end of tunnels. With `trusted`, UDP and GRE checksums are not
+/// verified, because a device verified them or the sender left them to an offload. A GTP-U message without a
+/// user packet is returned whole, with its outer headers.
 ///
 /// # Errors
 /// The frame cannot be decapsulated.
 pub fn decapsulate(
-    kind: TunnelKind,
+    tunnel_end: impl Into<TunnelEnd>,
     frame: &[u8],
     trusted: bool,
 ) -> Result<Decapsulated<'_>, PopError> {
+    let tunnel_end = tunnel_end.into();
+    let kind = tunnel_end.kind;
     if kind == TunnelKind::Srv6 {
         return of_srv6(frame);
     }
@@ -112,7 +115,10 @@ pub fn decapsulate(
                 metadata.checksum = true;
             }
             let body = &datagram[wire::udp::HEADER_LEN..];
-            let (inner, rest) = of_udp(kind, body, &mut metadata)?;
+            let (inner, rest) = of_udp(tunnel_end, body, &mut metadata)?;
+            if kind == TunnelKind::Gtpu && inner == Inner::Frame {
+                return Ok(Decapsulated { header_len: 0, end: frame.len(), inner, metadata });
+            }
             (inner, len + datagram.len() - rest.len(), rest.len())
         }
         _ => {
@@ -202,11 +208,11 @@ fn network(protocol: Option<u8>, frame: &[u8]) -> Result<Network<'_>, PopError> 
 }
 
 fn of_udp<'a>(
-    kind: TunnelKind,
+    tunnel_end: TunnelEnd,
     body: &'a [u8],
     metadata: &mut Metadata<'a>,
 ) -> Result<(Inner, &'a [u8]), PopError> {
-    match kind {
+    match tunnel_end.kind {
         TunnelKind::Geneve => {
             let header = Geneve::new_checked(body)?;
             if header.protocol() != ethertype::TRANSPARENT_ETHERNET {
@@ -219,19 +225,28 @@ fn of_udp<'a>(
         }
         TunnelKind::Gtpu => {
             let header = Gtpu::new_checked(body)?;
-            // Only user packets without extension headers are decapsulated.
-            if header.message_type() != gtpu::G_PDU || header.next_extension() != 0 {
-                return Err(PopError::Payload);
-            }
             metadata.key = Some(header.endpoint().into());
             metadata.gtpu = (header.flags(), header.message_type());
+            if header.message_type() != gtpu::G_PDU {
+                return Ok((Inner::Frame, body));
+            }
+            // User packets with extension headers are not decapsulated.
+            if header.next_extension() != 0 {
+                return Err(PopError::Payload);
+            }
             let end = gtpu::HEADER_LEN + header.length();
             let rest = body.get(header.header_len()..end).ok_or(PopError::Malformed)?;
             Ok((of_version(rest)?, rest))
         }
-        TunnelKind::Bareudp => match body.first() {
-            Some(_) => Ok((of_version(body).unwrap_or(Inner::Packet(ethertype::MPLS)), body)),
-            None => Err(PopError::Malformed),
+        TunnelKind::Bareudp => match (body.first(), tunnel_end.payload_type) {
+            (None, _) => Err(PopError::Malformed),
+            (_, 0) => Ok((of_version(body).unwrap_or(Inner::Packet(ethertype::MPLS)), body)),
+            (_, ethertype::IPV4) => Ok((of_version(body)?, body)),
+            // Linux distinguishes the two types in the same way (`drivers/net/bareudp.c`).
+            (_, ethertype::MPLS) if metadata.destination.is_multicast() => {
+                Ok((Inner::Packet(ethertype::MPLS_MULTICAST), body))
+            }
+            (_, payload_type) => Ok((Inner::Packet(payload_type), body)),
         },
         _ => {
             let header = Vxlan::new_checked(body)?;
@@ -243,6 +258,9 @@ fn of_udp<'a>(
                 Some(4) => Inner::Packet(ethertype::NSH),
                 Some(_) => return Err(PopError::Payload),
             };
+            if header.group_policy().is_some() && !tunnel_end.group_policy {
+                return Err(PopError::Payload);
+            }
             metadata.key = Some(header.vni().into());
             metadata.group = header.group_policy().unwrap_or_default();
             Ok((inner, &body[vxlan::HEADER_LEN..]))

@@ -2,8 +2,8 @@
 //! `lib/netdev-native-tnl.c`).
 
 use crate::config::{FlowLabel, TunnelConfig};
-use base::MacAddr;
-use flow::TunnelKind;
+use base::{Instant, MacAddr};
+use flow::{TunnelKind, TunnelSequence};
 use std::net::IpAddr;
 use wire::checksum::{Change, checksum, combine, pseudo_v4, pseudo_v6, sum, udp_nonzero};
 use wire::{erspan, ethertype, geneve, gre, gtpu, protocol, srv6, vxlan};
@@ -30,7 +30,7 @@ pub struct Outer<'a> {
     pub ttl: u8,
     /// IPv4 packets must not be fragmented.
     pub dont_fragment: bool,
-    /// UDP or GRE has a checksum. UDP over IPv6 always has one.
+    /// UDP or GRE has a checksum.
     pub checksum: bool,
     /// The OAM flag of Geneve (RFC 8926 section 3.4).
     pub oam: bool,
@@ -54,8 +54,7 @@ pub fn build(config: &TunnelConfig, outer: &Outer<'_>) -> Option<Box<[u8]>> {
     let mut header = Vec::with_capacity(128);
     network(&mut header, config.kind.protocol(), outer)?;
     if config.kind.is_udp() {
-        let has_checksum = outer.checksum || outer.destination.is_ipv6();
-        for word in [0, config.udp_port, 0, if has_checksum { TO_DO } else { 0 }] {
+        for word in [0, config.udp_port, 0, if outer.checksum { TO_DO } else { 0 }] {
             header.extend(word.to_be_bytes());
         }
     }
@@ -77,12 +76,14 @@ pub fn build(config: &TunnelConfig, outer: &Outer<'_>) -> Option<Box<[u8]>> {
         TunnelKind::Gtpu => {
             outer.packet?;
             let (flags, kind) = outer.gtpu;
-            let flags = if flags == 0 { gtpu::FLAGS } else { flags };
+            // The optional fields are not sent, so no flag announces them.
+            let flags = if flags == 0 { gtpu::FLAGS } else { flags & !gtpu::FLAGS_OPTIONAL };
             let kind = if kind == 0 { gtpu::G_PDU } else { kind };
             header.extend(gtpu::header(flags, kind, 0, u32::try_from(outer.key).ok()?));
         }
         TunnelKind::Bareudp => {
-            outer.packet?;
+            let is_carried = carries(config.payload_type, outer.packet?);
+            is_carried.then_some(())?;
         }
         TunnelKind::Srv6 => srv6_header(&mut header, config, outer)?,
     }
@@ -113,6 +114,16 @@ fn network(header: &mut Vec<u8>, next: u8, outer: &Outer<'_>) -> Option<()> {
         _ => return None,
     }
     Some(())
+}
+
+/// Returns whether a bareudp tunnel of this payload type carries packets of an Ethernet type.
+fn carries(payload_type: u16, packet: u16) -> bool {
+    match payload_type {
+        0 => true,
+        ethertype::IPV4 => matches!(packet, ethertype::IPV4 | ethertype::IPV6),
+        ethertype::MPLS => matches!(packet, ethertype::MPLS | ethertype::MPLS_MULTICAST),
+        other => packet == other,
+    }
 }
 
 fn key24(key: u64) -> Option<u32> {
@@ -223,14 +234,14 @@ fn srv6_len(frame: &[u8]) -> Option<usize> {
 }
 
 /// Writes the fields of the outer headers that differ between packets: lengths, UDP source port, sequence
-/// number and checksums. The frame begins with the headers that [`build`] made. `sequence` is the next
-/// sequence number; it is incremented if the headers have one. Returns `None` if the packet is too long for
-/// IP.
+/// number, timestamp and checksums. The frame begins with the headers that [`build`] made. `sequence` gives
+/// the sequence number, if the headers have one. Returns `None` if the packet is too long for IP.
 pub fn finish(
     frame: &mut [u8],
     kind: TunnelKind,
     source_port: u16,
-    sequence: &mut u32,
+    sequence: &TunnelSequence,
+    now: Instant,
 ) -> Option<()> {
     let is_ipv6 = u16_at(frame, 12) == ethertype::IPV6;
     let network = ETHERNET;
@@ -246,7 +257,7 @@ pub fn finish(
     }
     match kind {
         TunnelKind::Gre | TunnelKind::Ip6Gre | TunnelKind::Erspan | TunnelKind::Ip6Erspan => {
-            finish_gre(frame, transport, sequence)
+            finish_gre(frame, transport, sequence, now)
         }
         TunnelKind::Srv6 => finish_srv6(frame, source_port),
         _ => {
@@ -271,13 +282,21 @@ fn finish_udp(frame: &mut [u8], transport: usize, source_port: u16) -> Option<()
     put_u16(frame, transport + 6, udp_nonzero(!total))
 }
 
-fn finish_gre(frame: &mut [u8], transport: usize, sequence: &mut u32) -> Option<()> {
+fn finish_gre(
+    frame: &mut [u8],
+    transport: usize,
+    sequence: &TunnelSequence,
+    now: Instant,
+) -> Option<()> {
     let flags = u16_at(frame, transport);
     if flags & gre::FLAG_SEQUENCE != 0 {
         // It is always the last of the optional words (RFC 2890 section 2).
         let at = transport + gre::header_len(flags) - 4;
-        frame.get_mut(at..at + 4)?.copy_from_slice(&sequence.to_be_bytes());
-        *sequence = sequence.wrapping_add(1);
+        frame.get_mut(at..at + 4)?.copy_from_slice(&sequence.next().to_be_bytes());
+        if u16_at(frame, transport + 2) == ethertype::ERSPAN_III {
+            let at = at + 4 + erspan::TIME_AT;
+            frame.get_mut(at..at + 4)?.copy_from_slice(&erspan::time(now.as_nanos()));
+        }
     }
     if flags & gre::FLAG_CHECKSUM != 0 {
         let computed = checksum(frame.get(transport..)?);

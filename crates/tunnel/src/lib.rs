@@ -18,7 +18,9 @@ mod receivers;
 mod routes;
 mod text;
 
-pub use config::{Endpoint, Erspan, FlowLabel, FlowOr, Inherit, Key, PacketType, TunnelConfig};
+pub use config::{
+    Checksum, Endpoint, Erspan, FlowLabel, FlowOr, Inherit, Key, PacketType, TunnelConfig,
+};
 pub use decapsulate::{Decapsulated, Inner, Metadata, PopError, decapsulate};
 pub use encapsulate::{Outer, build, finish};
 pub use envelope::Envelope;

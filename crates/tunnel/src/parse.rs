@@ -1,7 +1,7 @@
 //! Parses the options of tunnel ports (ovs: `lib/netdev-vport.c`, `set_tunnel_config`).
 
 use crate::config::{
-    Endpoint, FlowLabel, FlowOr, Inherit, Key, PacketType, SEGMENTS_MAX, TunnelConfig,
+    Checksum, Endpoint, FlowLabel, FlowOr, Inherit, Key, PacketType, SEGMENTS_MAX, TunnelConfig,
 };
 use flow::TunnelKind;
 use std::collections::BTreeMap;
@@ -81,7 +81,13 @@ impl Parser<'_> {
                 Ok(port @ 1..) => self.config.udp_port = port,
                 _ => self.warn(format!("invalid dst_port {value}; 1 to 65535")),
             },
-            "csum" if has_checksum => self.config.checksum = value == "true",
+            "csum" if has_checksum => {
+                self.config.checksum = match value {
+                    "true" => Checksum::On,
+                    "false" => Checksum::Off,
+                    _ => Checksum::Usual,
+                }
+            }
             "seq" if is_gre => self.config.sequence = value == "true",
             "df_default" => self.config.dont_fragment = value != "false",
             "exts" if kind == TunnelKind::Vxlan => self.extensions(value),
@@ -304,6 +310,7 @@ mod tests {
             "remote_ip=1.1.2.93 out_key=flow csum=true",
             "csum=true, out_key=flow, remote_ip=1.1.2.93",
         );
+        vxlan("remote_ip=1.1.2.93 csum=false", "csum=false, remote_ip=1.1.2.93");
         vxlan("remote_ip=flow key=flow local_ip=flow", "key=flow, local_ip=flow, remote_ip=flow");
         vxlan(
             "remote_ip=fd00::1 dst_port=4790 tos=0x20",
@@ -314,6 +321,19 @@ mod tests {
         let erspan = "remote_ip=1.1.2.92 key=567 erspan_ver=2 erspan_dir=1 erspan_hwid=0x7";
         let shown = "erspan_dir=1, erspan_hwid=0x7, erspan_ver=2, key=567, remote_ip=1.1.2.92";
         check("erspan", erspan, Ok(shown), &[]);
+        let erspan = |options, expect| check("erspan", options, Ok(expect), &[]);
+        erspan(
+            "remote_ip=1.1.1.1 erspan_ver=1 erspan_idx=0x0 erspan_hwid=1",
+            "erspan_idx=0x0, erspan_ver=1, remote_ip=1.1.1.1",
+        );
+        erspan(
+            "remote_ip=1.1.1.1 erspan_ver=2 erspan_dir=flow",
+            "erspan_dir=flow, erspan_hwid=0x0, erspan_ver=2, remote_ip=1.1.1.1",
+        );
+        erspan(
+            "remote_ip=1.1.1.1 erspan_ver=flow",
+            "erspan_dir=flow, erspan_hwid=flow, erspan_idx=flow, erspan_ver=flow, remote_ip=1.1.1.1",
+        );
         let gre = "key=456, packet_type=legacy_l3, remote_ip=1.1.2.92";
         check("gre", "remote_ip=1.1.2.92 key=456 packet_type=legacy_l3", Ok(gre), &[]);
     }

@@ -2,7 +2,7 @@
 //! addresses (ovs: `lib/tnl-ports.c`).
 
 use base::{MacAddr, PortNo};
-use flow::{FRAG_ANY, FRAG_LATER, Field, FlowKey, Mask, TunnelKind, VLAN_PRESENT};
+use flow::{FRAG_ANY, FRAG_LATER, Field, FlowKey, Mask, TunnelEnd, TunnelKind, VLAN_PRESENT};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -25,8 +25,8 @@ pub struct Listener {
     pub kind: TunnelKind,
     /// The UDP port, or 0 if the protocol is not UDP.
     pub udp_port: u16,
-    /// The number of tunnels that share it.
-    pub tunnels: usize,
+    /// The ends of the tunnels that share it. They are equal, except while one is being changed.
+    pub tunnels: Vec<TunnelEnd>,
 }
 
 /// The local endpoints of tunnels.
@@ -45,17 +45,19 @@ impl PortMap {
     }
 
     /// Adds a tunnel that uses this port.
-    pub fn add(&mut self, port: PortNo, name: &str, kind: TunnelKind, udp_port: u16) {
+    pub fn add(&mut self, port: PortNo, name: &str, end: TunnelEnd, udp_port: u16) {
         let name = name.to_owned();
-        let new = Listener { name, kind, udp_port, tunnels: 0 };
-        self.listeners.entry(port).or_insert(new).tunnels += 1;
+        let new = Listener { name, kind: end.kind, udp_port, tunnels: Vec::new() };
+        self.listeners.entry(port).or_insert(new).tunnels.push(end);
     }
 
     /// Removes a tunnel that used this port.
-    pub fn remove(&mut self, port: PortNo) {
+    pub fn remove(&mut self, port: PortNo, end: TunnelEnd) {
         let Some(listener) = self.listeners.get_mut(&port) else { return };
-        listener.tunnels -= 1;
-        if listener.tunnels == 0 {
+        if let Some(at) = listener.tunnels.iter().position(|it| *it == end) {
+            listener.tunnels.remove(at);
+        }
+        if listener.tunnels.is_empty() {
             self.listeners.remove(&port);
         }
     }
@@ -82,7 +84,7 @@ impl PortMap {
 
     /// Returns the tunnel port that receives an outer packet, and adds the fields that decided this to
     /// `mask`. Fragments and packets with a VLAN tag are not received.
-    pub fn lookup(&self, key: &FlowKey, mask: &mut Mask) -> Option<(PortNo, TunnelKind)> {
+    pub fn lookup(&self, key: &FlowKey, mask: &mut Mask) -> Option<(PortNo, TunnelEnd)> {
         if self.listeners.is_empty() {
             return None;
         }
@@ -118,7 +120,7 @@ impl PortMap {
             mask.add(Field::TpDst);
         }
         let found = found.find(|(_, it)| !it.kind.is_udp() || it.udp_port == key.tp_dst());
-        found.map(|(port, it)| (*port, it.kind))
+        found.and_then(|(port, it)| Some((*port, *it.tunnels.first()?)))
     }
 
     /// Returns the ports as `tnl/ports/show` prints them.
@@ -127,7 +129,7 @@ impl PortMap {
         for (port, Listener { name, tunnels, kind, .. }) in &self.listeners {
             for _ in kind.protocols() {
                 // Writing to a string does not fail.
-                let _ = writeln!(text, "{name} ({port}) ref_cnt={tunnels}");
+                let _ = writeln!(text, "{name} ({port}) ref_cnt={}", tunnels.len());
             }
         }
         text
@@ -181,9 +183,9 @@ mod tests {
         let addresses = vec![IpAddr::from([10, 0, 0, 1]), "fd00::1".parse().unwrap()];
         let device = LocalDevice { mac: MAC, addresses };
         assert!(map.set_devices([("br0".to_owned(), device)].into()));
-        map.add(PortNo(5), "vxlan_sys_4789", TunnelKind::Vxlan, 4789);
-        map.add(PortNo(5), "vxlan_sys_4789", TunnelKind::Vxlan, 4789);
-        map.add(PortNo(6), "gre_sys", TunnelKind::Gre, 0);
+        map.add(PortNo(5), "vxlan_sys_4789", TunnelKind::Vxlan.into(), 4789);
+        map.add(PortNo(5), "vxlan_sys_4789", TunnelKind::Vxlan.into(), 4789);
+        map.add(PortNo(6), "gre_sys", TunnelKind::Gre.into(), 0);
         map
     }
 
@@ -218,7 +220,7 @@ mod tests {
         check(&map, &packet(0x0800, 17, 4790), None);
         check(&map, &packet(0x0800, 6, 4789), None);
         let mut with_srv6 = map.clone();
-        with_srv6.add(PortNo(7), "srv6_sys", TunnelKind::Srv6, 0);
+        with_srv6.add(PortNo(7), "srv6_sys", TunnelKind::Srv6.into(), 0);
         check(&with_srv6, &packet(0x86dd, 4, 0), Some(7));
         check(&with_srv6, &packet(0x86dd, 41, 0), Some(7));
         check(&with_srv6, &packet(0x0800, 4, 0), None);
@@ -240,9 +242,9 @@ mod tests {
         let first = "Listening ports:\nvxlan_sys_4789 (5) ref_cnt=2\ngre_sys (6) ref_cnt=1\n";
         assert_eq!(map.show(), first);
         assert_eq!(map.matches().len(), 4);
-        map.remove(PortNo(5));
+        map.remove(PortNo(5), TunnelKind::Vxlan.into());
         check(&map, &packet(0x0800, 17, 4789), Some(5));
-        map.remove(PortNo(5));
+        map.remove(PortNo(5), TunnelKind::Vxlan.into());
         check(&map, &packet(0x0800, 17, 4789), None);
         assert!(map.has_address("br0") && !map.has_address("br1"));
         let is_own = |ip: &str| map.is_address_of("br0", ip.parse().unwrap());

@@ -2,7 +2,8 @@
 
 use crate::config::default_udp_port;
 use crate::config::{
-    DEFAULT_TTL, Endpoint, FlowLabel, FlowOr, Inherit, Key, PacketType, TunnelConfig,
+    Checksum, DEFAULT_TTL, Endpoint, Erspan, FlowLabel, FlowOr, Inherit, Key, PacketType,
+    TunnelConfig,
 };
 use base::PortNo;
 use flow::TunnelKind;
@@ -41,7 +42,14 @@ impl TunnelConfig {
         );
         let has_own_port = self.udp_port != default_udp_port(self.kind);
         add("dst_port", has_own_port.then(|| self.udp_port.to_string()));
-        add("csum", self.checksum.then(|| "true".to_owned()));
+        add(
+            "csum",
+            match self.checksum {
+                Checksum::Usual => None,
+                Checksum::On => Some("true".to_owned()),
+                Checksum::Off => Some("false".to_owned()),
+            },
+        );
         add("seq", self.sequence.then(|| "true".to_owned()));
         add("df_default", (!self.dont_fragment).then(|| "false".to_owned()));
         add("egress_pkt_mark", self.egress_mark.map(|mark| mark.to_string()));
@@ -83,37 +91,24 @@ impl TunnelConfig {
         }
     }
 
+    /// Adds the options of the ERSPAN version.
     fn add_erspan(&self, add: &mut impl FnMut(&'static str, Option<String>)) {
-        let flow = || Some("flow".to_owned());
-        let erspan = self.erspan;
-        add(
-            "erspan_ver",
-            match erspan.version {
-                FlowOr::Flow => flow(),
-                FlowOr::Is(version) => (version != 0).then(|| version.to_string()),
-            },
-        );
-        add(
-            "erspan_idx",
-            match erspan.index {
-                FlowOr::Flow => flow(),
-                FlowOr::Is(index) => (index != 0).then(|| format!("{index:#x}")),
-            },
-        );
-        add(
-            "erspan_dir",
-            match erspan.direction {
-                FlowOr::Flow => flow(),
-                FlowOr::Is(direction) => (direction != 0).then(|| direction.to_string()),
-            },
-        );
-        add(
-            "erspan_hwid",
-            match erspan.hardware {
-                FlowOr::Flow => flow(),
-                FlowOr::Is(hardware) => (hardware != 0).then(|| format!("{hardware:#x}")),
-            },
-        );
+        if !matches!(self.kind, TunnelKind::Erspan | TunnelKind::Ip6Erspan) {
+            return;
+        }
+        let Erspan { version, index, direction, hardware } = self.erspan;
+        let told = |value: FlowOr<u32>, is_hexadecimal| {
+            Some(match value {
+                FlowOr::Flow => "flow".to_owned(),
+                FlowOr::Is(value) if is_hexadecimal => format!("{value:#x}"),
+                FlowOr::Is(value) => value.to_string(),
+            })
+        };
+        let is_or_flow = |number| matches!(version, FlowOr::Flow) || version == FlowOr::Is(number);
+        add("erspan_ver", told(version.map(u32::from), false));
+        add("erspan_idx", told(index, true).filter(|_| is_or_flow(1)));
+        add("erspan_dir", told(direction.map(u32::from), false).filter(|_| is_or_flow(2)));
+        add("erspan_hwid", told(hardware.map(u32::from), true).filter(|_| is_or_flow(2)));
     }
 
     /// Returns the pattern of the packets that the port receives (ovs: `ofproto/tunnel.c`, `tnl_match_fmt`).
@@ -165,8 +160,10 @@ impl TunnelConfig {
         if !self.dont_fragment {
             text += ", df=false";
         }
-        if self.checksum {
-            text += ", csum=true";
+        match self.checksum {
+            Checksum::Usual => {}
+            Checksum::On => text += ", csum=true",
+            Checksum::Off => text += ", csum=false",
         }
         text + ")"
     }

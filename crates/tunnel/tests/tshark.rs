@@ -52,13 +52,21 @@ fn forms(is_ipv6: bool) -> Vec<Form> {
         let config = config(kind, &format!("remote_ip=flow key=flow {options}"));
         let mut frame = tunnel::build(&config, &outer).unwrap().to_vec();
         frame.extend(if outer.packet.is_some() { &inner[14..] } else { &inner[..] });
-        tunnel::finish(&mut frame, kind, 40_000, &mut 7).unwrap();
+        tunnel::finish(
+            &mut frame,
+            kind,
+            40_000,
+            &flow::TunnelSequence::default(),
+            base::Instant::ZERO,
+        )
+        .unwrap();
         let name = format!("{kind:?} {options} {outer:?}");
         all.push(Form { name, frame, protocols });
     };
     let packet = Some(0x0800);
     for checksum in [false, true] {
-        let plain = Outer { checksum, ..plain.clone() };
+        // UDP over IPv6 has one unless both ends agree otherwise.
+        let plain = Outer { checksum: checksum || is_ipv6, ..plain.clone() };
         add(TunnelKind::Vxlan, "", plain.clone(), "udp:vxlan:eth:ethertype:ip:udp");
         let group = Outer { group: (0x48, 0x1234), ..plain.clone() };
         add(TunnelKind::Vxlan, "exts=gbp", group, "udp:vxlan:eth:ethertype:ip:udp");

@@ -84,6 +84,15 @@ pub const fn header_1(session: u16, index: u32) -> [u8; HEADER_LEN_1] {
     [0x10, 0, s[0], s[1], i[0], i[1], i[2], i[3]]
 }
 
+/// The offset of the timestamp in a version 2 header.
+pub const TIME_AT: usize = 4;
+
+/// Returns the timestamp of a version 2 header, in units of 100 microseconds, which granularity 0 means
+/// (ovs: `lib/packets.h`, `get_erspan_ts`).
+pub const fn time(ns: u64) -> [u8; 4] {
+    ((ns / 100_000) as u32).to_be_bytes()
+}
+
 /// A version 2 header with a timestamp of zero.
 pub const fn header_2(session: u16, direction: u8, hardware: u8) -> [u8; HEADER_LEN_2] {
     let s = (session & SESSION_MAX).to_be_bytes();

@@ -14,7 +14,7 @@ pub const FLAGS: u8 = 0x30;
 /// A sequence number is present.
 pub const FLAG_SEQUENCE: u8 = 0x02;
 /// Sequence number, N-PDU number or extension header: with any of them the optional fields are present.
-const FLAGS_OPTIONAL: u8 = 0x07;
+pub const FLAGS_OPTIONAL: u8 = 0x07;
 /// The message type of user packets.
 pub const G_PDU: u8 = 255;
 

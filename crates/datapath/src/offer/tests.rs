@@ -163,7 +163,8 @@ fn packets_out_of_a_tunnel_are_offered_with_what_their_flows_matched_of_the_oute
         matching.with(Field::InPort, port.into())
     };
     let kind = flow::TunnelKind::Vxlan;
-    let pop = Action::TunnelPop { port: PortNo(inside), kind, options: Arc::new([]) };
+    let end = kind.into();
+    let pop = Action::TunnelPop { port: PortNo(inside), end, options: Arc::new([]) };
     tracked.put(20, from(outside).with(Field::TpDst, 4789), vec![pop]);
     let zone = CtAction { zone: Zone(1), ..CtAction::default() };
     let track = vec![Action::Ct(Box::new(zone)), Action::Recirc(RecircId(1))];
@@ -198,6 +199,8 @@ fn packets_into_a_tunnel_are_offered_with_their_outer_headers() {
         header: Box::new([0; 50]),
         frame_max: 1500,
         answer: flow::FlowKey::new(),
+        copies_ecn: false,
+        sequence: flow::TunnelSequence::default(),
     });
     let steps = [Action::TunnelPush(to), Action::Output(PortNo(2))];
     let mut tracked = Tracked::new(true, None, &steps);
@@ -205,6 +208,45 @@ fn packets_into_a_tunnel_are_offered_with_their_outer_headers() {
     let [there] = tracked.send(1, "10.0.0.1:1000>10.0.0.2:80 . seq=1 ack=10").try_into().unwrap();
     assert_eq!((&*there.rule.actions, there.rule.tunnel.as_ref()), (&steps[..], None));
     assert_eq!(there.rule.ports().collect::<Vec<_>>(), [1, 9, 2].map(PortNo));
+}
+
+#[test]
+fn ecn_bits_that_only_the_flow_into_a_tunnel_matches_are_offered_as_copied() {
+    for (push_copies, first_matches, expect) in
+        [(true, false, true), (true, true, false), (false, false, false)]
+    {
+        let to = Arc::new(flow::TunnelPush {
+            port: PortNo(9),
+            out_port: PortNo(5),
+            kind: flow::TunnelKind::Vxlan,
+            strips_ethernet: false,
+            source_ports: (32_768, 61_000),
+            header: Box::new([0; 50]),
+            frame_max: 1500,
+            answer: flow::FlowKey::new(),
+            copies_ecn: push_copies,
+            sequence: flow::TunnelSequence::default(),
+        });
+        let steps = [Action::TunnelPush(to), Action::Output(PortNo(2))];
+        let mut tracked = Tracked::new(true, None, &steps);
+        tracked.handshake();
+        let matching =
+            |recirc: u128| Match::any().with(Field::RecircId, recirc).with(Field::EthType, 0x0800);
+        let ecn = |matching: Match| matching.with_masked(Field::NwTos, 0, 3);
+        if first_matches {
+            tracked.worker.command(NOW, FlowCommand::Delete(FlowId(10)), &mut tracked.out);
+            let ct = CtAction { zone: Zone(1), ..CtAction::default() };
+            let track = vec![Action::Ct(Box::new(ct)), Action::Recirc(RecircId(1))];
+            tracked.put(20, ecn(matching(0)), track);
+        }
+        tracked.worker.command(NOW, FlowCommand::Delete(FlowId(12)), &mut tracked.out);
+        let established = matching(1).with_masked(Field::CtState, 0x22, 0x22);
+        tracked.put(21, ecn(established), steps.to_vec());
+        let packet = "10.0.0.1:1000>10.0.0.2:80 . seq=1 ack=10";
+        let [there] = tracked.send(1, packet).try_into().unwrap();
+        assert_eq!(there.rule.copies_ecn, expect, "{push_copies} {first_matches}");
+        assert_eq!(there.rule.mask.words()[3] >> 48 & 3, 3, "the mask has them nevertheless");
+    }
 }
 
 #[test]

@@ -72,6 +72,8 @@ fn push(dont_fragment: bool) -> TunnelPush {
         header: tunnel::build(&config, &outer).unwrap(),
         frame_max: (OUTER_MTU - OVERHEAD) as u32,
         answer,
+        copies_ecn: false,
+        sequence: flow::TunnelSequence::default(),
     }
 }
 

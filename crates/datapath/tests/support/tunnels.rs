@@ -17,7 +17,14 @@ pub fn wrap(inner: &[u8], choice: u32) -> Vec<u8> {
         header(choice >> 8 & 3, 2 + (choice >> 10 & 1) as u8, choice >> 1 & 7 == 0, has_checksum);
     let mut bytes = [&header, inner].concat();
     let source_port = 40_000 + (choice >> 12 & 3) as u16;
-    tunnel::finish(&mut bytes, TunnelKind::Vxlan, source_port, &mut 0).expect("it is short");
+    tunnel::finish(
+        &mut bytes,
+        TunnelKind::Vxlan,
+        source_port,
+        &flow::TunnelSequence::default(),
+        base::Instant::ZERO,
+    )
+    .expect("it is short");
     if choice >> 16 & 7 == 0 {
         bytes.extend([0; 3]);
     }
@@ -82,7 +89,7 @@ pub fn opening(key: &FlowKey, choice: u64) -> Option<Vec<Action>> {
         return None;
     }
     let port = PortNo(PORT + (choice >> 40 & 1) as u32);
-    let pop = Action::TunnelPop { port, kind: TunnelKind::Vxlan, options: Arc::default() };
+    let pop = Action::TunnelPop { port, end: TunnelKind::Vxlan.into(), options: Arc::default() };
     Some(match choice >> 41 & 7 {
         0 => vec![Action::Output(PortNo(5)), pop],
         1 => vec![Action::PushVlan { tpid: 0x8100, tci: 0x1005 }, pop],
@@ -115,6 +122,8 @@ pub fn with_tunnels(mut actions: Vec<Action>, key: &FlowKey, choice: u64) -> Vec
         ),
         frame_max: u32::MAX,
         answer: FlowKey::new(),
+        copies_ecn: false,
+        sequence: flow::TunnelSequence::default(),
     };
     actions.insert(actions.len() - 1, Action::TunnelPush(Arc::new(push)));
     actions

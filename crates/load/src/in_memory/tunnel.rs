@@ -112,7 +112,7 @@ fn add_tunnel(
     let device = PortDevice::Tunnel { device: TUNNEL_PORT, config: Arc::new(config) };
     core.add_port(bridge, PortSpec::new(name, mac_of(TUNNEL_PORT), device), now)
         .map_err(refused)?;
-    core.add_tunnel_end(TUNNEL_PORT, &device_name, kind, udp_port);
+    core.add_tunnel_end(TUNNEL_PORT, &device_name, kind.into(), udp_port);
     Ok(())
 }
 

@@ -59,6 +59,7 @@ fn rule(frame: &str, actions: &[Action]) -> OffloadRule {
         mask: headers.tuple_mask(),
         connection,
         second: None,
+        copies_ecn: false,
         mark: None,
         translated: None,
         actions: Arc::from(actions),
@@ -383,5 +384,33 @@ fn a_connection_without_packets_for_its_time_is_passed_up() {
         becomes(&mut offload, PLAIN, Some(PLAIN));
         std::thread::sleep(Duration::from_millis(200));
         becomes(&mut offload, PLAIN, None);
+    });
+}
+
+#[test]
+fn a_tag_does_not_count_for_the_mtu() {
+    let (out, push) = (Action::Output(OUT), Action::PushVlan { tpid: 0x8100, tci: 0x1009 });
+    let cases = [
+        (" vlan=6", vec![out.clone()]),
+        (" vlan=6", vec![Action::PopVlan, out.clone()]),
+        (" vlan=6", vec![Action::PopVlan, push.clone(), out.clone()]),
+        ("", vec![push, out.clone()]),
+        ("", vec![out]),
+    ];
+    in_namespace("frames of the longest", move |mut offload| {
+        for (n, (tag, actions)) in cases.into_iter().enumerate() {
+            // A connection of its own, since a frame that is too long holds the others up.
+            let packet = |bytes: usize| {
+                let text = format!("10.0.0.1:10{n}>10.0.0.2:53 udp len={}{tag}", bytes - 28);
+                wire::text::parse(&text).unwrap()
+            };
+            let mut rule = rule(&format!("10.0.0.1:10{n}>10.0.0.2:53 udp{tag}"), &actions);
+            rule.connection.id = n as u32;
+            offload.install(&rule, IDLE).unwrap();
+            let (is_forwarded, _) = offload.try_frame(IN, &packet(1500)).unwrap();
+            assert!(is_forwarded, "{tag} {actions:?}: {:?}", offload.passed());
+            let (is_forwarded, _) = offload.try_frame(IN, &packet(1501)).unwrap();
+            assert!(!is_forwarded, "{tag} {actions:?}");
+        }
     });
 }

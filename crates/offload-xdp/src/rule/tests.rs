@@ -14,6 +14,7 @@ fn rule(frame: &str, actions: &[Action]) -> OffloadRule {
         mask: headers.tuple_mask(),
         connection: ConnectionRef { id: 1, generation: 1, is_reply: false },
         second: None,
+        copies_ecn: false,
         mark: None,
         translated: None,
         actions: Arc::from(actions),

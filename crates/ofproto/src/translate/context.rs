@@ -36,6 +36,8 @@ pub(crate) struct Context<'a> {
     pub effects: Vec<Effect>,
     pub outer_parts: Vec<OuterPart>,
     pub tunnel_sender: Option<TunnelSender>,
+    /// Whether outer headers copy the packet's ECN bits.
+    pub copies_ecn: bool,
     /// Flows that the packet taught, which are not in their tables yet.
     pub pending: Vec<Pending>,
     /// A flow is learned whose number is limited.
@@ -134,6 +136,7 @@ impl<'a> Context<'a> {
             effects,
             outer_parts,
             tunnel_sender: None,
+            copies_ecn: false,
             pending: Vec::new(),
             learns_anew: false,
             recircs,

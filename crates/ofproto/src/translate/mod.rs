@@ -334,6 +334,9 @@ pub(crate) fn translate_resumed(
 #[inline]
 fn finish(context: Context<'_>) -> Translation {
     let Context { key, base, original, mut mask, mut actions, notes, error, .. } = context;
+    if context.copies_ecn {
+        outer::match_ecn(&mut mask, &mut actions);
+    }
     let is_told = notes.is_wanted();
     // Of a translation that failed, people are told all that it looked at, registers too.
     let failed_mask = (error.is_some() && is_told).then(|| mask.clone());

@@ -1,9 +1,12 @@
 //! What translation knows of a tunnel's outer packets: their key, their room, and the key of answers.
 
-use super::tunnel::bits;
+use super::tunnel::{ECN, bits};
 use base::OfPort;
-use flow::{DropReason, Field, FlowKey, OptionMapping, TUN_KEY, TunnelKind, TunnelPush};
+use flow::{
+    Action, DropReason, Field, FlowKey, Mask, OptionMapping, TUN_KEY, TunnelKind, TunnelPush,
+};
 use std::net::IpAddr;
+use std::sync::Arc;
 use tunnel::{Key, Outer, PacketType, TunnelConfig};
 use wire::{ethernet, ethertype};
 
@@ -30,6 +33,18 @@ pub fn strips_ethernet(config: &TunnelConfig, key: &FlowKey) -> Result<bool, Dro
     let is_bare = (key.is_ip() || is_known) && key.vlan_tci() == 0;
     let is_carried = if strips { is_bare } else { !is_packet };
     is_carried.then_some(strips).ok_or(DropReason::TunnelHeader)
+}
+
+/// Adds the ECN bits, which the outer headers copy, to the mask. Sets `copies_ecn` of the encapsulations if nothing
+/// else matches these bits.
+pub fn match_ecn(mask: &mut Mask, actions: &mut [Action]) {
+    let copies_ecn = mask.get(Field::NwTos) & u128::from(ECN) == 0;
+    mask.add_bits(Field::NwTos, ECN.into());
+    for action in actions {
+        if let Action::TunnelPush(push) = action {
+            Arc::make_mut(push).copies_ecn = copies_ecn;
+        }
+    }
 }
 
 /// The outer packet as the underlay's bridge sees it.
@@ -115,6 +130,8 @@ mod tests {
                 header: bytes.into(),
                 frame_max: u32::MAX,
                 answer: FlowKey::new(),
+                copies_ecn: false,
+                sequence: flow::TunnelSequence::default(),
             }
         };
         let check = |strips, header, flags, mtu, expect: Option<u32>| {

@@ -30,14 +30,14 @@ impl Context<'_> {
         let found = underlay.ports.lookup(&self.key, &mut self.mask);
         let bridge = self.bridge.id;
         match found {
-            Some((port, kind)) => {
+            Some((port, end)) => {
                 let mac = self.key.eth_src();
                 let ip = match self.key.eth_type() {
                     ethertype::IPV4 => IpAddr::V4(self.key.ipv4_src()),
                     _ => IpAddr::V6(self.key.ipv6_src()),
                 };
                 self.tunnel_sender = Some(TunnelSender { bridge, ip, mac });
-                Some(Action::TunnelPop { port, kind, options: self.world.bridges.tunnel_options() })
+                Some(Action::TunnelPop { port, end, options: self.world.bridges.tunnel_options() })
             }
             None => {
                 self.look_at_ports();

@@ -1,6 +1,5 @@
-//! Tunnels: what a port of one makes of a packet, and where its outer packet goes through the
-//! underlay's bridge (ovs: `ofproto/ofproto-dpif-xlate.c`,
-//! `native_tunnel_output`; `ofproto/tunnel.c`).
+//! Tunnels: what a port of one makes of a packet, and where its outer packet goes through the underlay's bridge
+//! (ovs: `ofproto/ofproto-dpif-xlate.c`, `native_tunnel_output`; `ofproto/tunnel.c`).
 
 use super::context::{Context, Scope};
 use super::report::NoteKind;
@@ -12,14 +11,14 @@ use crate::revalidate::Dependency;
 use base::{MacAddr, PortNo, TableId};
 use flow::{
     Action, DropReason, Field, FlowKey, TUN_CSUM, TUN_DONT_FRAGMENT, TUN_KEY, TUN_OAM, TunnelKind,
-    TunnelPush,
+    TunnelPush, TunnelSequence,
 };
 use std::net::IpAddr;
 use std::sync::Arc;
 use tunnel::{Endpoint, Hop, Inherit, Key, Outer, PacketType, TunnelConfig};
 
 /// The ECN bits of a TOS (RFC 3168).
-const ECN: u8 = 3;
+pub(super) const ECN: u8 = 3;
 /// ECN: congestion experienced.
 const CE: u8 = 3;
 /// ECN-capable, of either kind.
@@ -133,7 +132,7 @@ impl<'a> Context<'a> {
         }
         self.notes.add(NoteKind::Detail, || "output to native tunnel".to_owned());
         self.commit();
-        match self.push_tunnel(device, config) {
+        match self.push_tunnel((device, &port.tunnel_sequence), config) {
             Ok(crossing) => self.cross_underlay(crossing, last),
             Err(reason) => self.failure = Some(reason),
         }
@@ -179,15 +178,16 @@ impl<'a> Context<'a> {
         };
         // ECN is always inherited (RFC 6040 section 4.1).
         if is_ip {
-            mask.add_bits(Field::NwTos, ECN.into());
+            self.copies_ecn = true;
             tos |= key.nw_tos() & ECN;
         }
         key.set(Field::TunTtl, ttl.into());
         key.set(Field::TunTos, tos.into());
+        let is_ipv6 = destination(key).is_some_and(|ip| ip.is_ipv6());
         let flag = |is_set: bool, flag: u16| if is_set { flag } else { 0 };
         let flags = (key.get(Field::TunFlags) as u16 & TUN_OAM)
             | flag(config.dont_fragment, TUN_DONT_FRAGMENT)
-            | flag(config.checksum, TUN_CSUM)
+            | flag(config.has_checksum(is_ipv6), TUN_CSUM)
             | flag(config.out_key != Key::Absent, TUN_KEY);
         key.set(Field::TunFlags, flags.into());
         if let Some(mark) = config.egress_mark {
@@ -214,7 +214,7 @@ impl<'a> Context<'a> {
     #[inline(never)]
     fn push_tunnel(
         &mut self,
-        device: PortNo,
+        (device, sequence): (PortNo, &TunnelSequence),
         config: &TunnelConfig,
     ) -> Result<Crossing<'a>, DropReason> {
         let link = self.find_link()?;
@@ -267,6 +267,8 @@ impl<'a> Context<'a> {
             header,
             frame_max: u32::MAX,
             answer: outer::answer_key(&outer, config),
+            copies_ecn: false,
+            sequence: sequence.clone(),
         };
         if let Some(mtu) = link.hop.mtu {
             outer::limit(&mut push, mtu).ok_or(DropReason::TunnelMtu)?;

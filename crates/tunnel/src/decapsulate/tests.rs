@@ -36,18 +36,19 @@ const INNER: [u8; 20] = [0x45, 0, 0, 20, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 
 fn encapsulate(config: &TunnelConfig, outer: &Outer<'_>, inner: &[u8]) -> Vec<u8> {
     let mut frame = build(config, outer).unwrap().to_vec();
     frame.extend(inner);
-    finish(&mut frame, config.kind, 40_000, &mut 7).unwrap();
+    finish(&mut frame, config.kind, 40_000, &flow::TunnelSequence::default(), base::Instant::ZERO)
+        .unwrap();
     frame
 }
 
 /// Decapsulation returns the encapsulated packet, and the checksums that receivers verify are correct.
 fn check(config: &TunnelConfig, outer: &Outer<'_>, header_len: usize) {
     let frame = encapsulate(config, outer, &INNER);
-    let found = decapsulate(config.kind, &frame, false).unwrap();
+    let found = decapsulate(config.end(), &frame, false).unwrap();
     assert_eq!((found.header_len, found.end), (header_len, frame.len()), "{config:?}");
     let inner = outer.packet.map_or(Inner::Frame, Inner::Packet);
     assert_eq!(found.inner, inner);
-    let has_checksum = outer.checksum || (outer.destination.is_ipv6() && config.kind.is_udp());
+    let has_checksum = outer.checksum;
     let has_key = config.out_key != crate::Key::Absent || config.kind.protocol() == protocol::UDP;
     let is_bare = matches!(config.kind, TunnelKind::Bareudp | TunnelKind::Srv6);
     let expect = Metadata {
@@ -66,16 +67,16 @@ fn check(config: &TunnelConfig, outer: &Outer<'_>, header_len: usize) {
     assert_eq!(found.metadata, expect);
     // Padding of short frames is not part of the inner packet.
     let padded = [frame.as_slice(), &[0; 9]].concat();
-    let found = decapsulate(config.kind, &padded, false).unwrap();
+    let found = decapsulate(config.end(), &padded, false).unwrap();
     assert_eq!(found.end, frame.len());
     for len in 0..frame.len() {
-        assert!(decapsulate(config.kind, &frame[..len], false).is_err(), "{len} bytes");
+        assert!(decapsulate(config.end(), &frame[..len], false).is_err(), "{len} bytes");
     }
     for at in (0..frame.len() * 8).filter(|at| has_checksum && *at / 8 >= header_len) {
         let mut broken = frame.clone();
         broken[at / 8] ^= 1 << (at % 8);
-        assert_eq!(decapsulate(config.kind, &broken, false), Err(PopError::Checksum));
-        assert_ne!(decapsulate(config.kind, &broken, true), Err(PopError::Checksum));
+        assert_eq!(decapsulate(config.end(), &broken, false), Err(PopError::Checksum));
+        assert_ne!(decapsulate(config.end(), &broken, true), Err(PopError::Checksum));
     }
 }
 
@@ -99,6 +100,8 @@ fn what_goes_in_comes_out() {
         let erspan = |erspan| Outer { erspan, ..outer(ends, 0x3ff) };
         check(&flow(TunnelKind::Erspan), &erspan((1, 0xf_ffff, 0, 0)), ip + 16);
         check(&flow(TunnelKind::Erspan), &erspan((2, 0, 1, 0x3f)), ip + 20);
+        let ip6erspan = flow(TunnelKind::Ip6Erspan);
+        check(&ip6erspan, &erspan((2, 0, 1, 0x3f)), ip + 20);
         let gtpu = Outer { gtpu: (0x30, 255), packet: Some(0x0800), ..outer(ends, 9) };
         check(&flow(TunnelKind::Gtpu), &gtpu, ip + 16);
         let bare = config(TunnelKind::Bareudp, "remote_ip=flow dst_port=6635 payload_type=ip");
@@ -158,6 +161,112 @@ fn what_a_protocol_cannot_say_is_not_built() {
     none(TunnelKind::Vxlan, Outer { packet: Some(0x0800), ..outer(V4, 1) });
     none(TunnelKind::Gtpu, outer(V4, 1));
     none(TunnelKind::Vxlan, outer([V4[0], V6[0]], 1));
+}
+
+#[test]
+fn a_group_policy_is_taken_only_where_the_port_has_one() {
+    let with = config(TunnelKind::Vxlan, "remote_ip=flow exts=gbp");
+    let frame = encapsulate(&with, &Outer { group: (0x48, 7), ..outer(V4, 1) }, &INNER);
+    assert_eq!(decapsulate(with.end(), &frame, false).unwrap().metadata.group, (0x48, 7));
+    let without = config(TunnelKind::Vxlan, "remote_ip=flow");
+    assert_eq!(decapsulate(without.end(), &frame, false), Err(PopError::Payload));
+    let frame = encapsulate(&with, &outer(V4, 1), &INNER);
+    assert!(decapsulate(without.end(), &frame, false).is_ok(), "it has no group");
+}
+
+#[test]
+fn bareudp_carries_what_its_payload_type_says() {
+    let tunnel = |payload: &str| {
+        config(TunnelKind::Bareudp, &format!("remote_ip=flow dst_port=6635 payload_type={payload}"))
+    };
+    let mut v6 = INNER;
+    v6[0] = 0x60;
+    let label = [&[0, 0, 0x11, 64][..], &INNER].concat();
+    let check = |payload, packet, inner: &[u8], ends, expect: Option<u16>| {
+        let outer = Outer { packet: Some(packet), ..outer(ends, 0) };
+        let built = build(&tunnel(payload), &outer).is_some();
+        assert_eq!(built, expect.is_some(), "{payload} {packet:#x}");
+        // A header that another tunnel put in front.
+        let frame = encapsulate(&tunnel("0"), &outer, inner);
+        let found = decapsulate(tunnel(payload).end(), &frame, false);
+        let expect = expect.map(Inner::Packet).ok_or(PopError::Payload);
+        assert_eq!(found.map(|it| it.inner), expect, "{payload} {packet:#x}");
+    };
+    check("ip", 0x0800, &INNER, V4, Some(0x0800));
+    check("ip", 0x86dd, &v6, V4, Some(0x86dd));
+    check("ip", 0x8847, &label, V4, None);
+    check("mpls", 0x8847, &label, V4, Some(0x8847));
+    check("mpls", 0x8848, &label, ["10.0.0.1", "224.0.0.9"], Some(0x8848));
+    // The first bits of a label may be those of IPv4.
+    check("mpls", 0x8847, &INNER, V6, Some(0x8847));
+    check("0x894f", 0x894f, &INNER, V4, Some(0x894f));
+    assert_eq!(build(&tunnel("mpls"), &Outer { packet: Some(0x0800), ..outer(V4, 0) }), None);
+}
+
+#[test]
+fn messages_of_gtpu_are_delivered_whole_and_optional_fields_are_not_sent() {
+    let gtpu = config(TunnelKind::Gtpu, "remote_ip=flow key=flow");
+    let header = |gtpu| Outer { gtpu, packet: Some(0x0800), ..outer(V4, 9) };
+    for (kind, sent) in [(1, 0x30), (254, 0x32), (26, 0x37)] {
+        let mut frame = encapsulate(&gtpu, &header((0x30, kind)), &INNER);
+        frame[42] = sent;
+        let found = decapsulate(TunnelKind::Gtpu, &frame, false).unwrap();
+        assert_eq!((found.header_len, found.end, found.inner), (0, frame.len(), Inner::Frame));
+        assert_eq!((found.metadata.gtpu, found.metadata.key), ((sent, kind), Some(9)));
+    }
+    // A packet that came with a sequence number goes on in another tunnel.
+    for flags in [0x31, 0x32, 0x34, 0x37] {
+        let frame = encapsulate(&gtpu, &header((flags, 255)), &INNER);
+        let found = decapsulate(TunnelKind::Gtpu, &frame, false).unwrap();
+        assert_eq!((found.header_len, found.metadata.gtpu), (50, (0x30, 255)));
+        assert_eq!(&frame[found.header_len..found.end], INNER);
+    }
+}
+
+#[test]
+fn checksums_are_as_configured() {
+    let check = |kind, csum: &str, expect: [bool; 2]| {
+        let config = config(kind, &format!("remote_ip=flow {csum}"));
+        for (is_ipv6, expect) in [false, true].into_iter().zip(expect) {
+            let checksum = config.has_checksum(is_ipv6);
+            assert_eq!(checksum, expect, "{kind:?} {csum} {is_ipv6}");
+            let frame = encapsulate(
+                &config,
+                &Outer { checksum, ..outer(if is_ipv6 { V6 } else { V4 }, 1) },
+                &INNER,
+            );
+            let found = decapsulate(kind, &frame, false).unwrap();
+            assert_eq!(found.metadata.checksum, expect, "{kind:?} {csum} {is_ipv6}");
+        }
+    };
+    for kind in [TunnelKind::Vxlan, TunnelKind::Geneve] {
+        check(kind, "", [false, true]);
+        check(kind, "csum=true", [true, true]);
+        check(kind, "csum=false", [false, false]);
+    }
+    check(TunnelKind::Gre, "", [false, false]);
+    check(TunnelKind::Gre, "csum=true", [true, true]);
+}
+
+#[test]
+fn each_packet_has_the_next_number_and_erspan_its_time() {
+    let sequence = flow::TunnelSequence::default();
+    let at = |version, ms: u64| {
+        let config = config(TunnelKind::Erspan, "remote_ip=flow key=flow");
+        let outer = Outer { erspan: (version, 0, 1, 7), ..outer(V4, 5) };
+        let mut frame = build(&config, &outer).unwrap().to_vec();
+        frame.extend(INNER);
+        let now = base::Instant::from_millis(ms);
+        finish(&mut frame, config.kind, 0, &sequence.clone(), now).unwrap();
+        let word = |at| u32::from_be_bytes(frame[at..at + 4].try_into().unwrap());
+        // The number, and of version 2 the time, of version 1 the index.
+        [word(38), word(46)]
+    };
+    assert_eq!(at(2, 0), [0, 0]);
+    assert_eq!(at(2, 12_345), [1, 123_450]);
+    assert_eq!(at(1, 12_345), [2, 0]);
+    // 32 bits last for some five days.
+    assert_eq!(at(2, 500_000_000), [3, 5_000_000_000u64 as u32]);
 }
 
 #[test]

@@ -15,7 +15,8 @@ fn outer(far: &str, near: &str) -> Outer<'static> {
         tos: 0x20,
         ttl: 9,
         dont_fragment: true,
-        checksum: false,
+        // The default of UDP over IPv6.
+        checksum: far.contains(':'),
         oam: false,
         key: VNI.into(),
         options: &[],
@@ -33,7 +34,14 @@ fn built(kind: TunnelKind, outer: &Outer<'_>) -> Box<[u8]> {
 /// Returns a frame that the switch encapsulated.
 fn within(header: &[u8], source_port: u16, inner: &str) -> Vec<u8> {
     let mut frame = [header, &wire::text::parse(inner).unwrap()].concat();
-    tunnel::finish(&mut frame, TunnelKind::Vxlan, source_port, &mut 0).unwrap();
+    tunnel::finish(
+        &mut frame,
+        TunnelKind::Vxlan,
+        source_port,
+        &flow::TunnelSequence::default(),
+        base::Instant::ZERO,
+    )
+    .unwrap();
     frame
 }
 
@@ -48,7 +56,7 @@ fn vxlan_with(checksum: bool, inner: &str) -> Vec<u8> {
     within_completed(&built(TunnelKind::Vxlan, &outer), 40_000, inner)
 }
 
-/// Returns a packet encapsulated over IPv6, where there always is an outer checksum.
+/// Returns a packet encapsulated over IPv6.
 fn vxlan_v6(inner: &str) -> Vec<u8> {
     let outer = outer("fd00:31::2", "fd00:31::1");
     within_completed(&built(TunnelKind::Vxlan, &outer), 40_000, inner)
@@ -92,6 +100,8 @@ fn push() -> TunnelPush {
         header: built(TunnelKind::Vxlan, &outer("172.31.1.1", "172.31.1.9")),
         frame_max: 1464,
         answer: FlowKey::new(),
+        copies_ecn: false,
+        sequence: flow::TunnelSequence::default(),
     }
 }
 
@@ -159,6 +169,58 @@ fn packets_are_encapsulated_as_the_switch_would() {
         let (is_forwarded, out) = offload.try_frame(IN, &fits).unwrap();
         assert!(is_forwarded && out.len() == 1514, "{}", out.len());
         bytes_become(&mut offload, &too_large, None);
+        // A tag that stays is carried within the tunnel, one that is taken away is not.
+        for (pops, fits) in [(true, 1464 - 42), (false, 1464 - 46)] {
+            let tagged = |bytes: usize| {
+                let port = 10 + u8::from(pops);
+                format!("10.0.0.1:{port}>10.0.0.2:2 udp len={bytes} vlan=6")
+            };
+            let actions = &[&[Action::PopVlan], &actions[..]].concat()[usize::from(!pops)..];
+            let mut rule = rule(&tagged(fits), actions);
+            rule.connection.id = 8 + u32::from(pops);
+            offload.install(&rule, IDLE).unwrap();
+            let frame = wire::text::parse(&tagged(fits)).unwrap();
+            let (is_forwarded, out) = offload.try_frame(IN, &frame).unwrap();
+            assert!(is_forwarded && out.len() == 1514, "{pops} {}", out.len());
+            let frame = wire::text::parse(&tagged(fits + 1)).unwrap();
+            bytes_become(&mut offload, &frame, None);
+        }
+    });
+}
+
+#[test]
+fn outer_headers_have_the_ecn_bits_of_each_packet() {
+    in_namespace("ECN", |mut offload| {
+        for (far, set_tos) in
+            [("172.31.1.9", None), ("fd00:31::9", None), ("172.31.1.9", Some(0xb8))]
+        {
+            let near = if far.contains(':') { "fd00:31::1" } else { "172.31.1.1" };
+            let header =
+                |tos| built(TunnelKind::Vxlan, &Outer { tos: 0x20 | tos, ..outer(near, far) });
+            for (copies_ecn, first) in [(true, 0), (true, 2), (false, 0), (false, 2)] {
+                let to = TunnelPush { header: header(first), copies_ecn, ..push() };
+                let set = set_tos.map(|tos| {
+                    Action::Set(SetField { field: Field::NwTos, value: tos, mask: 0xfc })
+                });
+                let last = [Action::TunnelPush(Arc::new(to.clone())), Action::Output(OUT)];
+                let actions: Vec<_> = set.into_iter().chain(last).collect();
+                let inner = |tos: u8| format!("10.0.0.1:1000>10.0.0.2:80 . len=33 tos={tos:#x}");
+                let mut rule = OffloadRule { copies_ecn, ..rule(&inner(first), &actions) };
+                let mut ecn = flow::Mask::new();
+                ecn.add_bits(Field::NwTos, 3);
+                rule.mask = rule.mask.union(&rule.headers.mask_of(&ecn));
+                let source_port = rule.source_port(&to);
+                let id = offload.install(&rule, IDLE).unwrap();
+                for tos in [0, 1, 2, 3] {
+                    let sent = inner(tos | set_tos.unwrap_or(0) as u8);
+                    let expect = within_completed(&header(tos), source_port, &sent);
+                    let is_forwarded = copies_ecn || tos == first;
+                    let frame = wire::text::parse(&inner(tos)).unwrap();
+                    bytes_become(&mut offload, &frame, is_forwarded.then_some(&expect[..]));
+                }
+                offload.remove(id);
+            }
+        }
     });
 }
 
@@ -368,4 +430,71 @@ fn tunnels_that_the_program_does_not_know_are_refused() {
             assert_eq!(offload.install(&rule, IDLE), Err(expect.into()), "{rule:?}");
         }
     });
+}
+
+/// Frames like a good one of a tunnel, with bytes changed, cut off or added: what the program decapsulates is what
+/// [`tunnel::decapsulate`] does, and of frames whose headers are the rule's the program leaves none out.
+#[test]
+fn the_program_and_the_switch_agree_on_what_is_a_tunnels_packet() {
+    in_namespace("changed frames", |mut offload| {
+        let inner = "10.0.0.1:1000>10.0.0.2:80 udp len=33";
+        let (mut forwarded, mut refused, mut seed) = (0, 0, 1u64);
+        let mut random = |below: usize| {
+            // Knuth's generator of MMIX.
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) as usize % below
+        };
+        for good in [vxlan(inner), vxlan_with(true, inner), vxlan_v6(inner)] {
+            let headers_len = if good[12..14] == [8, 0] { 50 } else { 70 };
+            let id = offload.install(&out_of(&good, inner, &[Action::Output(OUT)]), IDLE).unwrap();
+            for _ in 0..20_000 {
+                let mut frame = good.clone();
+                for _ in 0..random(3) {
+                    let at = random(frame.len());
+                    frame[at] ^= 1 << random(8);
+                }
+                match random(8) {
+                    0 => frame.truncate(random(frame.len()).max(14)),
+                    1 => frame.extend(vec![0; random(9)]),
+                    _ => {}
+                }
+                // Most changes of an IPv4 header are seen by its checksum.
+                if headers_len == 50 && frame.len() >= 34 && random(2) == 0 {
+                    frame[24..26].fill(0);
+                    let computed = wire::checksum::checksum(&frame[14..34]);
+                    frame[24..26].copy_from_slice(&computed.to_be_bytes());
+                }
+                let (is_forwarded, out) = offload.try_frame(IN, &frame).unwrap();
+                let found = tunnel::decapsulate(TunnelKind::Vxlan, &frame, false);
+                let Ok(found) = found else {
+                    assert!(!is_forwarded, "{frame:02x?}");
+                    refused += 1;
+                    continue;
+                };
+                let payload = &frame[found.header_len..found.end];
+                if is_forwarded {
+                    assert_eq!((found.inner, out.as_slice()), (tunnel::Inner::Frame, payload));
+                    assert_eq!(found.metadata.key, Some(VNI.into()));
+                    forwarded += 1;
+                }
+                // All that a flow may match is as it was, except for what this one did not look at.
+                let is_the_rules = frame.len() == good.len()
+                    && frame[..6] == good[..6]
+                    && frame[12..15] == good[12..15]
+                    && frame[headers_len - 16..] == good[headers_len - 16..]
+                    && found.metadata.source == outer_of(&good).0
+                    && found.metadata.destination == outer_of(&good).1;
+                assert!(is_forwarded || !is_the_rules, "{frame:02x?}");
+            }
+            offload.remove(id);
+        }
+        assert!(forwarded > 5_000 && refused > 5_000, "{forwarded} {refused}");
+    });
+}
+
+fn outer_of(frame: &[u8]) -> (IpAddr, IpAddr) {
+    let found = tunnel::decapsulate(TunnelKind::Vxlan, frame, true).unwrap();
+    (found.metadata.source, found.metadata.destination)
 }

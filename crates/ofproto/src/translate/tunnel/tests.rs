@@ -295,3 +295,29 @@ fn packets_without_ethernet_headers_go_where_they_can() {
     let all = "priority=40000,in_port=2,actions=drop";
     check(TUNNEL.0, &[all, encap], out, &[]);
 }
+
+#[test]
+fn ecn_bits_are_matched_and_the_step_says_whether_for_the_outer_header_alone() {
+    let check = |flows: &[&str], expect: bool| {
+        let ofproto = switch(VXLAN, None, Lacking::Nothing, [flows, OUT[1]]);
+        for ecn in 0..4u8 {
+            let mut key = FlowKey::new();
+            key.set_in_port_raw(GUEST);
+            key.set_eth_type(0x0800);
+            key.set_nw_proto(17);
+            key.set_nw_tos(0x20 | ecn);
+            let Translation { actions, mask, .. } = ofproto.translate(NOW, &key, Notes::Off);
+            let [.., Action::TunnelPush(push), Action::Output(_)] = &actions[..] else {
+                panic!("{flows:?}: {actions:?}")
+            };
+            assert_eq!(push.copies_ecn, expect, "{flows:?}");
+            assert_eq!(push.header[15], ecn, "the outer TOS");
+            assert_eq!(mask.get(Field::NwTos) & 3, 3, "{flows:?}");
+        }
+    };
+    check(OUT[0], true);
+    check(&["in_port=1,ip,nw_tos=32,actions=output:2"], true);
+    // Another flow matches them in the same table.
+    let of_ecn = "priority=40000,in_port=1,ip,nw_ecn=1,actions=output:2";
+    check(&["in_port=1,actions=output:2", of_ecn], false);
+}

@@ -71,6 +71,7 @@ pub(in crate::offload) fn offer(connection: u32, flows: &[u64]) -> OffloadOffer 
         mask: headers.tuple_mask(),
         connection: ConnectionRef { id: connection, generation: 0, is_reply: false },
         second: None,
+        copies_ecn: false,
         mark: None,
         translated: None,
         actions: Arc::new([Action::Output(PortNo(2))]),

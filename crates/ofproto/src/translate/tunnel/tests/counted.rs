@@ -16,7 +16,7 @@ fn receiving(lacking: Lacking) -> Ofproto {
     let flows: [&[&str]; 2] =
         [OUT[0], &["in_port=LOCAL,actions=output:1", "in_port=1,actions=LOCAL"]];
     let mut ofproto = switch(VXLAN, None, lacking, flows);
-    ofproto.add_tunnel_end(TUNNEL, "vxlan_sys_4789", TunnelKind::Vxlan, 4789);
+    ofproto.add_tunnel_end(TUNNEL, "vxlan_sys_4789", TunnelKind::Vxlan.into(), 4789);
     ofproto.publish();
     ofproto
 }

@@ -151,6 +151,7 @@ impl Bench {
                 mask: headers.tuple_mask(),
                 connection: ConnectionRef { is_reply, ..connection },
                 second: None,
+                copies_ecn: false,
                 mark: None,
                 translated: None,
                 actions: Arc::new([Action::Output(PortNo(3 - port))]),
