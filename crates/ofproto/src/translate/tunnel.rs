@@ -183,11 +183,10 @@ impl<'a> Context<'a> {
         }
         key.set(Field::TunTtl, ttl.into());
         key.set(Field::TunTos, tos.into());
-        let is_ipv6 = destination(key).is_some_and(|ip| ip.is_ipv6());
         let flag = |is_set: bool, flag: u16| if is_set { flag } else { 0 };
         let flags = (key.get(Field::TunFlags) as u16 & TUN_OAM)
             | flag(config.dont_fragment, TUN_DONT_FRAGMENT)
-            | flag(config.has_checksum(is_ipv6), TUN_CSUM)
+            | flag(config.checksum == tunnel::Checksum::On, TUN_CSUM)
             | flag(config.out_key != Key::Absent, TUN_KEY);
         key.set(Field::TunFlags, flags.into());
         if let Some(mark) = config.egress_mark {
@@ -240,7 +239,7 @@ impl<'a> Context<'a> {
             tos: byte(Field::TunTos),
             ttl: byte(Field::TunTtl),
             dont_fragment: flags & TUN_DONT_FRAGMENT != 0,
-            checksum: flags & TUN_CSUM != 0,
+            checksum: config.has_checksum(remote.is_ipv6()),
             oam: flags & TUN_OAM != 0,
             key: key.get(Field::TunId) as u64,
             options: &options,
