@@ -33,7 +33,8 @@ pub(crate) fn carry_out(
     };
     if adds && present(frames).any(|frame| frame.packet.offload.gso.is_some()) {
         let mut all = Vec::with_capacity(frames.len().max(limits::BATCH_SIZE));
-        present(frames).for_each(|frame| segment(worker, frame, &mut all, observer));
+        present(frames)
+            .for_each(|frame| segment(worker, frame, DropReason::Malformed, &mut all, observer));
         all.iter_mut().for_each(|frame| change(worker, frame, action, observer));
         return all;
     }
@@ -41,10 +42,11 @@ pub(crate) fn carry_out(
     Vec::new()
 }
 
-/// Adds a frame to `all`, or its segments.
-fn segment(
+/// Adds a frame to `all`, or its segments. A large frame that cannot be cut is dropped for `reason`.
+pub(crate) fn segment(
     worker: &mut Worker,
     frame: &mut Frame,
+    reason: DropReason,
     all: &mut Vec<Frame>,
     observer: &mut impl Observer,
 ) {
@@ -58,7 +60,7 @@ fn segment(
     if offload::segment(&large, &mut worker.pool, |packet| all.push(place(packet))) {
         worker.pool.give(large);
     } else {
-        worker.refuse(large, DropReason::Malformed, observer);
+        worker.refuse(large, reason, observer);
     }
 }
 

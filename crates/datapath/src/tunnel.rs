@@ -5,6 +5,7 @@ use crate::observer::Observer;
 use crate::outbox::Outbox;
 use crate::outer::Seen;
 use crate::path_mtu;
+use crate::shim;
 use crate::step::Step;
 use crate::worker::Worker;
 use base::{Instant, PortNo};
@@ -55,7 +56,7 @@ pub(crate) fn push(
     all
 }
 
-/// Adds a frame to `all`, or its segments.
+/// Adds a frame to `all`, or its segments where the tunnel takes packets of their size.
 fn segment(
     worker: &mut Worker,
     now: Instant,
@@ -68,17 +69,10 @@ fn segment(
         all.push(frame.take());
         return;
     }
-    let large = frame.packet.take();
-    if !to.may_fragment() && path_mtu::exceeds(&large, to) {
-        return path_mtu::refuse(worker, now, large, to, observer);
+    if !to.may_fragment() && path_mtu::exceeds(&frame.packet, to) {
+        return path_mtu::refuse(worker, now, frame.packet.take(), to, observer);
     }
-    let (key, layers, connection) = (&frame.key, frame.layers, frame.connection);
-    let place = |packet| Frame { packet, key: key.clone(), layers, connection };
-    if offload::segment(&large, &mut worker.pool, |packet| all.push(place(packet))) {
-        worker.pool.give(large);
-    } else {
-        worker.refuse(large, DropReason::TunnelPush, observer);
-    }
+    shim::segment(worker, frame, DropReason::TunnelPush, all, observer);
 }
 
 fn push_one(
