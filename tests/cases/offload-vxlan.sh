@@ -46,12 +46,16 @@ eventually 3 phy
 serve far
 head -c 3000000 /dev/urandom >$work/file
 mkdir -p $work/www && mv $work/file $work/www/file
-before=$(offload_stat "Forwarded packets")
-on guest wrk -t1 -c4 -d2s http://10.0.0.2/ >wrk.txt
-lacks "errors" "$(cat wrk.txt)" "Socket errors"
-requests=$(sed -n 's/^ *\([0-9]*\) requests in.*/\1/p' wrk.txt)
-same "enough requests" true "$([ "$requests" -gt 100 ] && echo true)"
-same "by the kernel" true "$([ $(($(offload_stat "Forwarded packets") - before)) -gt "$requests" ] && echo true)"
+# On a busy machine connections are offloaded late, so that a run may have to be repeated.
+requested() {
+    local before requests
+    before=$(offload_stat "Forwarded packets")
+    on guest wrk -t1 -c4 -d2s http://10.0.0.2/ >wrk.txt
+    lacks "errors" "$(cat wrk.txt)" "Socket errors"
+    requests=$(sed -n 's/^ *\([0-9]*\) requests in.*/\1/p' wrk.txt)
+    [ "$requests" -gt 100 ] && offload_is "Forwarded packets" -gt $((before + requests))
+}
+eventually 20 requested
 fetch guest -o $work/got http://10.0.0.2/file
 cmp $work/www/file $work/got
 # Small segments, several of which the kernel leaves in one frame that fits the MTU, both ways.
