@@ -39,25 +39,24 @@ pub struct BridgeConfig {
     pub mac: MacAddr,
     /// What it does without a controller.
     pub fail_mode: FailMode,
-    /// Ageing time of learned addresses, in seconds.
+    /// How many addresses are kept.
     pub mac_aging_s: u64,
-    /// How many addresses are learned.
+    /// Configuration of the flow tables that differ from the defaults.
     pub mac_table_size: usize,
     /// Flow tables that do not have the defaults.
     pub tables: BTreeMap<u8, TableConfig>,
-    /// VLANs in which no address is learned, so that all is flooded.
+    /// VLANs in which no address is learned, so that all packets are flooded.
     pub flood_vlans: BTreeSet<u16>,
-    /// Its mirrors; at most [`MirrorConfig::MAX`] of them count.
+    /// Its mirrors; at most [`MirrorConfig::MAX`] of them are used.
     pub mirrors: Vec<MirrorConfig>,
-    /// Forwards frames to addresses that bridges otherwise keep to themselves
-    /// (`other_config:forward-bpdu`).
+    /// Forwards frames with reserved group addresses (`other_config:forward-bpdu`).
     pub forward_bpdu: bool,
-    /// Manufacturer, hardware, software, serial number and description, as OpenFlow tells them.
+    /// Manufacturer, hardware, software, serial number and description, as OpenFlow reports them.
     pub description: [String; 5],
 }
 
 impl BridgeConfig {
-    /// A bridge with nothing special.
+    /// A bridge with the defaults.
     pub fn new(name: impl Into<String>, mac: MacAddr) -> Self {
         BridgeConfig {
             name: name.into(),
@@ -75,13 +74,13 @@ impl BridgeConfig {
     }
 }
 
-/// What the OpenFlow connections of a bridge mean for its packets.
+/// The state of a bridge's controllers, as far as it affects packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ControllerState {
     /// Controllers are configured: the bridge begins without flows.
     pub configured: bool,
-    /// The controllers have been gone for long, and the bridge fails open: it forwards as a
-    /// learning switch, whatever its flows say.
+    /// The controllers have been unreachable for so long that the bridge fails open: it forwards as a
+    /// learning switch and ignores its flows.
     pub fail_open: bool,
     /// Some controller speaks OpenFlow 1.2 or earlier, and packets that miss go to it
     /// (ovs: `ofproto/connmgr.c`, `connmgr_wants_packet_in_on_miss`).
@@ -98,7 +97,7 @@ pub enum Fragments {
     Normal,
     /// They are dropped.
     Drop,
-    /// First fragments have their ports, so that flows can match all that is there.
+    /// The first fragment keeps its ports, so that flows can match them.
     NxMatch,
 }
 
@@ -115,9 +114,9 @@ pub struct Bridge {
     pub groups: Groups,
     /// Its meters.
     pub meters: Meters,
-    /// Which options of tunnels fields stand for.
+    /// The bridge's TLV table: the tunnel options behind the `tun_metadata` fields.
     pub(crate) tunnel_options: Arc<[OptionMapping]>,
-    /// Where Ethernet addresses are.
+    /// The learned Ethernet addresses.
     pub(crate) addresses: Addresses,
     pub(crate) controllers: ControllerState,
     pub(crate) fragments: Fragments,
@@ -129,14 +128,14 @@ pub struct Bridge {
 struct Ports {
     by_number: BTreeMap<OfPort, Port>,
     by_name: HashMap<String, OfPort>,
-    /// When numbers were given up.
+    /// When each number was last released.
     freed: HashMap<OfPort, Instant>,
-    /// The number that was given last.
+    /// The number assigned last.
     last_number: u16,
 }
 
-/// A number is not given again for an hour, unless there is no other
-/// (ovs: `ofproto/ofproto.c`, `alloc_ofp_port`).
+/// A released number is not assigned again for an hour, unless no other is free (ovs: `ofproto/ofproto.c`,
+/// `alloc_ofp_port`).
 const NUMBER_REST: Duration = Duration::from_secs(3600);
 /// Numbers from here on are assigned only on request (`ofport_request`).
 const FIRST_ASKED: u16 = 32_768;
@@ -159,21 +158,21 @@ impl Bridge {
         }
     }
 
-    /// Where an address was seen; None in a VLAN that is flooded.
+    /// The port behind which an address was learned; `None` in a flooded VLAN.
     pub(crate) fn port_of(&self, vlan: u16, mac: MacAddr) -> Option<OfPort> {
         let known = self.addresses.port_of(vlan, mac);
         known.filter(|_| !self.config.flood_vlans.contains(&vlan))
     }
 
-    /// Whether seeing the address there would change anything but its age. Group addresses are
-    /// never learned, and static ones never move.
+    /// Whether learning the address there would change anything but its age. Group addresses are never
+    /// learned, and static ones never move.
     pub(crate) fn would_learn(&self, vlan: u16, mac: MacAddr, port: OfPort) -> bool {
         !mac.is_multicast()
             && !self.config.flood_vlans.contains(&vlan)
             && self.addresses.would_learn(vlan, mac, port)
     }
 
-    /// What the OpenFlow connections last said of themselves.
+    /// The last reported state of the controllers.
     pub fn controllers(&self) -> ControllerState {
         self.controllers
     }
@@ -193,8 +192,8 @@ impl Bridge {
         self.ports.by_number.values()
     }
 
-    /// All ports in the order in which a flood leaves: the local one first, as with Open vSwitch, whose
-    /// tools and tests read the order of actions.
+    /// All ports in flooding order: the local one first, as in Open vSwitch, whose tools and tests depend on
+    /// the order of actions.
     pub fn flood_ports(&self) -> impl Iterator<Item = &Port> {
         let local = self.port(OfPort::LOCAL);
         local.into_iter().chain(self.ports().filter(|port| port.number != OfPort::LOCAL))
@@ -237,7 +236,7 @@ impl Bridge {
 }
 
 impl Ports {
-    /// The number asked for, if it is free; otherwise the next one that was not in use lately.
+    /// The requested number, if it is free; otherwise the next one that was not in use recently.
     fn choose_number(&mut self, spec: &PortSpec, now: Instant) -> Option<OfPort> {
         if spec.is_local {
             return (!self.by_number.contains_key(&OfPort::LOCAL)).then_some(OfPort::LOCAL);

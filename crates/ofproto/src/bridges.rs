@@ -1,4 +1,4 @@
-//! All bridges, and which of them has a port.
+//! All bridges, and the lookup of ports.
 
 use crate::bridge::{Bridge, BridgeConfig, BridgeId};
 use crate::port::{Port, PortDevice, PortRefused, PortSpec};
@@ -10,38 +10,38 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tunnel::{Arrived, Receivers};
 
-/// All bridges, and which of them a datapath port belongs to. A clone is a snapshot.
+/// All bridges, with an index of their ports. A clone is a snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct Bridges {
     by_id: BTreeMap<BridgeId, Arc<Bridge>>,
     found: Arc<Found>,
     last: u32,
-    /// Whether something may be another one than in the last snapshot.
+    /// Whether anything changed since the last snapshot.
     is_changed: bool,
 }
 
-/// The ports by what packets and other ports know of them.
+/// The index: ports by datapath port, by tunnel and by patch name.
 #[derive(Clone, Debug, Default)]
 struct Found {
     by_device: HashMap<PortNo, (BridgeId, OfPort)>,
-    /// Names of patch ports: their ends find each other by them.
+    /// Patch ports by name, so that each finds its peer.
     patches: HashMap<String, (BridgeId, OfPort)>,
     tunnels: Receivers<(BridgeId, OfPort)>,
 }
 
 impl Bridges {
-    /// The bridge.
+    /// The bridge of this id.
     pub fn get(&self, id: BridgeId) -> Option<&Bridge> {
         self.by_id.get(&id).map(|bridge| &**bridge)
     }
 
-    /// The bridge, to be changed.
+    /// The same, mutable.
     pub(crate) fn get_mut(&mut self, id: BridgeId) -> Option<&mut Bridge> {
         self.is_changed = true;
         self.by_id.get_mut(&id).map(Arc::make_mut)
     }
 
-    /// Whether bridges came, changed or went since the last call.
+    /// Whether bridges were added, changed or removed since the last call.
     pub(crate) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.is_changed)
     }
@@ -56,13 +56,13 @@ impl Bridges {
         self.by_id.values().map(|bridge| &**bridge)
     }
 
-    /// The bridge's port that a datapath port is.
+    /// The bridge port that uses this datapath port.
     pub fn of_device(&self, device: PortNo) -> Option<(BridgeId, OfPort)> {
         self.found.by_device.get(&device).copied()
     }
 
-    /// The port that a packet came in on, by its key with the datapath's port numbers: of a packet out
-    /// of a tunnel, the outer headers say which.
+    /// The port that a packet came in on. The key has the datapath's port numbers; for a packet out of a
+    /// tunnel, the outer header fields select the port.
     pub fn of_packet(&self, key: &FlowKey) -> Option<(BridgeId, OfPort)> {
         self.of_device(key.in_port()).or_else(|| {
             self.found.tunnels.find(&Arrived {
@@ -81,12 +81,12 @@ impl Bridges {
         ports.filter(|(_, port)| matches!(port.spec.device, PortDevice::Tunnel { .. }))
     }
 
-    /// The end of a patch that has this name.
+    /// The patch port of this name.
     pub(crate) fn patch_named(&self, name: &str) -> Option<(BridgeId, OfPort)> {
         self.found.patches.get(name).copied()
     }
 
-    /// The other end of a patch port, if both ends name each other.
+    /// The peer of a patch port, if both name each other.
     pub fn patch_peer(&self, port: &Port) -> Option<(BridgeId, OfPort)> {
         let PortDevice::Patch { peer } = &port.spec.device else { return None };
         let found = *self.found.patches.get(peer)?;
@@ -133,7 +133,7 @@ impl Bridges {
         Ok(number)
     }
 
-    /// Gives a port another configuration; its name and number stay.
+    /// Changes a port's configuration; name and number stay.
     pub(crate) fn set_port(
         &mut self,
         id: BridgeId,
@@ -166,7 +166,7 @@ impl Bridges {
         Some(port)
     }
 
-    /// Makes a port be found. Returns the name of another tunnel that has the same packets.
+    /// Adds a port to the index. Returns the name of another tunnel that would receive the same packets.
     fn index(
         &mut self,
         id: BridgeId,
@@ -202,9 +202,8 @@ impl Bridges {
         }
     }
 
-    /// Refuses a tunnel that shares a port of the datapath with others and differs in the packets that this port
-    /// receives (ovs: `lib/netdev-vport.c`,
-    /// `is_concomitant_vxlan_tunnel_present`).
+    /// Refuses a tunnel whose options for received packets differ from those of another one on the same
+    /// datapath port (ovs: `lib/netdev-vport.c`, `is_concomitant_vxlan_tunnel_present`).
     fn refuse_other_end(
         &self,
         spec: &PortSpec,

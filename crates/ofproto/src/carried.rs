@@ -1,11 +1,11 @@
-//! What something has carried. It is counted apart from what it is: snapshots share the counts, so that
-//! counting changes none of them.
+//! Packet and byte counters. They are separate from what they count: snapshots share them, so counting does
+//! not change a snapshot.
 
 use base::Instant;
 use flow::FlowStats;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Packets and bytes, and when the last packet came. One thread counts; others may read.
+/// Packets, bytes, and the time of the last packet. One thread writes; others may read.
 #[derive(Debug, Default)]
 pub struct Carried {
     packets: AtomicU64,
@@ -14,7 +14,7 @@ pub struct Carried {
 }
 
 impl Carried {
-    /// Nothing yet; the last packet counts as having come then.
+    /// Zero packets, with this time as that of the last packet.
     pub fn since(used: Instant) -> Self {
         Carried { used_ns: AtomicU64::new(used.as_nanos()), ..Carried::default() }
     }
@@ -34,25 +34,25 @@ impl Carried {
         (self.packets(), self.bytes())
     }
 
-    /// When the last packet came.
+    /// The time of the last packet.
     pub fn used(&self) -> Instant {
         Instant::from_nanos(self.used_ns.load(Ordering::Relaxed))
     }
 
-    /// More packets came, the last one now where they do not say.
+    /// Adds packets. The last one counts as received now unless `more` has a time.
     pub fn add(&self, more: &FlowStats, now: Instant) {
         self.packets.fetch_add(more.packets, Ordering::Relaxed);
         self.bytes.fetch_add(more.bytes, Ordering::Relaxed);
         self.saw(more.used.unwrap_or(now));
     }
 
-    /// A packet came at this time.
+    /// Updates the time of the last packet.
     pub fn saw(&self, used: Instant) {
         self.used_ns.fetch_max(used.as_nanos(), Ordering::Relaxed);
     }
 }
 
-/// Counts are compared as they are now.
+/// Compares the current counts.
 impl PartialEq for Carried {
     fn eq(&self, other: &Self) -> bool {
         self.pair() == other.pair() && self.used() == other.used()

@@ -1,4 +1,4 @@
-//! Which megaflows a change of the configuration affects: those whose translation depends on what changed.
+//! Which megaflows a configuration change affects: those whose translation depends on it.
 
 use crate::Ofproto;
 use crate::bridge::BridgeId;
@@ -8,12 +8,12 @@ use crate::vlan::{PriorityTags, VlanMode};
 use base::OfPort;
 
 impl Ofproto {
-    /// Has the megaflows revalidated that depend on this.
+    /// Marks the megaflows for revalidation that depend on this.
     pub(crate) fn affect(&mut self, what: Dependency) {
         self.changes.one(what);
     }
 
-    /// A bridge's configuration changed, or what its controllers are or want.
+    /// The bridge's configuration or the state of its controllers changed.
     pub(crate) fn bridge_changed(&mut self, bridge: BridgeId) {
         self.affect(Dependency::Bridge { bridge });
     }
@@ -22,7 +22,7 @@ impl Ofproto {
     pub(crate) fn bridge_goes(&mut self, id: BridgeId) {
         let Some(bridge) = self.bridges.get(id) else { return };
         if !bridge.tunnel_options.is_empty() {
-            // Packets out of tunnels have the options of all bridges.
+            // The options of a packet out of a tunnel depend on all bridges.
             self.changes.configuration();
         }
         let ports = bridge.ports().map(|port| (port.number, port.spec.clone()));
@@ -37,23 +37,23 @@ impl Ofproto {
         self.affect(Dependency::Port { bridge, port });
         self.affect(Dependency::Ports { bridge });
         self.affect(Dependency::Link { bridge, port });
-        // Routes lead to ports by their names.
+        // Routes name ports.
         self.affect(Dependency::Routes);
         match &spec.device {
             PortDevice::Datapath(device) => self.affect(Dependency::Device(*device)),
-            // Packets that go to the other end come here only where both name each other.
+            // A patch carries packets only while both ends name each other.
             PortDevice::Patch { peer } => {
                 if let Some((bridge, port)) = self.bridges.patch_named(peer) {
                     self.affect(Dependency::Port { bridge, port });
                     self.affect(Dependency::Ports { bridge });
                 }
             }
-            // Which tunnel a packet is of follows from all tunnels.
+            // Which tunnel receives a packet depends on all tunnels.
             PortDevice::Tunnel { .. } => self.changes.configuration(),
         }
     }
 
-    /// What decides where packets that come in there are seen.
+    /// The settings of a port whose change removes the addresses learned behind it.
     pub(crate) fn learning_of(
         &self,
         id: BridgeId,

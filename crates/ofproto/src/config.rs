@@ -9,19 +9,21 @@ use base::limits;
 pub struct Config {
     /// How many workers the datapath has, numbered from 0.
     pub workers: u16,
-    /// The most megaflows in the datapath (`other_config:flow-limit`).
+    /// Maximum number of megaflows in the datapath (`other_config:flow-limit`).
     pub flow_limit: usize,
-    /// A megaflow without packets for this long goes (`other_config:max-idle`), in milliseconds.
+    /// A megaflow without packets for this long is deleted (`other_config:max-idle`), in milliseconds.
     pub max_idle_ms: u64,
-    /// Workers are asked what their flows have carried, and idle megaflows go, at least this often
+    /// Longest time between two collections of statistics, after which idle megaflows are deleted
     /// (`other_config:max-revalidator`), in milliseconds.
     pub max_revalidator_ms: u64,
-    /// Megaflows with fewer packets per second are deleted instead of translated again where that has lasted
-    /// for half of [`Self::max_revalidator_ms`] (`other_config:min-revalidate-pps`); 0: none.
+    /// When revalidation has lasted longer than half of [`Self::max_revalidator_ms`], megaflows with fewer
+    /// packets per second are deleted instead of revalidated (`other_config:min-revalidate-pps`); 0 deletes
+    /// none.
     pub min_revalidate_pps: u32,
-    /// The same as [`Self::max_revalidator_ms`], of `other_config:tidegate-stats-interval` if that is set, in milliseconds; 0: never.
+    /// Replaces [`Self::max_revalidator_ms`] for statistics if `other_config:tidegate-stats-interval` is set,
+    /// in milliseconds; 0: never collected.
     pub stats_interval_ms: Option<u64>,
-    /// Whether megaflows without packets go (`other_config:tidegate-flow-expiry`).
+    /// Whether idle megaflows are deleted (`other_config:tidegate-flow-expiry`).
     pub expires: bool,
     /// An OpenFlow bundle without messages for this long is discarded
     /// (`other_config:bundle-idle-timeout`), in seconds.
@@ -49,10 +51,10 @@ impl Ofproto {
         &self.config
     }
 
-    /// Changes the settings. Megaflows of workers that are no more are forgotten, and with them what
-    /// these workers were asked and have not answered. To begin anew with other workers, apply the last
-    /// statistics of the old ones, set none and then as many as there are; what the old ones still say
-    /// must not come here then. Without workers, megaflows are forgotten a part at a time.
+    /// Changes the settings. Megaflows of removed workers are forgotten, and so are their unanswered
+    /// statistics requests. To replace all workers, apply the last statistics of the old ones, set 0 workers
+    /// and then the new number; later statistics of the old workers must not be passed in. With 0 workers,
+    /// megaflows are forgotten a part at a time.
     pub fn set_config(&mut self, config: Config) {
         if config.workers < self.config.workers {
             self.workers_lost += 1;

@@ -1,6 +1,6 @@
-//! What packets did that handlers answered: lists that the thread that owns the state applies.
+//! The effects of packets that handlers answered, collected for the thread that owns the state.
 //!
-//! Packets that did the same are one entry, so that the lists stay short however many packets there are.
+//! Packets with the same effects share an entry, so the lists stay short.
 
 use crate::installed::Links;
 use crate::translate::TunnelSender;
@@ -9,23 +9,23 @@ use flow::FlowStats;
 use hashbrown::HashMap;
 use std::sync::Arc;
 
-/// Where there are more entries, handlers wait until they are applied.
+/// With more entries, handlers wait until they are applied.
 const ENTRIES_MAX: usize = 32 * 1024;
 
-/// Sums by what packets did.
+/// Packet counts by effects.
 #[derive(Debug, Default)]
 pub(crate) struct Credits {
     entries: Vec<(Arc<Links>, FlowStats)>,
-    /// Places of entries by the address of what they stand for; the entry keeps it from being another's.
+    /// Entry numbers by the address of their links. The entry holds the `Arc`, so the address stays unique.
     place_of: HashMap<usize, usize>,
-    /// Who sent outer packets to tunnels' ends, and when these arrived, in the order of arrival.
+    /// Senders of outer packets that arrived at tunnel ends, with the times, in order of arrival.
     senders: Vec<(TunnelSender, Instant)>,
-    /// Some entry changes what translation reads, so that it is to be applied at once.
+    /// Some entry changes what translation reads, so it is to be applied at once.
     is_urgent: bool,
 }
 
 impl Credits {
-    /// Packets did this.
+    /// Adds packets with these effects.
     pub fn add(&mut self, links: &Arc<Links>, more: &FlowStats) {
         let address = Arc::as_ptr(links).addr();
         let place = *self.place_of.entry(address).or_insert_with(|| {
@@ -35,34 +35,34 @@ impl Credits {
         self.entries[place].1.add(more);
     }
 
-    /// An outer packet arrived.
+    /// Adds the sender of an outer packet.
     pub fn add_sender(&mut self, sender: TunnelSender, received: Instant) {
         self.senders.push((sender, received));
     }
 
-    /// They are to be applied at once.
+    /// Requests that the entries are applied at once.
     pub fn hurry(&mut self) {
         self.is_urgent = true;
     }
 
-    /// Whether they are to be applied at once.
+    /// Whether the entries are to be applied at once.
     pub fn is_urgent(&self) -> bool {
         self.is_urgent || self.is_full()
     }
 
-    /// Whether handlers are to wait.
+    /// Whether handlers have to wait.
     pub fn is_full(&self) -> bool {
         self.entries.len() >= ENTRIES_MAX || self.senders.len() >= ENTRIES_MAX
     }
 
-    /// All entries; there are none then.
+    /// Takes all entries.
     pub fn take(&mut self) -> Vec<(Arc<Links>, FlowStats)> {
         self.is_urgent = false;
         self.place_of.clear();
         std::mem::take(&mut self.entries)
     }
 
-    /// All senders; there are none then.
+    /// Takes all senders.
     pub fn take_senders(&mut self) -> Vec<(TunnelSender, Instant)> {
         std::mem::take(&mut self.senders)
     }

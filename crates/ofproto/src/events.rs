@@ -1,4 +1,4 @@
-//! What the OpenFlow connections must be told.
+//! Events for the OpenFlow connections.
 
 use crate::bridge::BridgeId;
 use crate::rule::Rule;
@@ -10,53 +10,51 @@ use openflow::message::{
 };
 use std::sync::Arc;
 
-/// Something that controllers may want to hear of. The queue is emptied with
-/// [`crate::Ofproto::take_events`].
+/// An event that controllers may receive. [`crate::Ofproto::take_events`] empties the queue.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
-    /// A flow went.
+    /// A flow was removed.
     FlowRemoved {
         /// Its bridge.
         bridge: BridgeId,
-        /// The flow as it was.
+        /// The flow as it was when removed.
         flow: Box<FlowStatsEntry>,
         /// Why.
         reason: RemovedReason,
     },
-    /// A flow of a bridge with flow monitors came, changed or went.
+    /// A flow of a bridge with flow monitors was added, changed or removed.
     FlowChanged(Box<FlowChange>),
-    /// A packet goes to controllers.
+    /// A packet for controllers.
     PacketIn {
         /// The bridge that it came through.
         bridge: BridgeId,
-        /// The packet, not cut yet.
+        /// The packet, not truncated yet.
         packet_in: Box<PacketIn>,
-        /// Which controllers, by their connections' id.
+        /// The `controller_id` of the receiving connections.
         controller_id: u16,
         /// The maximum number of bytes of the packet to send.
         max_len: u16,
-        /// Whether a table miss sent it, whose length a connection's own setting
-        /// (`miss_send_len`) decides.
+        /// Whether a table miss sent it; then the connection's `miss_send_len` limits the length.
         is_miss: bool,
     },
-    /// A table tells how much room it has.
+    /// A table reached a vacancy threshold.
     TableStatus {
         /// Its bridge.
         bridge: BridgeId,
-        /// Whether little is left.
+        /// Which threshold.
         reason: TableReason,
         /// The table.
         desc: TableDesc,
     },
-    /// A port came, changed or went.
+    /// A port was added, changed or removed.
     PortStatus {
         /// The bridge.
         bridge: BridgeId,
-        /// Which of them.
+        /// Which of these.
         reason: PortReason,
         /// The port.
         port: Box<PortDesc>,
-        /// What it was before, where it changed.
+        /// Its previous description, if it changed.
         before: Option<Box<PortDesc>>,
     },
 }
@@ -66,12 +64,12 @@ pub enum Event {
 pub struct FlowChange {
     /// What happened.
     pub event: FlowEvent,
-    /// The flow as it is now, or as it was when it went.
+    /// The flow as it is now, or as it was when removed.
     pub flow: Rule,
-    /// What the flow did before, or the one in whose place it is.
+    /// The previous actions of the flow, or those of the flow that it replaced.
     pub before: Option<Arc<[Action]>>,
     /// The bridge's TLV table.
     pub options: Arc<[OptionMapping]>,
-    /// The transaction id of the request that did it; without meaning if no request did.
+    /// The transaction id of the request; without meaning if no request made the change.
     pub xid: u32,
 }

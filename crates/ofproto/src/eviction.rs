@@ -1,4 +1,4 @@
-//! Which flow of a full table gives way (ovs: `ofproto/ofproto.c`, `choose_rule_to_evict`,
+//! Which flow of a full table is evicted (ovs: `ofproto/ofproto.c`, `choose_rule_to_evict`,
 //! `rule_eviction_priority`).
 
 use crate::rule::{Rule, RuleId, Rules};
@@ -9,17 +9,17 @@ use hashbrown::HashMap;
 use openflow::text::NamedBits;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What flows of one group agree in: their values of the fields that the table is grouped by.
+/// The values of the fields by which the table's flows are grouped.
 type GroupKey = Vec<u128>;
 
-/// The flows that may give way, by the number of their table.
+/// The evictable flows, by table.
 #[derive(Debug, Default)]
 pub(crate) struct Evictions {
     by_table: BTreeMap<u8, Eviction>,
 }
 
 impl Evictions {
-    /// Follows how tables are configured: begins to keep the flows that may give way in order, or stops.
+    /// Applies the tables' configuration: starts or stops tracking evictable flows.
     pub fn follow(&mut self, tables: &Tables, rules: &Rules) {
         for number in 0..limits::TABLES as u8 {
             let table = tables.get(TableId(number));
@@ -38,28 +38,27 @@ impl Evictions {
         }
     }
 
-    /// Takes a flow in, or notes its change.
+    /// Adds a flow, or updates a changed one.
     pub fn put(&mut self, rule: &Rule) {
         if let Some(eviction) = self.by_table.get_mut(&rule.table.0) {
             eviction.put(rule);
         }
     }
 
-    /// Forgets a flow.
+    /// Removes a flow.
     pub fn remove(&mut self, rule: &Rule) {
         if let Some(eviction) = self.by_table.get_mut(&rule.table.0) {
             eviction.remove(rule.id);
         }
     }
 
-    /// The flow of a table that gives way to another; `None` if all stay.
+    /// The flow of a table to evict; `None` if no flow is evictable.
     pub fn choose(&mut self, table: TableId, rules: &Rules) -> Option<RuleId> {
         self.by_table.get_mut(&table.0)?.choose(rules)
     }
 }
 
-/// The order of eviction within a group: the least important flow first, then the one that would
-/// time out first, then the oldest.
+/// Eviction order within a group: least importance first, then earliest expiry, then oldest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Rank {
     importance: u16,
@@ -67,8 +66,8 @@ struct Rank {
     rule: RuleId,
 }
 
-/// The flows of a table that may give way: those with a timeout. The largest group gives first, so
-/// that a sender of many flows does not take the room of others.
+/// The evictable flows of a table: those with a timeout. The largest group loses a flow first, so that a
+/// sender of many flows does not displace those of others.
 #[derive(Debug, Default)]
 pub(crate) struct Eviction {
     fields: Vec<NamedBits>,
@@ -83,7 +82,7 @@ impl Eviction {
         Eviction { fields, ..Eviction::default() }
     }
 
-    /// Takes a flow in, or notes its change.
+    /// Adds a flow, or updates a changed one.
     pub fn put(&mut self, rule: &Rule) {
         self.remove(rule.id);
         let Some(rank) = rank(rule) else { return };
@@ -92,15 +91,15 @@ impl Eviction {
         self.in_group(key, |group| group.insert(rank));
     }
 
-    /// Forgets a flow.
+    /// Removes a flow.
     pub fn remove(&mut self, rule: RuleId) {
         if let Some((key, rank)) = self.places.remove(&rule) {
             self.in_group(key, |group| group.remove(&rank));
         }
     }
 
-    /// The flow that gives way next. Packets put off the expiry of flows without being told here, so
-    /// the rank of the first flow is looked at anew; it can only have got worse.
+    /// The flow to evict next. Packets postpone a flow's expiry without an update here, so the rank of the
+    /// first flow is computed anew; it can only have become later.
     pub fn choose(&mut self, rules: &Rules) -> Option<RuleId> {
         loop {
             let (_, key) = self.by_size.last()?;
@@ -128,7 +127,7 @@ impl Eviction {
     }
 }
 
-/// The flow's rank, unless it has no timeout: such flows stay.
+/// The flow's rank; `None` for a flow without a timeout, which is not evictable.
 fn rank(rule: &Rule) -> Option<Rank> {
     let expires = timeouts::expiry(rule)?;
     Some(Rank { importance: rule.importance, expires, rule: rule.id })

@@ -1,23 +1,23 @@
-//! The fields that a packet has, and the mask of a flow for it alone.
+//! The mask of an exact-match megaflow.
 
 use flow::{FRAG_LATER, Field, FlowKey, Mask};
 use wire::{ethertype, protocol};
 
-/// The mask of a flow where megaflows are disabled: all fields that the packet has, and all that translation
-/// looked at. Fields that no packet of its type has are left out, so that keys stay small.
+/// The mask of a megaflow where wildcards are disabled: all fields that the packet has, and all that
+/// translation looked at. Other fields are left out, so that keys stay small.
 pub(crate) fn exact_mask(key: &FlowKey, looked_at: &Mask) -> Mask {
     let mut mask = packet_fields(key);
     let besides = |field: &&Field| field.is_ct() || field.is_tunnel() || **field == Field::RecircId;
     let besides = Field::BASIC.iter().filter(besides).filter(|field| key.get(**field) != 0);
     besides.for_each(|&field| mask.add(field));
-    // As many bits as there are states.
+    // The bits of all defined states.
     mask.set(Field::CtState, 0xff);
     let words = mask.words_mut().iter_mut().zip(looked_at.words());
     words.for_each(|(word, looked_at)| *word |= looked_at);
     mask
 }
 
-/// Which fields a packet has (ovs: `lib/flow.c`, `flow_wildcards_init_for_packet`).
+/// The fields that a packet has (ovs: `lib/flow.c`, `flow_wildcards_init_for_packet`).
 pub(crate) fn packet_fields(key: &FlowKey) -> Mask {
     use Field as F;
     let mut mask = Mask::new();
@@ -46,7 +46,7 @@ pub(crate) fn packet_fields(key: &FlowKey) -> Mask {
         ethertype::NSH => {
             add(&[F::NshFlags, F::NshTtl, F::NshMdtype, F::NshNp, F::NshSpi, F::NshSi]);
             add(&[F::NshC1, F::NshC2, F::NshC3, F::NshC4]);
-            // As Open vSwitch, which tells of these here although NSH has none.
+            // As in Open vSwitch, which includes these although NSH does not have them.
             add(&[F::NwProto, F::NwTos, F::NwTtl, F::NwFrag]);
         }
         _ => {}

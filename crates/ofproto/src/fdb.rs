@@ -1,18 +1,17 @@
-//! The addresses of bridges, as the `fdb/*` commands and ports that go change them. What a megaflow
-//! took from an address is translated again.
+//! Changes of the MAC tables by the `fdb/*` commands and by removed ports. Megaflows that depend on a changed
+//! address are revalidated.
 
 use crate::{BridgeId, MacEntry, MacTable, Ofproto};
 use base::{Instant, MacAddr, OfPort};
 
 impl Ofproto {
-    /// Forgets all learned addresses of a bridge.
+    /// Removes all learned addresses of a bridge.
     pub fn flush_macs(&mut self, id: BridgeId) {
         self.change_macs(id, MacTable::flush);
     }
 
-    /// Forgets what was learned behind a port that is gone, and the same addresses in all bridges: what
-    /// they learned of it through patches is no longer true (ovs: `ofproto/ofproto-dpif.c`,
-    /// `bundle_flush_macs`).
+    /// Removes what was learned behind a removed port, and the same addresses in all bridges: other bridges
+    /// learned them through patches (ovs: `ofproto/ofproto-dpif.c`, `bundle_flush_macs`).
     pub(crate) fn flush_removed_port_macs(&mut self, id: BridgeId, port: OfPort) {
         let Some(macs) = self.macs(id) else { return };
         let learned = macs.iter().filter(|entry| entry.port == port && !entry.is_static);
@@ -27,17 +26,17 @@ impl Ofproto {
         }
     }
 
-    /// Forgets what lies behind a port.
+    /// Removes the addresses behind a port.
     pub(crate) fn flush_port_macs(&mut self, id: BridgeId, port: OfPort) {
         self.change_macs(id, |macs| macs.flush_port(port));
     }
 
-    /// Puts an address into a bridge's table, as a packet would.
+    /// Learns an address, as from a packet.
     pub fn learn_mac(&mut self, id: BridgeId, vlan: u16, mac: MacAddr, port: OfPort, now: Instant) {
         self.change_macs(id, |macs| macs.learn(now, vlan, mac, port));
     }
 
-    /// Puts an address into a bridge's table for good. Returns the entry whose place it takes.
+    /// Adds a static address. Returns the entry that it replaces.
     pub fn set_static_mac(
         &mut self,
         id: BridgeId,
@@ -48,12 +47,12 @@ impl Ofproto {
         self.change_macs(id, |macs| macs.set_static(now, vlan, mac, port)).flatten()
     }
 
-    /// Takes out an address that was put there for good; whether there was one.
+    /// Removes a static address. Returns whether there was one.
     pub fn remove_static_mac(&mut self, id: BridgeId, vlan: u16, mac: MacAddr) -> bool {
         self.change_macs(id, |macs| macs.remove_static(vlan, mac)).unwrap_or_default()
     }
 
-    /// Counts what becomes of a bridge's addresses from nothing again.
+    /// Resets the counters of a bridge's MAC table.
     pub fn clear_mac_counters(&mut self, id: BridgeId) {
         self.change_macs(id, MacTable::clear_counters);
     }

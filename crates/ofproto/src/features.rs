@@ -1,26 +1,27 @@
-//! What translation may ask of the datapath: all that it can do, or less, which tests want
+//! The datapath features that translation uses: all of them by default; tests disable some
 //! (`dpif/set-dp-features`).
 
 use crate::{Ofproto, Outbox};
 use base::Instant;
 use openflow::{Action, ErrorCode, OfError};
 
-/// What translation uses.
+/// The features that translation uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Features {
     /// Megaflows have masks (`upcall/enable-megaflows`).
     pub wildcards: bool,
-    /// The outer headers of tunnels are put on by steps; otherwise a device is told to do it.
+    /// Datapath actions add the outer headers of tunnels. If false, `set(tunnel(...))` leaves that to the
+    /// device.
     pub tunnels: bool,
-    /// Packets can be cut. Otherwise no megaflow stands for a packet that is.
+    /// Packets can be truncated. If false, packets that are truncated go through the slow path.
     pub truncation: bool,
-    /// Flows may have actions that are for tests only (`--enable-dummy`).
+    /// Flows may have debug actions (`--enable-dummy`).
     pub debug_actions: bool,
-    /// Steps can depend on a packet's length. Otherwise no megaflow stands for a packet for which that
-    /// matters.
+    /// Actions can depend on a packet's length. If false, packets for which the length matters go through the
+    /// slow path.
     pub length_check: bool,
-    /// A label can be put in front of a frame. Otherwise no megaflow stands for a packet for which `encap` or
-    /// `decap` of MPLS does that.
+    /// A label can be put in front of an Ethernet header. If false, packets for which `encap` or `decap` of
+    /// MPLS does that go through the slow path.
     pub add_mpls: bool,
 }
 
@@ -33,7 +34,7 @@ impl Default for Features {
     }
 }
 
-/// Whether actions are for tests.
+/// Whether some action is a debug action.
 fn are_for_tests(actions: &[Action]) -> bool {
     actions.iter().any(|action| match action {
         Action::DebugRecirc | Action::DebugSlow => true,
@@ -43,8 +44,7 @@ fn are_for_tests(actions: &[Action]) -> bool {
 }
 
 impl Ofproto {
-    /// Actions for tests are unknown where there are no tests
-    /// (ovs: `lib/ofp-actions.c`, `ofpact_dummy_enable`).
+    /// Debug actions are unknown unless enabled (ovs: `lib/ofp-actions.c`, `ofpact_dummy_enable`).
     pub(crate) fn check_for_tests(&self, actions: &[Action]) -> Result<(), OfError> {
         if self.features.debug_actions || !are_for_tests(actions) {
             return Ok(());
@@ -53,18 +53,18 @@ impl Ofproto {
         Err(OfError::new(ErrorCode::ActionBadVendorType, reason))
     }
 
-    /// Begins with other features.
+    /// Sets the initial features.
     #[must_use]
     pub fn with_features(self, features: Features) -> Self {
         Ofproto { features, is_changed: true, ..self }
     }
 
-    /// What translation uses of the datapath.
+    /// The datapath features that translation uses.
     pub fn features(&self) -> Features {
         self.features
     }
 
-    /// Changes that. The megaflows that are there go.
+    /// Changes the features and deletes all megaflows.
     pub fn set_features(&mut self, features: Features, now: Instant, out: &mut Outbox) {
         self.features = features;
         self.is_changed = true;

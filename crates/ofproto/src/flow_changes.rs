@@ -9,16 +9,16 @@ use openflow::message::FlowEvent;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Whose changes are reported.
+/// The bridges whose changes are reported.
 #[derive(Debug, Default)]
 pub(crate) struct FlowChanges {
     watched: BTreeSet<BridgeId>,
-    /// The transaction id of the request that is being carried out.
+    /// The transaction id of the current request.
     xid: u32,
 }
 
 impl Ofproto {
-    /// Says whether changes of a bridge's flows are reported ([`Event::FlowChanged`]).
+    /// Turns [`Event::FlowChanged`] for a bridge on or off.
     pub(crate) fn watch_flows(&mut self, bridge: BridgeId, is_watched: bool) {
         if is_watched {
             self.flow_changes.watched.insert(bridge);
@@ -27,12 +27,12 @@ impl Ofproto {
         }
     }
 
-    /// Says which request makes the changes that follow.
+    /// Sets the request that makes the following changes.
     pub(crate) fn set_request(&mut self, xid: u32) {
         self.flow_changes.xid = xid;
     }
 
-    /// Reports a change, if a session watches the bridge. `before` is what the flow did until now.
+    /// Reports a change, if a session watches the bridge. `before` holds the previous actions.
     pub(crate) fn report_change(
         &mut self,
         event: FlowEvent,

@@ -18,29 +18,28 @@ use openflow::message::{FlowEvent, FlowFlags, FlowMod, FlowModCommand, RemovedRe
 use openflow::{ErrorCode, OfError};
 use std::sync::Arc;
 
-/// Flow changes that can be taken back: what a bundle needs. Get one from [`Ofproto::begin`] and
-/// hand it to [`Ofproto::commit`] or [`Ofproto::rollback`].
+/// Flow changes that can be undone, for bundles. [`Ofproto::begin`] starts one; [`Ofproto::commit`] or
+/// [`Ofproto::rollback`] ends it.
 #[derive(Debug)]
 #[must_use]
 pub struct Transaction {
-    /// How many events there were.
+    /// The number of events at its beginning.
     events: usize,
 }
 
-/// One step back.
+/// One change to undo.
 #[derive(Debug)]
 pub(crate) enum Undo {
-    /// The flow was not there.
+    /// The flow did not exist.
     Remove(RuleId),
-    /// The flow was there, like this.
+    /// The previous flow.
     Restore(Box<Rule>),
-    /// The group was there, like this, or not.
+    /// The previous group; `None` if it did not exist.
     Group { bridge: BridgeId, number: u32, group: Option<Box<Group>> },
 }
 
 impl Ofproto {
-    /// Begins to remember flow changes, so that [`Self::rollback`] can take them back. One
-    /// transaction may be open at a time.
+    /// Begins to record changes for [`Self::rollback`]. One transaction may be open at a time.
     pub fn begin(&mut self) -> Transaction {
         self.undo = Some(Vec::new());
         Transaction { events: self.events.len() }
@@ -51,7 +50,7 @@ impl Ofproto {
         self.undo = None;
     }
 
-    /// Takes all flow changes back, and what was to be told of them.
+    /// Undoes all changes, and drops their events.
     pub fn rollback(&mut self, transaction: Transaction) {
         for step in self.undo.take().unwrap_or_default().into_iter().rev() {
             match step {
@@ -66,13 +65,13 @@ impl Ofproto {
             }
         }
         self.events.truncate(transaction.events);
-        // What they taught came back with them.
+        // The restored flows are teachers of their learned flows again.
         for ledger in self.ledgers.values_mut() {
             ledger.learned.forget_orphans();
         }
     }
 
-    /// Does what an OpenFlow flow-mod asks.
+    /// Carries out an OpenFlow flow-mod.
     pub fn flow_mod(
         &mut self,
         id: BridgeId,
@@ -116,8 +115,8 @@ impl Ofproto {
         }
     }
 
-    /// Deletes all flows, groups and meters of a bridge, as when its first controller is configured. Tells
-    /// controllers nothing (ovs: `ofproto/ofproto.c`, `ofproto_flush__`).
+    /// Deletes all flows, groups and meters of a bridge, as when its first controller is configured.
+    /// Controllers receive no messages (ovs: `ofproto/ofproto.c`, `ofproto_flush__`).
     pub fn flush_flows(&mut self, id: BridgeId) {
         let Some(bridge) = self.bridges.get(id) else { return };
         for rule in bridge.tables.all() {
@@ -130,8 +129,7 @@ impl Ofproto {
         self.flush_meters(id);
     }
 
-    /// Deletes flows whose timeout has passed, a bounded number. [`Self::go_on`] goes on. Returns whether there
-    /// may be more.
+    /// Deletes expired flows, a bounded number. [`Self::go_on`] continues. Returns whether there may be more.
     pub(crate) fn expire_flows(&mut self, now: Instant) -> bool {
         let (collected, mut due) = (self.collected(now), Vec::new());
         let more = self.timeouts.take_due(&self.rules, now, collected, &mut due);
@@ -144,7 +142,7 @@ impl Ofproto {
         more
     }
 
-    /// The flows that a modification or deletion means.
+    /// The flows that a modification or deletion selects.
     fn select(
         &self,
         id: BridgeId,
@@ -204,7 +202,7 @@ impl Ofproto {
                 if flow_mod.new_cookie == u64::MAX {
                     rule.cookie = old.cookie;
                 }
-                // Its idle time goes on, as Open vSwitch's does.
+                // The idle time continues, as in Open vSwitch.
                 rule.carried = match flow_mod.flags.contains(FlowFlags::RESET_COUNTS) {
                     true => Arc::new(Carried::since(old.carried.used())),
                     false => Arc::clone(&old.carried),
@@ -218,7 +216,7 @@ impl Ofproto {
         Ok(())
     }
 
-    /// Deletes the flow of a table that gives way first. Returns whether there was one.
+    /// Evicts a flow of a table. Returns whether there was one.
     fn evict(&mut self, id: BridgeId, table: TableId, now: Instant) -> bool {
         let Some(ledger) = self.ledgers.get_mut(&id) else { return false };
         let Some(rule) = ledger.evictions.choose(table, &self.rules) else { return false };
@@ -226,7 +224,7 @@ impl Ofproto {
         true
     }
 
-    /// Deletes flows of tables that have more than they take now, as far as flows give way.
+    /// Evicts flows from tables above their limit, as far as flows are evictable.
     pub(crate) fn evict_excess(&mut self, id: BridgeId, now: Instant) {
         let Some(bridge) = self.bridges.get(id) else { return };
         let numbers: Vec<u8> = bridge.config.tables.keys().copied().collect();
@@ -236,8 +234,8 @@ impl Ofproto {
         }
     }
 
-    /// Gives flows other actions; adds a flow where there are none and the request may add
-    /// (ovs: `ofproto/ofproto.c`, `modify_flows_start__`).
+    /// Replaces the actions of flows; if there are none and the command permits it, adds one (ovs:
+    /// `ofproto/ofproto.c`, `modify_flows_start__`).
     fn modify_flows(
         &mut self,
         id: BridgeId,
@@ -272,7 +270,7 @@ impl Ofproto {
         Ok(())
     }
 
-    /// Deletes a flow and tells controllers, if it is one that tells.
+    /// Deletes a flow, and sends flow-removed if the flow asks for it.
     pub(crate) fn delete_rule(&mut self, id: RuleId, reason: RemovedReason, now: Instant) {
         let Some(rule) = self.take_rule(id) else { return };
         self.report_change(FlowEvent::Removed(reason), &rule, None);
@@ -290,7 +288,7 @@ impl Ofproto {
         }
     }
 
-    /// Puts a flow into its table, in place of the one of its number.
+    /// Puts a flow into its table, in place of the one with its number.
     pub(crate) fn put_rule(&mut self, rule: Rule) {
         let Some(bridge) = self.bridges.get_mut(rule.bridge) else { return };
         let Some(ledger) = self.ledgers.get_mut(&rule.bridge) else { return };
@@ -307,7 +305,7 @@ impl Ofproto {
         self.rules.insert(rule);
     }
 
-    /// Takes a flow out of its table.
+    /// Removes a flow from its table.
     fn take_rule(&mut self, id: RuleId) -> Option<Rule> {
         let rule = self.rules.remove(id)?;
         self.timeouts.forget(id);
@@ -323,7 +321,7 @@ impl Ofproto {
         Some(rule)
     }
 
-    /// The flow with which a bridge that fails open begins: it makes it a learning switch.
+    /// The initial flow of a standalone bridge, `NORMAL`: it makes the bridge a learning switch.
     pub(crate) fn add_default_flow(&mut self, id: BridgeId, now: Instant) {
         let normal = Action::Output { port: OfPort::NORMAL, max_len: 0 };
         let flow_mod = FlowMod {

@@ -1,4 +1,4 @@
-//! Groups of a bridge: what each is, which bucket a select group takes, and what they have carried.
+//! Groups of a bridge: their configuration, bucket selection and counters.
 
 use crate::carried::Carried;
 use crate::rule::RuleId;
@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use table::HashTrie;
 
-/// The most values of the datapath's hash where the controller asks for it, and where it does not
-/// (ovs: `ofproto/ofproto-dpif.c`, `MAX_SELECT_GROUP_HASH_VALUES`, `group_set_selection_method`).
+/// The limits of the datapath's hash: if the controller asks for it, and if not (ovs:
+/// `ofproto/ofproto-dpif.c`, `MAX_SELECT_GROUP_HASH_VALUES`, `group_set_selection_method`).
 const HASHES_MAX: u64 = 256;
 const HASHES_MIN: u64 = 16;
 
@@ -23,33 +23,32 @@ const HASHES_MIN: u64 = 16;
 pub struct Group {
     /// Its number.
     pub id: u32,
-    /// Which of its buckets it uses.
+    /// Its type, which decides which buckets are used.
     pub kind: GroupType,
     /// Its buckets.
     pub buckets: Vec<Bucket>,
-    /// How it was told to choose.
+    /// The selection method of the request.
     pub selection: Option<Selection>,
     /// When it was added.
     pub created: Instant,
     pub(crate) choice: Choice,
-    /// What it has carried, then what each bucket has.
+    /// The counters of the group, then of each bucket.
     carried: Arc<[Carried]>,
 }
 
-/// How a select group chooses.
+/// How a select group selects a bucket.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Choice {
-    /// By a hash of addresses and ports, taken in translation.
+    /// By a hash of addresses and ports, computed in translation.
     Default,
-    /// By a hash of the fields of its selection, taken in translation.
+    /// By a hash of the selection's fields, computed in translation.
     Fields,
-    /// By the datapath's hash: a place for each of its values, a power of two of them, with the
-    /// bucket's place in the list.
+    /// By the datapath's hash. `places` maps each hash value, a power of two of them, to a bucket's index.
     DpHash { algorithm: HashAlgorithm, basis: u32, places: Box<[u16]> },
 }
 
 impl Group {
-    /// A group as it was asked for, with these buckets.
+    /// A group from a request, with these buckets.
     pub fn new(from: &GroupMod, buckets: Vec<Bucket>, created: Instant) -> Self {
         let choice = match from.kind {
             GroupType::Select => choose(from.group, &buckets, from.selection.as_ref()),
@@ -66,7 +65,7 @@ impl Group {
         }
     }
 
-    /// More packets went through it, through one of its buckets or (`None`) through all.
+    /// Counts packets for the group and one bucket, or (`None`) all buckets.
     pub fn count(&self, bucket: Option<u32>, more: &FlowStats, now: Instant) {
         let Some((all, each)) = self.carried.split_first() else { return };
         all.add(more, now);
@@ -77,14 +76,14 @@ impl Group {
         }
     }
 
-    /// The group as it is told.
+    /// The group as OpenFlow describes it.
     pub fn describe(&self) -> GroupDesc {
         let (buckets, selection) = (self.buckets.clone(), self.selection.clone());
         GroupDesc { group: self.id, kind: self.kind, buckets, selection }
     }
 }
 
-/// How a select group chooses, told in the words of Open vSwitch's log.
+/// Selects the method, and logs it in Open vSwitch's words.
 fn choose(id: u32, buckets: &[Bucket], selection: Option<&Selection>) -> Choice {
     let say = |text: String| log::debug!(target: "ofproto_dpif", "{text}");
     say(format!("Constructing select group {id}"));
@@ -147,7 +146,7 @@ fn spread(buckets: &[Bucket]) -> Result<Box<[u16]>, String> {
     let mut hits = vec![0u64; buckets.len()];
     let mut places = Vec::new();
     for _ in 0..count {
-        // The share of the next value that a bucket would have, as weight over an odd divisor.
+        // The priority of the next value for a bucket: its weight over an odd divisor.
         let share = |i: usize| (u64::from(buckets[i].weight), 2 * hits[i] + 1);
         let larger = |(a, of): (u64, u64), (b, other): (u64, u64)| a * other > b * of;
         let winner = (1..buckets.len())
@@ -181,14 +180,14 @@ impl Groups {
         self.by_id.find(hash(id), |group| group.id == id).map(|group| &**group)
     }
 
-    /// All of them, by number.
+    /// All groups, by number.
     pub fn iter(&self) -> impl Iterator<Item = &Group> {
         let mut all: Vec<&Group> = self.by_id.iter().map(|group| &**group).collect();
         all.sort_unstable_by_key(|group| group.id);
         all.into_iter()
     }
 
-    /// Puts a group in, in place of that of its number. Returns the one that was there.
+    /// Adds a group, or replaces the one with its number, which is returned.
     pub(crate) fn put(&mut self, group: Group) -> Option<Group> {
         let old = self.remove(group.id);
         self.by_id.insert(hash(group.id), Arc::new(group));
@@ -200,7 +199,7 @@ impl Groups {
     }
 }
 
-/// Which flows send to groups.
+/// The flows that send to each group.
 #[derive(Debug, Default)]
 pub(crate) struct GroupUsers {
     by_group: BTreeMap<u32, BTreeSet<RuleId>>,
@@ -212,14 +211,14 @@ impl GroupUsers {
         self.by_group.get(&group).into_iter().flatten().copied().collect()
     }
 
-    /// A flow came that has these actions.
+    /// Adds a flow with these actions.
     pub fn add(&mut self, rule: RuleId, actions: &[Action]) {
         each_group(actions, &mut |group| {
             self.by_group.entry(group).or_default().insert(rule);
         });
     }
 
-    /// A flow went that had these actions, or has others now.
+    /// Removes a flow with these actions, or updates one to the actions `now`.
     pub fn remove(&mut self, rule: RuleId, before: &[Action], now: &[Action]) {
         each_group(before, &mut |group| {
             if sends_to(now, group) {
@@ -234,7 +233,7 @@ impl GroupUsers {
         });
     }
 
-    /// What a group has carried.
+    /// A group's statistics.
     pub fn stats(&self, group: &Group, now: Instant) -> GroupStats {
         let mut each = group.carried.iter().map(Carried::pair);
         let (packets, bytes) = each.next().unwrap_or_default();
@@ -250,7 +249,7 @@ impl GroupUsers {
     }
 }
 
-/// Hands out the groups that actions send to.
+/// Calls `take` for each group in the actions.
 pub(crate) fn each_group(actions: &[Action], take: &mut dyn FnMut(u32)) {
     for action in actions {
         match action {

@@ -13,7 +13,7 @@ use openflow::message::{
 use openflow::{Action, ErrorCode, OfError, place_options};
 
 impl Ofproto {
-    /// Does what an OpenFlow group-mod asks.
+    /// Carries out an OpenFlow group-mod.
     pub fn group_mod(
         &mut self,
         id: BridgeId,
@@ -64,7 +64,7 @@ impl Ofproto {
         Ok(())
     }
 
-    /// Puts a group in, or takes one out, in a way that can be taken back.
+    /// Sets or removes a group, recorded for a rollback.
     pub(crate) fn put_group(&mut self, id: BridgeId, number: u32, group: Option<Group>) {
         let Some(bridge) = self.bridges.get_mut(id) else { return };
         let old = match group {
@@ -75,7 +75,7 @@ impl Ofproto {
         self.remember(Undo::Group { bridge: id, number, group: old.map(Box::new) });
     }
 
-    /// Deletes a group, or all, with the flows that send to them.
+    /// Deletes a group, or all, with the flows that send to it.
     fn delete_groups(&mut self, id: BridgeId, number: u32, now: Instant) {
         let Some(bridge) = self.bridges.get(id) else { return };
         let chosen = bridge.groups.iter().map(|group| group.id);
@@ -89,7 +89,7 @@ impl Ofproto {
         }
     }
 
-    /// Forgets all groups of a bridge.
+    /// Removes all groups of a bridge.
     pub(crate) fn flush_groups(&mut self, id: BridgeId) {
         let Some(bridge) = self.bridges.get(id) else { return };
         let all: Vec<u32> = bridge.groups.iter().map(|group| group.id).collect();
@@ -98,8 +98,7 @@ impl Ofproto {
         }
     }
 
-    /// Actions may only name groups that are there (ovs: `ofproto/ofproto.c`,
-    /// `ofproto_check_ofpacts`).
+    /// Checks that the groups in actions exist (ovs: `ofproto/ofproto.c`, `ofproto_check_ofpacts`).
     pub(crate) fn check_groups(&self, id: BridgeId, actions: &[Action]) -> Result<(), OfError> {
         let Some(bridge) = self.bridges.get(id) else { return Err(no_bridge(id)) };
         let mut missing = None;
@@ -117,12 +116,12 @@ impl Ofproto {
         }
     }
 
-    /// Groups as OpenFlow describes them: one, or all.
+    /// Descriptions of one group, or of all.
     pub fn group_descs(&self, id: BridgeId, number: u32) -> Vec<GroupDesc> {
         self.chosen_groups(id, number).map(Group::describe).collect()
     }
 
-    /// What groups have carried: one, or all.
+    /// Statistics of one group, or of all.
     pub fn group_stats(&self, id: BridgeId, number: u32, now: Instant) -> Vec<GroupStats> {
         let Some(ledger) = self.ledger(id) else { return Vec::new() };
         let chosen = self.chosen_groups(id, number);
@@ -135,7 +134,7 @@ impl Ofproto {
     }
 }
 
-/// The group with other buckets; its type and choice stay.
+/// The group with new buckets; type and selection stay.
 fn replaced(old: &Group, buckets: Vec<Bucket>, command: GroupCommand) -> Group {
     let GroupDesc { group, kind, selection, .. } = old.describe();
     let like = GroupMod { command, group, kind, buckets: Vec::new(), selection };
@@ -147,7 +146,7 @@ fn unknown_bucket(id: u32) -> OfError {
     OfError::new(ErrorCode::GroupUnknownBucket, reason)
 }
 
-/// The buckets with others put behind one of them, before the first or behind the last.
+/// The buckets with others inserted behind one of them, at the beginning or at the end.
 fn with_buckets(
     old: &[Bucket],
     new: &[Bucket],

@@ -1,9 +1,8 @@
-//! Answering misses from a snapshot: what handlers do, whichever thread they run on.
+//! Handlers: answer misses from a snapshot, on any thread.
 //!
-//! Misses are translated without a lock. Their megaflows are installed under the lock of all megaflows,
-//! and the commands for workers are handed on under it too, so that each worker hears of a flow in the
-//! order in which things happened to it. What else a packet does is left to the thread that owns the
-//! state ([`Ofproto::apply_credits`]).
+//! Misses are translated without a lock. Megaflows are installed under the lock of all megaflows, and the
+//! commands for workers are sent under it too, so that each worker receives the commands about a flow in
+//! order. The thread that owns the state applies the packets' other effects ([`Ofproto::apply_credits`]).
 
 mod translation_log;
 
@@ -29,41 +28,41 @@ pub struct Handler {
     shared: Arc<Shared>,
     snapshot: table::Snapshot<Snapshot>,
     answers: Vec<Answer>,
-    /// Memory for translations: as much as the most answers that were installed at once had.
+    /// Buffers for translations: as many as the most answers installed at once.
     spare: Vec<Memory>,
-    /// Commands for workers that are no answers; empty but for its capacity after [`Self::install`].
+    /// Commands for workers besides the answers; empty after [`Self::install`], but keeps its capacity.
     commands: Vec<(WorkerId, FlowCommand)>,
     log: TranslationLog,
 }
 
-/// What is to be done about a miss.
+/// The answer to a miss, to be installed.
 #[derive(Debug)]
 struct Answer {
     upcall: Upcall,
-    /// What becomes of the packet, with the megaflow's mask.
+    /// The translation, with the megaflow's mask.
     memory: Memory,
-    /// There is to be a megaflow.
+    /// Whether a megaflow is to be installed.
     installs: bool,
     tunnel_sender: Option<TunnelSender>,
-    /// What the packet does is to be applied at once.
+    /// Whether the packet's effects are to be applied at once.
     is_urgent: bool,
     stamps: Option<Stamps>,
-    /// When it was translated.
+    /// The time of the translation.
     at: Instant,
 }
 
-/// A flow that is installed so long after its translation is looked at again, whatever changed: the frozen
-/// states that it names are kept for longer than that.
+/// A megaflow installed later than this after its translation is revalidated even without a change, since the
+/// frozen states that it names are kept only a little longer.
 const FRESH_FOR: Duration = Duration::from_secs(1);
 
-/// What is left to do after misses were answered.
+/// What the caller has to do after misses were answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct After {
-    /// The thread that owns the state has something to apply at once.
+    /// The thread that owns the state has to apply effects at once.
     pub wake_owner: bool,
-    /// Megaflows are to be translated again.
+    /// Megaflows are to be revalidated.
     pub wake_revalidators: bool,
-    /// No more misses are to be answered before the owner has applied what there is.
+    /// No more misses may be answered before the owner has applied the effects.
     pub wait: bool,
 }
 
@@ -79,9 +78,9 @@ impl Handler {
         }
     }
 
-    /// Translates a miss, and keeps the answer until [`Self::install`]. Gives it back if only the thread
-    /// that owns the state may answer it: where the packet teaches a flow, which must be known before
-    /// the packet goes on. The times go with the answer.
+    /// Translates a miss and keeps the answer until [`Self::install`]. Returns the miss if only the thread
+    /// that owns the state may answer it: the packet makes `learn` add a flow, which must be in its table
+    /// before the packet goes on. The times are stored with the answer.
     pub fn translate(
         &mut self,
         now: Instant,
@@ -91,7 +90,7 @@ impl Handler {
         self.translate_or_refuse(now, upcall, true, stamps)
     }
 
-    /// Like [`Self::translate`] on the thread that owns the state, which answers all.
+    /// Like [`Self::translate`] on the thread that owns the state, which answers every miss.
     pub(crate) fn translate_own(&mut self, now: Instant, upcall: Upcall) {
         self.translate_or_refuse(now, upcall, false, None);
     }
@@ -103,7 +102,7 @@ impl Handler {
         refuses: bool,
         stamps: Option<Stamps>,
     ) -> Option<Upcall> {
-        // All answers that are installed at once are of one snapshot.
+        // Answers that are installed together come from one snapshot.
         if self.answers.is_empty() {
             self.refresh();
         }
@@ -135,17 +134,18 @@ impl Handler {
         None
     }
 
-    /// Drops an upcall: [`Self::install`] tells its worker, so that packets behind it do not wait for an answer.
+    /// Drops an upcall. [`Self::install`] tells the worker, so that later packets of the flow do not wait for
+    /// an answer.
     pub fn refuse(&mut self, upcall: Upcall) {
         self.commands.extend(upcall.refusal());
     }
 
-    /// Lets go of a snapshot that is not the newest, and of what only it has.
+    /// Releases a snapshot that is not the newest.
     pub fn refresh(&mut self) {
         self.shared.refresh(&mut self.snapshot);
     }
 
-    /// Whether an effect changes what translation reads, or has packets sent.
+    /// Whether an effect changes what translation reads, or sends packets.
     fn changes_state(&self, effect: &Effect, upcall: &Upcall) -> bool {
         /// FIN and RST.
         const ENDS: u16 = 0x005;
@@ -167,7 +167,7 @@ impl Handler {
         }
     }
 
-    /// Whether a bridge knows another address of a neighbour, or none.
+    /// Whether a bridge has another or no address for a neighbour.
     fn is_news(&self, bridge: BridgeId, ip: IpAddr, mac: MacAddr, upcall: &Upcall) -> bool {
         let neighbours = &self.snapshot.underlay.neighbours;
         self.snapshot.bridges.get(bridge).is_some_and(|bridge| {
@@ -175,8 +175,8 @@ impl Handler {
         })
     }
 
-    /// Installs the megaflows of all answers, and hands on the commands for workers: for each miss its
-    /// packet, with its flow. `send` is called once, under the lock of all megaflows, and is to be short.
+    /// Installs the megaflows of all answers, and sends the commands for workers: each miss's packet together
+    /// with its flow. `send` is called once, under the lock of all megaflows, and must be short.
     pub fn install(
         &mut self,
         now: Instant,
@@ -196,14 +196,14 @@ impl Handler {
         }
     }
 
-    /// Whether no more misses are to be answered before the owner has applied what there is.
+    /// Whether no more misses may be answered before the owner has applied the effects.
     pub fn is_to_wait(&self) -> bool {
         self.shared.lock().credits.is_full()
     }
 }
 
 impl Answer {
-    /// Keeps the megaflow, and has the worker told. Gives the memory back.
+    /// Installs the megaflow and queues the worker's command. Returns the buffers.
     fn install(
         self,
         now: Instant,
@@ -245,8 +245,8 @@ impl Answer {
         memory
     }
 
-    /// Keeps the megaflow, unless there are too many. Its actions, and what it stands for, are then those
-    /// of all flows that have the same.
+    /// Stores the megaflow, unless the flow limit is reached. Its actions and links are shared with flows
+    /// that have the same.
     fn put(
         &self,
         now: Instant,
@@ -260,8 +260,8 @@ impl Answer {
         let Memory { actions, mask, links } = &self.memory;
         let is_stale = megaflows.is_stale(snapshot) || now - self.at > FRESH_FOR;
         let crate::snapshot::Megaflows { installed, work, .. } = &mut **megaflows;
-        // More packets missed before the flow was there. If the tables say something else meanwhile, it
-        // is looked at again, so that commands about one flow come from one thread at a time.
+        // More packets missed before the flow was installed. If the tables changed meanwhile, the flow is
+        // revalidated, so that the commands about a flow come from one thread at a time.
         let hash = installed.hash(worker, key, mask);
         if let Some(id) = installed.find(hash, worker, key, mask) {
             let known = installed.actions_of(id);
@@ -285,17 +285,17 @@ impl Answer {
 }
 
 impl Ofproto {
-    /// What answers misses for it, on any thread, as of what was published.
+    /// A handler for any thread, starting with the published snapshot.
     pub fn handler(&self) -> Handler {
         Handler::new(&self.shared)
     }
 
-    /// Has neighbours asked that packets need.
+    /// Sends the queued questions for neighbours.
     pub fn ask_wanted_neighbours(&mut self, now: Instant, out: &mut Outbox) {
         self.ask_neighbours(now, out);
     }
 
-    /// Applies what packets did that handlers answered since the last call.
+    /// Applies the effects of packets that handlers answered since the last call.
     pub fn apply_credits(&mut self, now: Instant) {
         let (credits, senders) = {
             let credits = &mut self.megaflows_mut().credits;

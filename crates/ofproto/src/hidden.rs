@@ -1,6 +1,5 @@
-//! The flows that every bridge has in its last table, where no controller sees or changes them, and
-//! what they have carried: they stand for what becomes of a packet that no flow matches
-//! (ovs: `ofproto/ofproto-dpif.c`, `add_internal_flows`).
+//! The hidden flows in a bridge's internal table, and their counters: they account for packets that no flow
+//! matches (ovs: `ofproto/ofproto-dpif.c`, `add_internal_flows`).
 
 use base::{Instant, OfPort, TableId};
 use flow::{Field, FlowStats, Match};
@@ -8,19 +7,19 @@ use openflow::Action;
 use openflow::action::ToController;
 use openflow::message::{FlowFlags, FlowStatsEntry, FlowStatsRequest, reason};
 
-/// The table that they stand in.
+/// The internal table.
 const TABLE: TableId = TableId(254);
 
-/// What a packet without a flow came to.
+/// The fate of a packet that no flow matches.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Miss {
-    /// A controller got it.
+    /// It was sent to a controller.
     ToController,
     /// It was dropped.
     Dropped,
 }
 
-/// What one of them has carried.
+/// The counters of one of them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Carried {
     packets: u64,
@@ -37,16 +36,16 @@ pub(crate) struct HiddenFlows {
 }
 
 impl HiddenFlows {
-    /// How many they are.
+    /// How many there are.
     pub const COUNT: usize = 4;
 
-    /// Those of a new bridge.
+    /// The hidden flows of a new bridge.
     pub fn new(created: Instant) -> Self {
         let none = Carried::default();
         HiddenFlows { created, to_controller: none, dropped: none }
     }
 
-    /// More packets came to this.
+    /// Counts packets.
     pub fn count(&mut self, miss: Miss, more: &FlowStats, now: Instant) {
         let carried = match miss {
             Miss::ToController => &mut self.to_controller,
@@ -57,7 +56,7 @@ impl HiddenFlows {
         carried.used = carried.used.max(Some(more.used.unwrap_or(now)));
     }
 
-    /// Those that are asked for by their table.
+    /// Those that a request for their table selects.
     pub fn asked(&self, request: &FlowStatsRequest, now: Instant) -> Vec<FlowStatsEntry> {
         let by_output = request.out_group.is_some()
             || !matches!(request.out_port, OfPort::NONE | OfPort::CONTROLLER);
@@ -86,11 +85,11 @@ impl HiddenFlows {
         let none = Carried::default();
         let miss = |number| Match::any().with(Field::Reg0, number);
         vec![
-            // What asks this table by mistake is dropped.
+            // A packet sent to this table by mistake is dropped.
             self.row(2, Match::any().with(Field::RecircId, 0), None, none, now),
             self.row(0, miss(1), Some(to_controller), self.to_controller, now),
             self.row(0, miss(2), None, self.dropped, now),
-            // Fragments, where a bridge drops them all; none does here.
+            // Fragments, if a bridge drops them all; none does here.
             self.row(0, miss(3), None, none, now),
         ]
     }

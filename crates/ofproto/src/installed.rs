@@ -1,8 +1,8 @@
-//! Megaflows in the workers: what is known of them, and what they have carried.
+//! The megaflows installed in the workers, and their statistics.
 //!
-//! Each key is kept once ([`Keys`]); actions and what flows stand for are shared by the flows that
-//! have the same. Flows that stand for the same are in one list, so that a change finds those that
-//! depend on it by what they stand for. No method but those of dumps for people visits all flows.
+//! Each key is stored once ([`Keys`]). Flows with equal actions or [`Links`] share them, and all flows with
+//! the same links form one list, so that a change finds the dependent flows through the links. Only dumps for
+//! users visit all flows.
 
 mod depending;
 mod dumps;
@@ -27,10 +27,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use table::Wheel;
 
-/// A flow to be kept.
+/// A flow to be stored.
 pub(crate) struct NewFlow<'a> {
     pub worker: WorkerId,
-    /// Of its match ([`Installed::hash`]).
+    /// The hash of its match ([`Installed::hash`]).
     pub hash: u64,
     pub key: &'a FlowKey,
     pub mask: &'a Mask,
@@ -39,7 +39,7 @@ pub(crate) struct NewFlow<'a> {
     pub created: Instant,
 }
 
-/// What a flow shares with others.
+/// The parts of a flow that it shares with others.
 pub(crate) struct SharedParts<'a> {
     pub mask: &'a Arc<Mask>,
     pub actions: &'a Arc<[Action]>,
@@ -51,23 +51,23 @@ pub(crate) struct SharedParts<'a> {
 pub(crate) struct Installed {
     slots: Slots,
     keys: Keys,
-    /// Slots by worker and match.
+    /// Slots by hash of worker and match.
     by_match: Index,
     actions: Interned<[Action]>,
     links: Interned<Links>,
-    /// What flows stand for, by what they depend on.
+    /// Numbers of links by dependency.
     by_dependency: PartedMap<Dependency, PartedMap<u32, ()>>,
     wheel: WheelBox,
-    /// The next slot of the list that is being walked, 0 for none.
+    /// The next slot of the list being walked, 0 for none.
     walk: u32,
     dumps: Dumps,
     pub counters: InstalledCounters,
 }
 
-/// Slots whose flows are forgotten in one go.
+/// Slots that are cleared at once.
 const FORGOTTEN_AT_ONCE: u32 = 512;
 
-/// When flows are looked at because they may be idle.
+/// When to check flows for idleness.
 #[derive(Default)]
 struct WheelBox(Wheel);
 
@@ -107,22 +107,22 @@ impl Installed {
         (1..=self.slots.last()).filter_map(|slot| self.view(slot))
     }
 
-    /// The highest slot that was ever used since there were none.
+    /// The highest slot used so far.
     pub fn last_slot(&self) -> u32 {
         self.slots.last()
     }
 
-    /// The number of the flow in a slot.
+    /// The id of the flow in a slot.
     pub fn id_at(&self, slot: u32) -> Option<FlowId> {
         self.slots.id(slot)
     }
 
-    /// What is done with a flow's packets.
+    /// A flow's actions.
     pub fn actions_of(&self, id: FlowId) -> Option<&Arc<[Action]>> {
         self.actions.get(self.slots.at(self.slots.slot(id)?)?.actions)
     }
 
-    /// A flow's mask, what is done with its packets, and what it stands for.
+    /// A flow's mask, actions and links.
     pub fn shared_by(&self, id: FlowId) -> Option<SharedParts<'_>> {
         let place = self.slots.at(self.slots.slot(id)?)?;
         Some(SharedParts {
@@ -132,22 +132,22 @@ impl Installed {
         })
     }
 
-    /// Actions to be shared with flows that have the same.
+    /// The shared copy of these actions.
     pub fn shared_actions(&self, actions: &[Action]) -> Arc<[Action]> {
         self.actions.last(actions).map_or_else(|| actions.into(), Arc::clone)
     }
 
-    /// What a packet without a flow stands for, shared with flows that stand for the same.
+    /// The shared copy of the links of a packet without a flow.
     pub fn shared_links(&self, links: &Links) -> Arc<Links> {
         self.links.last(links).map_or_else(|| Arc::new(links.clone()), Arc::clone)
     }
 
-    /// The hash by which a worker's flow with this match is found.
+    /// The hash for [`Self::find`] of a worker and match.
     pub fn hash(&self, worker: WorkerId, key: &FlowKey, mask: &Mask) -> u64 {
         self.keys.hash(key, mask, worker.0.into())
     }
 
-    /// The worker's flow with just this match, whose hash this is.
+    /// A worker's flow with exactly this match and hash.
     pub fn find(&self, hash: u64, worker: WorkerId, key: &FlowKey, mask: &Mask) -> Option<FlowId> {
         let slot = self.by_match.find(hash, |slot| {
             let place = self.slots.at(slot);
@@ -156,12 +156,12 @@ impl Installed {
         self.slots.id(slot?)
     }
 
-    /// The keys, to be searched.
+    /// The keys, for searching.
     pub fn keys(&self) -> &Keys {
         &self.keys
     }
 
-    /// Says whether the blocks of keys are being searched, in the order of their numbers.
+    /// Notes whether a search of the key blocks, in order of their numbers, is running.
     pub fn set_searched(&mut self, is_searched: bool) {
         self.keys.set_searched(is_searched);
     }
@@ -182,15 +182,15 @@ impl Installed {
         self.slots.id(slot).unwrap_or(FlowId(0))
     }
 
-    /// Looks at a flow at this time, for it may be idle then.
+    /// Schedules an idle check of a flow.
     pub fn arm(&mut self, id: FlowId, now: Instant, deadline: Instant) {
         if let Some(slot) = self.slots.slot(id) {
             self.wheel.0.arm(&self.slots, slot, now, deadline);
         }
     }
 
-    /// Flows without packets for longer than `idle` at the time up to which all packets are known,
-    /// looking at no more than `budget` flows. Says whether there may be more.
+    /// Flows idle for longer than `idle` at the time up to which statistics are complete, examining at most
+    /// `budget` flows. Also returns whether there may be more.
     pub fn take_idle(
         &self,
         collected: Instant,
@@ -205,13 +205,13 @@ impl Installed {
                 return Some(deadline + Duration::from_nanos(1));
             }
             gone.extend(self.slots.id(slot));
-            // It is taken out of the wheel with the flow.
+            // It leaves the wheel when the flow is removed.
             Some(collected + idle)
         };
         self.wheel.0.advance(&self.slots, collected, budget, look) == 0
     }
 
-    /// Flows in some slots that had no packets for longer than `idle`, with when the last one came.
+    /// Flows in some slots that were idle for longer than `idle`, with the time of the last packet.
     pub fn idle_in(
         &self,
         slots: std::ops::Range<u32>,
@@ -223,12 +223,12 @@ impl Installed {
         idle.filter_map(|(slot, used)| Some((self.slots.id(slot)?, used)))
     }
 
-    /// Whose flow it is.
+    /// The worker of a flow.
     pub fn worker_of(&self, id: FlowId) -> Option<WorkerId> {
         Some(self.slots.at(self.slots.slot(id)?)?.worker)
     }
 
-    /// Gives a flow other actions.
+    /// Changes a flow's actions.
     pub fn set_actions(&mut self, id: FlowId, actions: &[Action]) {
         let (number, _) = self.actions.take(actions, |actions| actions.into());
         let place = self.slots.slot(id).and_then(|slot| self.slots.at_mut(slot));
@@ -236,14 +236,14 @@ impl Installed {
         self.actions.give_back(before.unwrap_or(number));
     }
 
-    /// Gives a flow other links, and with them other frozen states to hold.
+    /// Changes a flow's links, and with them the frozen states that it holds.
     pub fn relink(&mut self, id: FlowId, links: &Links, now: Instant, recirc: &RecircTable) {
         let Some(slot) = self.slots.slot(id) else { return };
         let Some(place) = self.slots.at(slot) else { return };
         if self.links.get(place.links).is_some_and(|had| **had == *links) {
             return;
         }
-        // Held before the others are released, for they may be the same.
+        // Hold the new ones before releasing the old: they may be the same.
         links.recircs.iter().for_each(|&id| recirc.hold(id));
         self.unlink(slot, now, recirc);
         self.link(slot, links, recirc);
@@ -267,7 +267,7 @@ impl Installed {
         }
     }
 
-    /// Takes a flow out of the list of those that stand for the same.
+    /// Removes a flow from the list of its links.
     fn unlink(&mut self, slot: u32, now: Instant, recirc: &RecircTable) {
         let Some(&Place { links, previous, next, .. }) = self.slots.at(slot) else { return };
         if self.walk == slot {
@@ -294,7 +294,7 @@ impl Installed {
         }
     }
 
-    /// The worker is being told to delete the flow; its last statistics will come in a dump.
+    /// Removes a flow whose worker is being told to delete it; its last statistics come with a dump.
     pub fn remove(&mut self, id: FlowId, now: Instant, recirc: &RecircTable) {
         let Some(slot) = self.slots.slot(id) else { return };
         let Some(place) = self.slots.at(slot) else { return };
@@ -312,17 +312,17 @@ impl Installed {
         self.counters.current = self.slots.len();
     }
 
-    /// A worker is being asked for a dump. Not asked again before it answers.
+    /// Notes a request for a dump. False if the last one is not answered yet.
     pub fn ask_dump(&mut self, worker: WorkerId) -> bool {
         self.dumps.ask(worker)
     }
 
-    /// Until when all of this many workers have told of every packet.
+    /// The time up to which the statistics of this many workers are complete.
     pub fn collected(&self, workers: u16) -> Instant {
         self.dumps.collected(workers)
     }
 
-    /// Takes a flow's new total. Gives what came since the last one, and what the flow stands for.
+    /// Stores a flow's new total. Returns the increase, and the flow's links.
     pub fn account(&mut self, id: FlowId, total: FlowStats) -> Option<(FlowStats, &Arc<Links>)> {
         if let Some(slot) = self.slots.slot(id) {
             let place = self.slots.at_mut(slot)?;
@@ -337,18 +337,18 @@ impl Installed {
         Some((delta, &dying.links))
     }
 
-    /// A worker has told of a flow for the last time.
+    /// A worker has reported a flow for the last time.
     pub fn forget(&mut self, id: FlowId) {
         self.dumps.forget(id);
     }
 
-    /// A worker's dump, which it began at this time, has been read to its end: flows deleted before
-    /// it was asked for will not be heard of again.
+    /// A worker's dump, begun at this time, was read to its end: flows deleted before it was requested will
+    /// not be reported again.
     pub fn end_dump(&mut self, worker: WorkerId, at: Instant) {
         self.dumps.end(worker, at);
     }
 
-    /// Begins without flows and workers. Gives the flows, which are to be forgotten a part at a time
+    /// Clears flows and workers. Returns the old flows, to be released a part at a time
     /// ([`Self::forget_some`]).
     pub fn begin_anew(&mut self) -> Installed {
         let (slots, counters) = (self.slots.successor(), self.counters);
@@ -356,8 +356,8 @@ impl Installed {
         std::mem::replace(self, Installed { slots, counters, ..Installed::default() })
     }
 
-    /// Forgets flows of workers that are no more, in a bounded number of slots below `end`. Returns where to
-    /// go on, 0 when all are forgotten.
+    /// Releases the flows of removed workers in a bounded number of slots below `end`. Returns where to
+    /// continue, 0 at the end.
     pub fn forget_some(&mut self, end: u32, now: Instant, recirc: &RecircTable) -> u32 {
         let rest = end.saturating_sub(FORGOTTEN_AT_ONCE);
         for slot in (rest..end).rev() {
@@ -369,7 +369,7 @@ impl Installed {
         rest
     }
 
-    /// Forgets flows of workers that are no more.
+    /// Removes the flows of removed workers.
     pub fn forget_workers_from(&mut self, workers: u16, now: Instant, recirc: &RecircTable) {
         for slot in 1..=self.slots.last() {
             if self.slots.at(slot).is_some_and(|place| place.worker.0 >= workers)
@@ -382,7 +382,7 @@ impl Installed {
     }
 }
 
-/// Writes down where keys are that moved.
+/// Updates the slots of flows whose keys moved.
 fn moved(slots: &mut Slots) -> impl FnMut(u32, Row) {
     |slot, row| {
         if let Some(place) = slots.at_mut(slot) {

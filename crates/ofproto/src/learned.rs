@@ -1,4 +1,4 @@
-//! Flows that packets teach (`learn`), and those that go with their teachers.
+//! Flows that `learn` adds, and those deleted with their teachers.
 
 use crate::Ofproto;
 use crate::bridge::BridgeId;
@@ -11,20 +11,20 @@ use openflow::action::Action;
 use openflow::message::{FlowMod, RemovedReason};
 use std::collections::BTreeMap;
 
-/// What learning a flow comes to.
+/// The effect of learning a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
-    /// The flow is there already.
+    /// The flow exists already.
     Unchanged,
-    /// The flow is added, or another one of its match is changed.
+    /// The flow is added, or replaces another one of its match.
     New,
-    /// The table has enough flows of this cookie.
+    /// The table has `limit` flows of this cookie.
     TooMany,
 }
 
 impl Tables {
-    /// What learning this flow comes to where `more` of its cookie are to come into its table
-    /// (ovs: `ofproto/ofproto.c`, `ofproto_flow_mod_init_for_learn`, `ofproto_flow_mod_learn`).
+    /// The effect of learning this flow, if `more` of its cookie are pending for its table (ovs:
+    /// `ofproto/ofproto.c`, `ofproto_flow_mod_init_for_learn`, `ofproto_flow_mod_learn`).
     pub(crate) fn learning(
         &self,
         flow: &FlowMod,
@@ -58,11 +58,11 @@ fn is_as_learned(rule: &Rule, flow: &FlowMod) -> bool {
         && *rule.actions == *flow.actions
 }
 
-/// How many flows of a bridge have a `learn` action with which the flows of a table and cookie go.
+/// Per table and cookie, the number of a bridge's flows with `learn(delete_learned)` for them.
 #[derive(Debug, Default)]
 pub(crate) struct LearnedCookies {
     teachers: BTreeMap<(TableId, u64), usize>,
-    /// Those whose last teacher went.
+    /// Those whose last teacher was removed.
     orphans: Vec<(TableId, u64)>,
 }
 
@@ -82,7 +82,7 @@ impl LearnedCookies {
         });
     }
 
-    /// A table and cookie without a teacher.
+    /// Takes a table and cookie without a teacher.
     fn take_orphan(&mut self) -> Option<(TableId, u64)> {
         while let Some(of) = self.orphans.pop() {
             if !self.teachers.contains_key(&of) {
@@ -92,7 +92,7 @@ impl LearnedCookies {
         None
     }
 
-    /// Leaves flows without a teacher where they are.
+    /// Leaves flows without a teacher in place.
     pub fn forget_orphans(&mut self) {
         self.orphans.clear();
     }
@@ -110,7 +110,7 @@ fn each_deleted(actions: &[Action], visit: &mut impl FnMut((TableId, u64))) {
 }
 
 impl Ofproto {
-    /// Puts a flow that packets taught into its table, or counts its hard timeout anew.
+    /// Adds a learned flow to its table, or restarts its hard timeout.
     pub(crate) fn learn_flow(&mut self, id: BridgeId, flow: &FlowMod, limit: u32, now: Instant) {
         let Some(bridge) = self.bridges.get(id) else { return };
         match bridge.tables.learning(flow, limit, 0, &self.rules) {
@@ -122,7 +122,7 @@ impl Ofproto {
                 }
             }
             Outcome::New => {
-                // A table that is full learns nothing, and no controller asked.
+                // Learning into a full table fails silently: no controller waits for a reply.
                 let _ = self.flow_mod(id, flow, now);
             }
             Outcome::TooMany => {}
@@ -141,7 +141,7 @@ impl Ofproto {
         tables.find(flow.table?, &flow.matching, flow.priority)
     }
 
-    /// Deletes learned flows whose last teacher went, and in turn what these taught.
+    /// Deletes learned flows whose last teacher was removed, and in turn the flows that these learned.
     pub(crate) fn delete_orphans(&mut self, id: BridgeId, now: Instant) {
         while let Some((table, cookie)) =
             self.ledger_mut(id).and_then(|ledger| ledger.learned.take_orphan())
@@ -166,7 +166,7 @@ impl Ofproto {
     }
 }
 
-/// Makes a timeout at most `max`; 0 is none.
+/// Limits a timeout to `max`; 0 is no timeout.
 fn reduce(timeout_s: &mut u16, max: u16) {
     if max != 0 && (*timeout_s == 0 || *timeout_s > max) {
         *timeout_s = max;

@@ -1,6 +1,6 @@
-//! What the thread that owns a bridge's state keeps of it and translation never reads: where addresses
-//! were last seen, what hidden flows have carried, which flows give way, which of them teach others and
-//! which send to groups. No snapshot has it, so that it changes at no other cost than its own.
+//! The state of a bridge that translation does not read: when addresses were last seen, counters of hidden
+//! flows, eviction order, learned cookies and the users of groups. Snapshots do not contain it, so changing
+//! it costs no copy.
 
 use crate::Ofproto;
 use crate::bridge::{BridgeConfig, BridgeId};
@@ -16,7 +16,7 @@ use base::{Instant, MacAddr};
 /// See the module's description.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    /// Where addresses were seen.
+    /// The learned addresses with their ages.
     pub macs: MacTable,
     pub hidden: HiddenFlows,
     pub learned: LearnedCookies,
@@ -27,7 +27,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// That of a new bridge.
+    /// The ledger of a new bridge.
     pub fn new(config: &BridgeConfig, now: Instant) -> Self {
         let mut macs = MacTable::new(config.mac_table_size, config.mac_aging_s);
         macs.set_flood_vlans(config.flood_vlans.clone());
@@ -41,14 +41,14 @@ impl Ledger {
         }
     }
 
-    /// A flow comes into its table, or takes the place of another one.
+    /// A flow is added to its table, or replaces another.
     pub fn add_flow(&mut self, rule: &Rule) {
         self.learned.add(&rule.actions);
         self.group_users.add(rule.id, &rule.actions);
         self.evictions.put(rule);
     }
 
-    /// A flow goes.
+    /// A flow is removed.
     pub fn remove_flow(&mut self, rule: &Rule) {
         self.learned.remove(&rule.actions);
         self.group_users.remove(rule.id, &rule.actions, &[]);
@@ -65,19 +65,19 @@ impl Ofproto {
         self.ledgers.get_mut(&id)
     }
 
-    /// The addresses that a bridge has learned, with when they were seen.
+    /// The learned addresses of a bridge, with their ages.
     pub fn macs(&self, id: BridgeId) -> Option<&MacTable> {
         self.ledger(id).map(|ledger| &ledger.macs)
     }
 
-    /// Keeps the flows that give way as the tables are configured.
+    /// Applies the tables' configuration to the eviction order.
     pub(crate) fn follow_tables(&mut self, id: BridgeId) {
         if let (Some(bridge), Some(ledger)) = (self.bridges.get(id), self.ledgers.get_mut(&id)) {
             ledger.evictions.follow(&bridge.tables, &self.rules);
         }
     }
 
-    /// Has translation see the addresses of a bridge that came, moved or went.
+    /// Copies added, moved and removed addresses to the table that translation reads.
     pub(crate) fn follow_macs(&mut self, id: BridgeId) {
         let Some(ledger) = self.ledgers.get_mut(&id) else { return };
         if !ledger.macs.has_changed() {

@@ -1,16 +1,17 @@
 //! The OpenFlow side of the switch: bridges with their ports, flow tables and learned addresses,
 //! and the translation of flows into what the datapath's workers do.
 //!
-//! Nothing here reads a clock or a socket, and nothing waits: [`Ofproto`] is told what happened and
-//! answers with commands for workers ([`Outbox`]) and events for OpenFlow connections ([`Event`]).
+//! Nothing here reads a clock or a socket, and nothing blocks: the caller reports what happened to
+//! [`Ofproto`], which returns commands for workers ([`Outbox`]) and events for OpenFlow connections
+//! ([`Event`]).
 //!
 //! | what happened | method |
 //! |---|---|
 //! | the configuration changed | [`Ofproto::add_bridge`], [`Ofproto::add_port`] and so on |
 //! | a controller changes flows | [`Ofproto::flow_mod`] |
-//! | a worker does not know what to do with a packet | [`Ofproto::upcall`] |
-//! | a worker tells what its flows have carried | [`Ofproto::dump`] |
-//! | time went by | [`Ofproto::tick`], [`Ofproto::revalidate`] |
+//! | a packet missed in a worker | [`Ofproto::upcall`] |
+//! | a worker sent statistics of its flows | [`Ofproto::dump`] |
+//! | time passed | [`Ofproto::tick`], [`Ofproto::revalidate`] |
 
 #![forbid(unsafe_code)]
 
@@ -104,27 +105,27 @@ use tunnel::Underlay;
 use underlay::Questions;
 use upkeep::Upkeep;
 
-/// What must be carried out after a call.
+/// What the caller has to carry out after a call.
 #[derive(Debug, Default)]
 pub struct Outbox {
     /// Commands for workers, in order.
     pub commands: Vec<(WorkerId, FlowCommand)>,
-    /// Zones whose connections are to be forgotten.
+    /// Zones whose connections are to be flushed.
     pub conntrack_flush: Vec<Zone>,
-    /// Which connections besides these are to be forgotten (`ovs-ofctl ct-flush`), and whose
-    /// session waits until [`connection::Connections::flushed`] says that they are.
+    /// Further connections to be flushed (`ovs-ofctl ct-flush`), each with the session that waits for
+    /// [`connection::Connections::flushed`].
     pub conntrack_flush_tuples: Vec<(ConnId, CtFlush)>,
-    /// Datapath ports whose devices a controller wants to be up (true) or down, in order
-    /// (OpenFlow's `OFPPC_PORT_DOWN`). The port is described so from now on; if it can't be done,
-    /// say so with [`Ofproto::set_port`].
+    /// Datapath ports whose devices a controller sets up (true) or down, in order (OpenFlow's
+    /// `OFPPC_PORT_DOWN`). The port is described so from now on; if setting it fails, report that with
+    /// [`Ofproto::set_port`].
     pub port_admin: Vec<(PortNo, bool)>,
 }
 
-/// All bridges and what they have made of themselves in the datapath.
+/// All bridges and their megaflows.
 #[derive(Debug)]
 pub struct Ofproto {
     config: Config,
-    /// How many megaflows there may be.
+    /// The flow limit.
     flow_limit: usize,
     bridges: Bridges,
     ledgers: BTreeMap<BridgeId, Ledger>,
@@ -133,27 +134,27 @@ pub struct Ofproto {
     recirc: Arc<RecircTable>,
     timeout_policies: Arc<BTreeMap<Zone, u32>>,
     underlay: Arc<Underlay>,
-    /// What other threads see of that, and the installed megaflows.
+    /// The published snapshot and the installed megaflows.
     shared: Arc<Shared>,
     own_handler: Handler,
     own_revalidator: Revalidator,
-    /// Whether the thread that owns all this revalidates, too.
+    /// Whether the thread that owns this also revalidates.
     revalidates: bool,
     /// The Ethernet addresses of devices that may have IP addresses.
     macs: BTreeMap<String, MacAddr>,
-    /// Neighbours that are to be asked for their addresses.
+    /// Neighbours whose addresses are to be requested.
     questions: Questions,
     events: Vec<Event>,
     flow_changes: FlowChanges,
-    /// Steps back to the beginning of the open transaction.
+    /// The undo log of the open transaction.
     undo: Option<Vec<Undo>>,
-    /// Tells this run's continuations from those of another.
+    /// Distinguishes the continuations of this run from those of other runs.
     run: u64,
-    /// How often workers went.
+    /// How often workers were removed.
     workers_lost: u64,
-    /// When workers were last asked what their flows have carried.
+    /// When statistics were last requested.
     last_dump: Instant,
-    /// What changed since the last snapshot, and whether something else did that is in it.
+    /// The changes since the last snapshot.
     changes: Changes,
     is_changed: bool,
     upkeep: Upkeep,
@@ -205,13 +206,13 @@ impl Ofproto {
         }
     }
 
-    /// How often workers went. A request that waits for all workers is dropped when it changes.
+    /// How often workers were removed. A request that waits for all workers is dropped when this changes.
     pub(crate) fn workers_lost(&self) -> u64 {
         self.workers_lost
     }
 
-    /// Says by which number a zone's timeout policy is known, or (`None`) that it has none. `ct`
-    /// actions that begin connections then name it.
+    /// Sets the number of a zone's timeout policy, or (`None`) removes it. `ct` actions that commit
+    /// connections then name it.
     pub fn set_timeout_policy(&mut self, zone: Zone, policy: Option<u32>) {
         match policy {
             Some(number) => Arc::make_mut(&mut self.timeout_policies).insert(zone, number),
@@ -220,29 +221,28 @@ impl Ofproto {
         self.affect(Dependency::Zone(zone));
     }
 
-    /// All bridges, to be looked at.
+    /// All bridges.
     pub fn bridges(&self) -> &Bridges {
         &self.bridges
     }
 
-    /// A bridge, to be looked at.
+    /// A bridge.
     pub fn bridge(&self, id: BridgeId) -> Option<&Bridge> {
         self.bridges.get(id)
     }
 
-    /// All flows, to be looked at.
+    /// All flows.
     pub fn rules(&self) -> &Rules {
         &self.rules
     }
 
-    /// What happened since the last call, oldest first.
+    /// The events since the last call, oldest first.
     pub fn take_events(&mut self) -> Vec<Event> {
         self.tell_vacancies();
         std::mem::take(&mut self.events)
     }
 
-    /// Adds a bridge without ports. It begins as a learning switch, or with no flows if it is to
-    /// be secure.
+    /// Adds a bridge without ports. A standalone one begins with a `NORMAL` flow, a secure one without flows.
     pub fn add_bridge(&mut self, config: BridgeConfig, now: Instant) -> BridgeId {
         let standalone = config.fail_mode == FailMode::Standalone;
         let ledger = Ledger::new(&config, now);
@@ -289,9 +289,8 @@ impl Ofproto {
         self.ledgers.remove(&id);
     }
 
-    /// Says what the bridge's OpenFlow connections mean for it. When the first controller is
-    /// configured or the last one goes, all flows go
-    /// (ovs: `ofproto/connmgr.c`, `connmgr_set_controllers`).
+    /// Sets the state of the bridge's controllers. When the first controller is configured or the last one is
+    /// removed, all flows are deleted (ovs: `ofproto/connmgr.c`, `connmgr_set_controllers`).
     pub fn set_controllers(&mut self, id: BridgeId, state: ControllerState, now: Instant) {
         let Some(bridge) = self.bridges.get_mut(id) else { return };
         let before = std::mem::replace(&mut bridge.controllers, state);
@@ -303,7 +302,7 @@ impl Ofproto {
         }
     }
 
-    /// Says how a bridge's flow tables treat IP fragments.
+    /// Sets how a bridge's flow tables treat IP fragments.
     pub fn set_fragments(&mut self, id: BridgeId, fragments: Fragments) {
         let Some(bridge) = self.bridges.get_mut(id) else { return };
         if std::mem::replace(&mut bridge.fragments, fragments) != fragments {
@@ -311,7 +310,7 @@ impl Ofproto {
         }
     }
 
-    /// The flows with which a bridge begins: none, or for a learning switch one.
+    /// The initial flows of a bridge: none, or one for a learning switch.
     fn begin_flows(&mut self, id: BridgeId, now: Instant) {
         self.flush_flows(id);
         let Some(bridge) = self.bridges.get(id) else { return };
@@ -320,7 +319,7 @@ impl Ofproto {
         }
     }
 
-    /// Adds a port. Gives its number: LOCAL for the bridge's own, or the one asked for if it is free.
+    /// Adds a port. Returns its number: LOCAL for the bridge's own, or the requested one if it is free.
     pub fn add_port(
         &mut self,
         id: BridgeId,
@@ -328,7 +327,7 @@ impl Ofproto {
         now: Instant,
     ) -> Result<OfPort, PortRefused> {
         let number = self.bridges.add_port(id, spec.clone(), now)?;
-        // A new port can forward only once it is there (ovs: `ofproto/ofproto-dpif.c`, `port_run`).
+        // A new port forwards only once it exists (ovs: `ofproto/ofproto-dpif.c`, `port_run`).
         if let Some(desc) = self.describe(id, number) {
             let new = PortDesc { live: false, ..desc };
             self.tell_port(id, PortReason::Add, new.clone(), None);
@@ -338,9 +337,8 @@ impl Ofproto {
         Ok(number)
     }
 
-    /// Changes a port's configuration; its name and number stay. What was learned behind it is
-    /// forgotten if its VLANs, its priority tags or its protection change
-    /// (ovs: `ofproto/ofproto-dpif.c`, `bundle_set`).
+    /// Changes a port's configuration; name and number stay. The addresses learned behind it are removed if
+    /// its VLANs, priority tags or protection change (ovs: `ofproto/ofproto-dpif.c`, `bundle_set`).
     pub fn set_port(
         &mut self,
         id: BridgeId,
@@ -367,7 +365,7 @@ impl Ofproto {
         Ok(())
     }
 
-    /// Removes a port, and forgets what was learned behind it.
+    /// Removes a port and the addresses learned behind it.
     pub fn remove_port(&mut self, id: BridgeId, port: OfPort, now: Instant) {
         let found = self.bridges.get(id).and_then(|bridge| bridge.port(port));
         let Some(spec) = found.map(|port| port.spec.clone()) else { return };

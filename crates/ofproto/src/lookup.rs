@@ -1,12 +1,10 @@
-//! What a megaflow's packets look like where they are looked up in a flow table, as far as it is the
-//! same for all of them: so that a flow that is added concerns only those megaflows some packet of
-//! which it could match.
+//! The properties that all packets of a megaflow share at a lookup in a flow table. An added flow then
+//! affects only those megaflows of which it could match a packet.
 //!
-//! A megaflow's mask covers every bit that translation looked at, so that in these bits its packets
-//! are alike. Until an action rewrites a header, the headers in these bits are those of the
-//! megaflow's own key. Registers and metadata begin with the same value for all its packets, and
-//! stay so but for bits that an action copies from a header. Whatever is not known counts as
-//! overlapping.
+//! A megaflow's mask covers every bit that translation looked at, so its packets agree in these bits. Until
+//! an action rewrites a header, the headers agree with the megaflow's own key in these bits. Registers and
+//! metadata start with the same value for all its packets and stay equal, except for bits that an action
+//! copies from a header. Whatever is unknown counts as overlapping.
 
 use crate::bridge::BridgeId;
 use base::TableId;
@@ -17,25 +15,25 @@ use flow::{Field, FlowKey, Mask, Match, PackedKey};
 pub(crate) struct Lookup {
     bridge: BridgeId,
     table: TableId,
-    /// The priority of the flow that was found.
+    /// The priority of the flow found.
     priority: Option<u16>,
-    /// Whether headers were those of the megaflow's key.
+    /// Whether the headers were still those of the megaflow's key.
     has_headers: bool,
-    /// Whether what connection tracking said was, too.
+    /// Whether the connection-tracking fields were, too.
     has_conntrack: bool,
-    /// The port that the packet counted as having come in on, registers and metadata.
+    /// Registers, metadata and the packet's current in-port.
     pipeline: PackedKey,
     /// Bits of these that depend on the packet.
     varying: Option<PackedKey>,
 }
 
-/// What a lookup sees of a packet under translation.
+/// The state of a packet at a lookup.
 pub(crate) struct Seen<'a> {
     pub bridge: BridgeId,
     pub table: TableId,
-    /// The key that is looked up, in the bridge's numbers.
+    /// The looked-up key, in the bridge's port numbers.
     pub key: &'a FlowKey,
-    /// The key that the packet came with.
+    /// The key that the packet arrived with.
     pub original: &'a FlowKey,
     /// Whether some action may have rewritten a header.
     pub is_rewritten: bool,
@@ -44,7 +42,7 @@ pub(crate) struct Seen<'a> {
 }
 
 impl Lookup {
-    /// Writes down a lookup that found a flow of this priority, or none.
+    /// Records a lookup that found a flow of this priority, or none.
     pub fn new(seen: &Seen<'_>, priority: Option<u16>) -> Lookup {
         let (key, varies) = (seen.key.words(), seen.varying.words());
         let words = key.iter().zip(seen.original.words());
@@ -53,7 +51,7 @@ impl Lookup {
             [headers | (a ^ b) & masks.0, ct | (a ^ b) & masks.1]
         });
         let agrees = changed.map(|bits| bits == 0 && !seen.is_rewritten);
-        // What depends on the packet is left out, so that flows share what they stand for.
+        // Bits that depend on the packet are left out, so that flows can share links.
         let pipeline = pipeline_words().iter().map(|&(i, bits)| (i, key[i] & bits & !varies[i]));
         let varying =
             PackedKey::of(pipeline_words().iter().map(|&(i, bits)| (i, varies[i] & bits)));
@@ -68,13 +66,13 @@ impl Lookup {
         }
     }
 
-    /// The table that was looked in.
+    /// The table of the lookup.
     pub fn place(&self) -> (BridgeId, TableId) {
         (self.bridge, self.table)
     }
 
-    /// Whether a flow that is added could be found in place of what was, as far as the port,
-    /// registers and metadata say.
+    /// Whether the added flow could be found in place of the one found, as far as the in-port, registers and
+    /// metadata tell.
     pub fn may_find(&self, added: &Added) -> bool {
         let is_lower = self.priority.is_some_and(|found| added.priority < found);
         if (self.bridge, self.table) != (added.bridge, added.table) || is_lower {
@@ -89,8 +87,7 @@ impl Lookup {
         }) == 0
     }
 
-    /// Whether a packet of a megaflow with this match could match the flow that is added, as far as
-    /// the headers say.
+    /// Whether a packet of a megaflow with this match could match the added flow, as far as the headers tell.
     pub fn may_match(&self, added: &Added, megaflow: &Match) -> bool {
         let known = |word: usize| {
             let headers = if self.has_headers { header_mask().words()[word] } else { 0 };
@@ -102,7 +99,7 @@ impl Lookup {
         !(0..key.len()).any(differs)
     }
 
-    /// Whether all that the megaflow's mask covers of headers is known here.
+    /// Whether the headers are those of the megaflow's key in all bits of its mask.
     pub fn has_headers(&self) -> bool {
         self.has_headers
     }
@@ -117,7 +114,7 @@ pub(crate) struct Added {
     pub matching: Match,
 }
 
-/// Fields of headers: those that are neither of the pipeline nor connection tracking's.
+/// The header fields: those that belong neither to the pipeline nor to connection tracking.
 pub(crate) fn header_mask() -> &'static Mask {
     static MASK: std::sync::LazyLock<Mask> =
         std::sync::LazyLock::new(|| fields(|field| !field.is_ct() && !is_of_pipeline(field)));
@@ -134,7 +131,7 @@ fn pipeline_mask() -> &'static Mask {
     &MASK
 }
 
-/// The words of [`pipeline_mask`], with their numbers.
+/// The words of [`pipeline_mask`], with their indices.
 fn pipeline_words() -> &'static [(usize, u64)] {
     static WORDS: std::sync::LazyLock<Vec<(usize, u64)>> = std::sync::LazyLock::new(|| {
         let words = pipeline_mask().words().iter().copied().enumerate();
@@ -149,8 +146,8 @@ fn fields(are: impl Fn(Field) -> bool) -> Mask {
     mask
 }
 
-/// What packets get between the datapath and the tables, or in the tables. `conj_id` is left out: a
-/// lookup may set it for another one, so that nothing is known of it.
+/// Fields that packets get between the datapath and the tables, or in the tables. `conj_id` is left out: a
+/// lookup may replace it, so its value is unknown.
 pub(crate) fn is_of_pipeline(field: Field) -> bool {
     field.is_pipeline()
         || matches!(field, Field::InPort | Field::InPortOxm | Field::ActsetOutput | Field::RecircId)

@@ -1,66 +1,66 @@
-//! Where a bridge has seen Ethernet addresses.
+//! The MAC table of a bridge.
 
 use base::{Instant, MacAddr, OfPort};
 use hashbrown::{HashMap, HashSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// An address that was learned.
+/// A learned or static address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MacEntry {
     /// Its VLAN, 0 for none.
     pub vlan: u16,
     /// The address.
     pub mac: MacAddr,
-    /// The port behind which it is.
+    /// The port behind it.
     pub port: OfPort,
     /// When it was last seen.
     pub seen: Instant,
-    /// A user put it there (`fdb/add`): it stays until a user takes it out.
+    /// A user added it (`fdb/add`); it stays until a user removes it.
     pub is_static: bool,
-    /// Its place in the order of use.
+    /// Its position in the order of use.
     order: u64,
 }
 
-/// Learned addresses, by VLAN and address. Where there is no room for a new one, one goes of the port
-/// that has the most, the one not seen for the longest time: a port that floods the table takes room
-/// from itself (ovs: `lib/mac-learning.c`, `evict_mac_entry_fairly`).
+/// Addresses by VLAN. When the table is full, a new address evicts the least recently seen one of the port
+/// with the most addresses: a port that floods the table displaces its own entries (ovs:
+/// `lib/mac-learning.c`, `evict_mac_entry_fairly`).
 #[derive(Debug)]
 pub struct MacTable {
     entries: HashMap<(u16, MacAddr), MacEntry>,
-    /// Those that were learned, the least recently seen first.
+    /// Learned ones, the least recently seen first.
     by_use: BTreeMap<u64, (u16, MacAddr)>,
     /// The same by port.
     by_port: BTreeMap<OfPort, BTreeSet<u64>>,
-    /// Those that users put there, in that order.
+    /// Static ones, in order of their addition.
     fixed: BTreeMap<u64, (u16, MacAddr)>,
     last_order: u64,
     size: usize,
     aging: Duration,
-    /// VLANs in which nothing is learned and nothing looked up.
+    /// VLANs without learning and lookups.
     flood_vlans: BTreeSet<u16>,
     counters: MacCounters,
-    /// Addresses that came, moved or went since the last question.
+    /// Addresses that were added, moved or removed since they were last taken.
     changed: HashSet<(u16, MacAddr)>,
 }
 
-/// What has happened to a table since it was made.
+/// Counters of a table since its creation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MacCounters {
     /// Addresses learned.
     pub learned: u64,
-    /// Addresses not seen for too long.
+    /// Addresses removed by age.
     pub expired: u64,
-    /// Addresses that had to go for new ones.
+    /// Addresses evicted for new ones.
     pub evicted: u64,
-    /// Addresses that turned up at another port.
+    /// Addresses that moved to another port.
     pub moved: u64,
-    /// Packets of a static address from another port than its own.
+    /// Packets with a static address from another port than its own.
     pub static_none_move: u64,
 }
 
 impl MacTable {
-    /// An empty table of `size` addresses that are kept for `aging_s` seconds.
+    /// An empty table for `size` addresses, which expire after `aging_s` seconds.
     pub fn new(size: usize, aging_s: u64) -> Self {
         MacTable {
             entries: HashMap::new(),
@@ -76,35 +76,35 @@ impl MacTable {
         }
     }
 
-    /// Sets the VLANs that are flooded. What was learned in them ages.
+    /// Sets the flooded VLANs. Addresses learned in them age out.
     pub fn set_flood_vlans(&mut self, vlans: BTreeSet<u16>) {
         self.flood_vlans = vlans;
     }
 
-    /// Changes size and time.
+    /// Changes size and ageing time.
     pub fn configure(&mut self, size: usize, aging_s: u64) {
         self.size = size;
         self.aging = Duration::from_secs(aging_s);
         self.make_room(self.size);
     }
 
-    /// Addresses, by VLAN, that came, moved or went since the last call: packets to them go
-    /// elsewhere now.
+    /// Addresses, by VLAN, that were added, moved or removed since the last call: packets to them are now
+    /// forwarded differently.
     pub fn take_changed(&mut self) -> impl Iterator<Item = (u16, MacAddr)> + '_ {
         self.changed.drain()
     }
 
-    /// What is known of an address.
+    /// The entry of an address.
     pub fn get(&self, vlan: u16, mac: MacAddr) -> Option<&MacEntry> {
         self.entries.get(&(vlan, mac))
     }
 
-    /// Whether addresses came, moved or went since [`Self::take_changed`].
+    /// Whether [`Self::take_changed`] would return addresses.
     pub fn has_changed(&self) -> bool {
         !self.changed.is_empty()
     }
 
-    /// Remembers that an address was seen.
+    /// Records that an address was seen.
     pub fn learn(&mut self, now: Instant, vlan: u16, mac: MacAddr, port: OfPort) {
         if mac.is_multicast() || self.size == 0 || self.flood_vlans.contains(&vlan) {
             return;
@@ -112,7 +112,7 @@ impl MacTable {
         self.last_order += 1;
         let order = self.last_order;
         if let Some(entry) = self.entries.get_mut(&(vlan, mac)) {
-            // Statistics come late: what was seen elsewhere since then counts.
+            // Statistics arrive late: a later observation at another port takes precedence.
             self.counters.static_none_move += u64::from(entry.is_static && entry.port != port);
             if entry.is_static || entry.port != port && now < entry.seen {
                 return;
@@ -139,8 +139,7 @@ impl MacTable {
         self.changed.insert((vlan, mac));
     }
 
-    /// Puts an address behind a port for good, and gives the entry whose place it takes. Group
-    /// addresses may be put there too.
+    /// Adds a static address, and returns the entry that it replaces. Group addresses are permitted, too.
     pub fn set_static(
         &mut self,
         now: Instant,
@@ -160,7 +159,7 @@ impl MacTable {
         before
     }
 
-    /// Takes out an address that a user put there; whether there was one.
+    /// Removes a static address. Returns whether there was one.
     pub fn remove_static(&mut self, vlan: u16, mac: MacAddr) -> bool {
         let is_static = self.entries.get(&(vlan, mac)).is_some_and(|entry| entry.is_static);
         if is_static {
@@ -169,7 +168,7 @@ impl MacTable {
         is_static
     }
 
-    /// Forgets what was not seen for too long.
+    /// Removes addresses that were not seen for too long.
     pub fn expire(&mut self, now: Instant) {
         while let Some((_, key)) = self.by_use.first_key_value() {
             let key = *key;
@@ -181,7 +180,7 @@ impl MacTable {
         }
     }
 
-    /// Forgets everything that was learned.
+    /// Removes all learned addresses.
     pub fn flush(&mut self) {
         let learned = self.entries.extract_if(|_, entry| !entry.is_static);
         self.changed.extend(learned.map(|(key, _)| key));
@@ -189,7 +188,7 @@ impl MacTable {
         self.by_port.clear();
     }
 
-    /// Forgets what lies behind a port.
+    /// Removes the addresses behind a port.
     pub fn flush_port(&mut self, port: OfPort) {
         let gone = self.entries.values().filter(|entry| entry.port == port);
         let gone: Vec<(u16, MacAddr)> = gone.map(|entry| (entry.vlan, entry.mac)).collect();
@@ -198,14 +197,14 @@ impl MacTable {
         }
     }
 
-    /// Forgets an address by VLAN, if it was learned.
+    /// Removes an address if it was learned.
     pub fn forget_learned(&mut self, key: (u16, MacAddr)) {
         if self.entries.get(&key).is_some_and(|entry| !entry.is_static) {
             self.forget(key);
         }
     }
 
-    /// Addresses, the one not seen for the longest time first.
+    /// All entries, the least recently seen first.
     pub fn iter(&self) -> impl Iterator<Item = &MacEntry> {
         let mut entries: Vec<&MacEntry> = self.entries.values().collect();
         entries.sort_unstable_by_key(|entry| entry.order);
@@ -217,7 +216,7 @@ impl MacTable {
         self.entries.len()
     }
 
-    /// How many of them users put there.
+    /// How many are static.
     pub fn static_len(&self) -> usize {
         self.fixed.len()
     }
@@ -227,7 +226,7 @@ impl MacTable {
         self.entries.is_empty()
     }
 
-    /// How many addresses there may be.
+    /// The maximum number of addresses.
     pub fn size(&self) -> usize {
         self.size
     }
@@ -237,13 +236,12 @@ impl MacTable {
         self.counters
     }
 
-    /// Counts from nothing again.
+    /// Resets the counters.
     pub fn clear_counters(&mut self) {
         self.counters = MacCounters::default();
     }
 
-    /// The address that goes first: of the port that has the most, and of several such ports that which
-    /// was not seen for the longest time.
+    /// The address to evict: the least recently seen one of the port with the most addresses.
     fn least_missed(&self) -> Option<(u16, MacAddr)> {
         let ports = self.by_port.values().filter_map(|used| Some((used.len(), *used.first()?)));
         let (_, order) =
@@ -299,7 +297,7 @@ mod tests {
     fn addresses_age_move_and_make_room() {
         let mut table = MacTable::new(2, 10);
         let at = |s: u64| Instant::from_millis(s * 1000);
-        // Learns, and tells which addresses changed by that.
+        // Learns an address, and returns which addresses changed.
         let learn = |table: &mut MacTable, s, vlan, mac, port| {
             table.learn(at(s), vlan, mac, OfPort(port));
             let mut changed: Vec<(u16, MacAddr)> = table.take_changed().collect();
@@ -315,7 +313,7 @@ mod tests {
         assert_eq!(port(&table, 0, mac(2)), None);
         assert_eq!(port(&table, 7, mac(1)), Some(OfPort(3)));
         assert_eq!(learn(&mut table, 4, 0, mac(1), 4), [(0, mac(1))]);
-        // A late packet tells that it was elsewhere before.
+        // A late packet reports an earlier place.
         assert_eq!(learn(&mut table, 3, 0, mac(1), 1), []);
         assert_eq!(port(&table, 0, mac(1)), Some(OfPort(4)));
         table.expire(at(12));
@@ -343,7 +341,7 @@ mod tests {
         table.learn(at(0), 0, mac(2), OfPort(2));
         (10..40).for_each(|n| table.learn(at(1), 0, mac(n), OfPort(3)));
         assert_eq!(seen(&table), [1, 2, 38, 39]);
-        // What moves away counts where it is.
+        // A moved address counts for its new port.
         table.learn(at(2), 0, mac(38), OfPort(1));
         table.learn(at(2), 0, mac(39), OfPort(1));
         table.learn(at(2), 0, mac(50), OfPort(3));
@@ -365,7 +363,7 @@ mod tests {
         table.learn(at(0), 0, mac(1), OfPort(1));
         let before = table.set_static(at(1), 0, mac(1), OfPort(2)).unwrap();
         assert_eq!((before.port, before.is_static), (OfPort(1), false));
-        // It does not move, does not age, is not flushed and makes no room.
+        // It does not move, age out, or get flushed or evicted.
         table.learn(at(2), 0, mac(1), OfPort(3));
         table.learn(at(2), 0, mac(2), OfPort(4));
         table.learn(at(3), 0, mac(3), OfPort(5));
@@ -373,7 +371,7 @@ mod tests {
         table.expire(at(99));
         table.flush();
         assert_eq!((shown(&table), table.static_len()), (vec![(1, 2, true)], 1));
-        // Where all are static, nothing is learned.
+        // If all are static, no address is learned.
         assert!(table.set_static(at(99), 7, MacAddr::BROADCAST, OfPort(1)).is_none());
         table.learn(at(99), 0, mac(4), OfPort(4));
         assert_eq!(table.len(), 2);

@@ -1,5 +1,4 @@
-//! Meters of bridges: adding, changing and deleting them, and what they have seen
-//! (ovs: `ofproto/ofproto.c`, `handle_meter_mod`).
+//! Meters of bridges: changes and statistics (ovs: `ofproto/ofproto.c`, `handle_meter_mod`).
 
 use crate::bridge::BridgeId;
 use crate::flow_mod::no_bridge;
@@ -18,7 +17,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 struct OpenMeter {
     desc: MeterDesc,
-    /// What the datapath's steps name.
+    /// The meter that datapath actions refer to.
     meter: Arc<Meter>,
     created: Instant,
 }
@@ -33,7 +32,7 @@ impl Meters {
         self.0.get(&number).map(|open| &open.meter)
     }
 
-    /// The meter that all packets to controllers pass, if there is one.
+    /// The meter for all packets to controllers, if there is one.
     pub(crate) fn of_controllers(&self) -> Option<&Arc<Meter>> {
         self.get(METER_CONTROLLER)
     }
@@ -44,7 +43,7 @@ impl Meters {
 }
 
 impl Ofproto {
-    /// Does what an OpenFlow meter-mod asks.
+    /// Carries out an OpenFlow meter-mod.
     pub fn meter_mod(
         &mut self,
         id: BridgeId,
@@ -92,14 +91,14 @@ impl Ofproto {
         Ok(())
     }
 
-    /// The lowest number that no meter of any bridge has in the datapath.
+    /// The lowest datapath number that no meter of any bridge uses.
     fn free_meter_number(&self) -> Option<u32> {
         let meters = self.bridges.iter().flat_map(|bridge| bridge.meters.0.values());
         let taken: BTreeSet<u32> = meters.map(|open| open.meter.number()).collect();
         (0..METERS_MAX).find(|number| !taken.contains(number))
     }
 
-    /// Deletes a meter, or all, with the flows that use them. That there is none is no error.
+    /// Deletes a meter, or all, with the flows that use them. A missing meter is no error.
     fn delete_meters(&mut self, id: BridgeId, number: u32, now: Instant) -> Result<(), OfError> {
         let Some(bridge) = self.bridges.get(id) else { return Err(no_bridge(id)) };
         let gone: BTreeSet<u32> = bridge.meters.chosen(number).map(|(it, _)| *it).collect();
@@ -110,7 +109,7 @@ impl Ofproto {
         Ok(())
     }
 
-    /// Forgets all meters of a bridge.
+    /// Removes all meters of a bridge.
     pub(crate) fn flush_meters(&mut self, id: BridgeId) {
         let Some(bridge) = self.bridges.get(id) else { return };
         let all = bridge.meters.0.keys().copied().collect();
@@ -138,7 +137,7 @@ impl Ofproto {
         bridge.tables.all().into_iter().filter(uses).collect()
     }
 
-    /// Actions may only name meters that are there, and be for tests where there are tests (ovs: `ofproto/ofproto.c`,
+    /// Checks that the meters in actions exist, and that debug actions are enabled (ovs: `ofproto/ofproto.c`,
     /// `ofproto_check_ofpacts`).
     pub(crate) fn check_meters(&self, id: BridgeId, actions: &[Action]) -> Result<(), OfError> {
         self.check_for_tests(actions)?;
@@ -156,13 +155,13 @@ impl Ofproto {
         Ok(())
     }
 
-    /// Meters as OpenFlow describes them: one, or all.
+    /// Descriptions of one meter, or of all.
     pub fn meter_descs(&self, id: BridgeId, number: u32) -> Result<Vec<MeterDesc>, OfError> {
         let chosen = self.chosen_meters(id, number)?;
         Ok(chosen.into_iter().map(|(_, open)| open.desc.clone()).collect())
     }
 
-    /// What meters have seen: one, or all.
+    /// Statistics of one meter, or of all.
     pub fn meter_stats(
         &self,
         id: BridgeId,

@@ -1,5 +1,5 @@
-//! Where the tunnel options that controllers name lie in keys: matches and actions get their places from
-//! the bridge's TLV table on the way in, and lose them on the way out.
+//! Positions of tunnel options in keys: the bridge's TLV table assigns them to the fields in incoming matches
+//! and actions, and they are removed from outgoing ones.
 
 use crate::Ofproto;
 use crate::bridge::{Bridge, BridgeId};
@@ -12,20 +12,20 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 impl Bridge {
-    /// The TLV table: which options of tunnels fields stand for, by field.
+    /// The TLV table: the tunnel options of fields, by field.
     pub fn tunnel_options(&self) -> &[OptionMapping] {
         &self.tunnel_options
     }
 
-    /// Gives the options of a match their places.
+    /// Assigns positions to the options of a match.
     ///
     /// # Errors
-    /// The bridge does not know an option.
+    /// The bridge's TLV table lacks an option.
     pub fn place_match(&self, matching: &mut Match) -> Result<(), OfError> {
         matching.place_options(&self.tunnel_options).map_err(unmapped)
     }
 
-    /// Actions with the lengths of their options.
+    /// The actions, with the lengths of their options.
     pub(crate) fn place_actions<'a>(
         &self,
         actions: &'a [Action],
@@ -40,8 +40,8 @@ impl Bridge {
 }
 
 impl Bridges {
-    /// The options that fields stand for in some bridge: which of them a packet goes to is not said where it
-    /// comes out of a tunnel. Where two say different things, the bridge that was added first is right.
+    /// The options of all bridges: when a packet leaves a tunnel, its bridge is not determined yet. If two
+    /// bridges map a field differently, the bridge added first takes precedence.
     pub fn tunnel_options(&self) -> Arc<[OptionMapping]> {
         let tables = self.iter().map(|bridge| &bridge.tunnel_options);
         let mut filled = tables.filter(|table| !table.is_empty());
@@ -65,7 +65,7 @@ impl Bridges {
 }
 
 impl Ofproto {
-    /// A flow-mod with its options in their places.
+    /// A flow-mod with positions for its options.
     pub(crate) fn placed_flow_mod<'a>(
         &self,
         id: BridgeId,
@@ -81,7 +81,7 @@ impl Ofproto {
         Ok(Cow::Owned(placed))
     }
 
-    /// A packet-out with its options in their places.
+    /// A packet-out with positions for its options.
     pub(crate) fn placed_packet_out<'a>(
         &self,
         id: BridgeId,
@@ -97,10 +97,10 @@ impl Ofproto {
         Ok(Cow::Owned(placed))
     }
 
-    /// A request for flows with its options in their places.
+    /// A flow statistics request with positions for its options.
     ///
     /// # Errors
-    /// The bridge does not know an option.
+    /// The bridge's TLV table lacks an option.
     pub fn placed_request<'a>(
         &self,
         id: BridgeId,
@@ -115,7 +115,7 @@ impl Ofproto {
         Ok(Cow::Owned(placed))
     }
 
-    /// A match as controllers know it.
+    /// A match as sent to controllers.
     pub(crate) fn told_match(&self, id: BridgeId, matching: Match) -> Match {
         match self.bridges.get(id) {
             Some(bridge) => matching.with_options_apart(&bridge.tunnel_options),

@@ -12,11 +12,11 @@ use openflow::{ErrorCode, OfError};
 use packet::Packet;
 use std::sync::Arc;
 
-/// The datapath's number for no port at all.
+/// The datapath's number for "no port".
 const NO_DEVICE: PortNo = PortNo(u32::MAX);
 
-/// The packet in a controller's message. One without an Ethernet header gets one for the datapath, with
-/// zero addresses.
+/// The packet of a controller's message. One without an Ethernet header gets one for the datapath, with zero
+/// addresses.
 pub(crate) fn whole_frame(
     data: &[u8],
     metadata: &Match,
@@ -37,7 +37,7 @@ pub(crate) fn whole_frame(
 }
 
 impl Ofproto {
-    /// Does with a packet what the controller says; the first worker carries it out.
+    /// Carries out a packet-out. The first worker sends the packet.
     pub fn packet_out(
         &mut self,
         id: BridgeId,
@@ -69,7 +69,7 @@ impl Ofproto {
         Ok(())
     }
 
-    /// Carries out actions on a packet that comes from no port; the first worker does it.
+    /// Carries out actions on a packet that comes from no port. The first worker sends it.
     pub(crate) fn send(&mut self, frame: Frame, sent: &Sent<'_>, now: Instant, out: &mut Outbox) {
         let mut translation = translate_sent(self.world(now), &frame.key, sent, Notes::Off);
         let bytes = frame.seen_len() as u64;

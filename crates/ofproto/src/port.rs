@@ -8,45 +8,45 @@ use openflow::message::{PortConfig, PortDesc};
 use std::sync::Arc;
 use tunnel::TunnelConfig;
 
-/// What carries a port's packets.
+/// The device behind a port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PortDevice {
     /// A port of the datapath.
     Datapath(PortNo),
     /// One end of a patch between two bridges.
     Patch {
-        /// The name of the other end.
+        /// The name of the peer port.
         peer: String,
     },
     /// A tunnel.
     Tunnel {
-        /// The datapath's port that it shares with others of its kind.
+        /// The datapath port that it shares with other tunnels of its kind.
         device: PortNo,
         /// As configured.
         config: Arc<TunnelConfig>,
     },
 }
 
-/// A port as it is configured.
+/// The configuration of a port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PortSpec {
     /// Its name, the same on all bridges.
     pub name: String,
-    /// The number that was asked for (`ofport_request`).
+    /// The requested number (`ofport_request`).
     pub requested: Option<OfPort>,
     /// Ethernet address.
     pub mac: MacAddr,
-    /// What carries its packets.
+    /// The device behind it.
     pub device: PortDevice,
-    /// Which VLANs it carries, and how.
+    /// Its VLANs.
     pub vlan: VlanMode,
-    /// Whether packets of VLAN 0 are sent with a tag for their priority.
+    /// Whether packets of VLAN 0 leave with a priority tag.
     pub priority_tags: PriorityTags,
-    /// Not to forward between this and other protected ports.
+    /// Whether it is protected: protected ports do not forward to each other.
     pub protected: bool,
     /// Administratively up.
     pub up: bool,
-    /// The link is there.
+    /// The link is up.
     pub carrier: bool,
     /// Whether this is the bridge's own port, LOCAL.
     pub is_local: bool,
@@ -54,12 +54,12 @@ pub struct PortSpec {
     pub features: u32,
     /// Current speed in kilobits per second; 0 if unknown.
     pub speed_kbps: u32,
-    /// The queues that its packets are sent through, where it has any to choose from.
+    /// The queues to choose from, if any.
     pub queues: Vec<u32>,
 }
 
 impl PortSpec {
-    /// A trunk of all VLANs that is up and has nothing special.
+    /// A trunk of all VLANs that is up, with the defaults.
     pub fn new(name: impl Into<String>, mac: MacAddr, device: PortDevice) -> Self {
         PortSpec {
             name: name.into(),
@@ -78,13 +78,13 @@ impl PortSpec {
         }
     }
 
-    /// Whether packets can be sent there.
+    /// Whether packets can be sent to it.
     pub(crate) fn is_up(&self) -> bool {
         self.up && self.carrier
     }
 
-    /// Whether packets come and go through the port as through another one. What only describes a port
-    /// (its speed) is no part of any translation, and its link of few
+    /// Whether packets are handled as with the other configuration. Descriptive fields such as the speed
+    /// affect no translation, and the link state affects few
     /// ([`Dependency::Link`](crate::revalidate::Dependency::Link)).
     pub(crate) fn forwards_like(&self, other: &PortSpec) -> bool {
         let PortSpec { name, requested, up, carrier, features, speed_kbps, .. } = other.clone();
@@ -101,13 +101,13 @@ pub enum PortRefused {
         /// The port's name.
         port: String,
     },
-    /// A port of this name is there already.
+    /// A port of this name exists already.
     #[error("port {port}: the bridge has a port of this name; remove it first")]
     NameTaken {
         /// The port's name.
         port: String,
     },
-    /// The device belongs to a port already.
+    /// The device is used by another port.
     #[error("port {port}: datapath port {device} belongs to a port already")]
     DeviceTaken {
         /// The port's name.
@@ -115,7 +115,7 @@ pub enum PortRefused {
         /// The datapath's port.
         device: PortNo,
     },
-    /// Another tunnel takes the same packets.
+    /// Another tunnel receives the same packets.
     #[error(
         "port {port}: could not add network device {port} to ofproto (File exists): tunnel port {other} has \
          the same ends and key; change one"
@@ -123,10 +123,10 @@ pub enum PortRefused {
     TunnelTaken {
         /// The port's name.
         port: String,
-        /// The other's.
+        /// The other tunnel's name.
         other: String,
     },
-    /// Another tunnel of the same UDP port receives other packets.
+    /// Another tunnel on the same UDP port has different options for received packets.
     #[error("port {port}: could not set configuration (File exists)")]
     TunnelsDiffer {
         /// The port's name.
@@ -147,20 +147,20 @@ pub struct Port {
     pub number: OfPort,
     /// As configured.
     pub spec: PortSpec,
-    /// What controllers set.
+    /// The bits that controllers set.
     pub config: PortConfig,
     /// When it was added.
     pub created: Instant,
-    /// Packets and bytes that a patch port or tunnel received: it has no device that counts.
+    /// Packets and bytes received by a patch port or tunnel, which has no device that counts them.
     pub patch_rx: Arc<Carried>,
-    /// Packets and bytes that a patch port or tunnel sent.
+    /// Packets and bytes sent by a patch port or tunnel.
     pub patch_tx: Arc<Carried>,
     /// The sequence numbers of a tunnel's packets. They continue when the tunnel is reconfigured.
     pub tunnel_sequence: TunnelSequence,
 }
 
 impl Port {
-    /// Its own number in the datapath, none for a patch port or tunnel.
+    /// Its own datapath port; `None` for a patch port or tunnel.
     pub fn datapath(&self) -> Option<PortNo> {
         match self.spec.device {
             PortDevice::Datapath(number) => Some(number),
@@ -168,7 +168,7 @@ impl Port {
         }
     }
 
-    /// The number in the datapath that packets from the port have; tunnels share theirs.
+    /// The datapath port number of packets from it; tunnels share one.
     pub fn source(&self) -> Option<PortNo> {
         match self.spec.device {
             PortDevice::Datapath(number) | PortDevice::Tunnel { device: number, .. } => {

@@ -1,4 +1,4 @@
-//! Ports by name and number, what controllers change of them, and what they are told of them.
+//! Ports by name and number, port-mods and port-status messages.
 
 use crate::bridge::BridgeId;
 use crate::events::Event;
@@ -15,8 +15,7 @@ const CONFIGURABLE: PortConfig = PortConfig::NO_RECV
     .union(PortConfig::NO_PACKET_IN);
 
 impl Ofproto {
-    /// Does what an OpenFlow port-mod asks. Whether the device is up is left to the caller
-    /// ([`Outbox::port_admin`]).
+    /// Carries out an OpenFlow port-mod. The caller sets the device up or down ([`Outbox::port_admin`]).
     pub fn port_mod(
         &mut self,
         id: BridgeId,
@@ -56,7 +55,7 @@ impl Ofproto {
         Some(self.bridges.get(id)?.port_named(name)?.number)
     }
 
-    /// The name of the port that a datapath port is, if it belongs to a bridge.
+    /// The name of the bridge port that uses a datapath port.
     pub fn device_name(&self, device: PortNo) -> Option<&str> {
         let (bridge, port) = self.bridges.of_device(device)?;
         Some(&self.bridges.get(bridge)?.port(port)?.spec.name)
@@ -66,7 +65,7 @@ impl Ofproto {
         Some(self.bridges.get(id)?.port(port)?.describe())
     }
 
-    /// Tells of a port that is another one than before.
+    /// Sends port-status for a changed port.
     pub(crate) fn tell_port_change(
         &mut self,
         bridge: BridgeId,

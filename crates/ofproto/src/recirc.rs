@@ -1,8 +1,7 @@
-//! State frozen while a packet goes round the datapath once more.
+//! Translation state frozen while a packet recirculates.
 //!
-//! The same state always has the same number, so that translating a packet again gives the same
-//! steps. A number lives as long as some megaflow names it, and then a while: packets may be on
-//! their way.
+//! Equal states share a number, so that translating a packet again gives the same actions. A number lives
+//! while some megaflow refers to it, and a while longer: packets may be on their way.
 
 use crate::bridge::BridgeId;
 use base::{Instant, PortNo, RecircId, TableId};
@@ -12,32 +11,32 @@ use openflow::Action;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Everything that translation needs to go on where it stopped.
+/// Everything that translation needs to continue.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Frozen {
-    /// The bridge in which to go on.
+    /// The bridge to continue in.
     pub bridge: BridgeId,
-    /// The table in which to go on.
+    /// The table to continue in.
     pub table: TableId,
-    /// The datapath port that the packet came in on.
+    /// The datapath port of the packet's arrival.
     pub device: PortNo,
-    /// Registers, metadata, the tunnel, the packet type and the bridge's in-port; the rest is zero.
+    /// Registers, metadata, the tunnel, the packet type and the bridge's in-port; all other fields are zero.
     pub pipeline: FlowKey,
     /// The stack.
     pub stack: Vec<Wide>,
     /// The action set.
     pub action_set: Vec<Action>,
-    /// Whether what connection tracking says is to be seen.
+    /// Whether the connection-tracking fields are visible.
     pub conntracked: bool,
-    /// Mirrors that have the packet, by bit.
+    /// Mirrors that have copied the packet, by bit.
     pub mirrored: u32,
-    /// What is left of lists of actions, to be done in place of asking the table.
+    /// The remaining actions, done instead of a lookup in the table.
     pub rest: Vec<Rest>,
-    /// Bytes for the controller.
+    /// Userdata for the controller.
     pub userdata: Vec<u8>,
 }
 
-/// Actions that were left of a flow's.
+/// The remaining actions of a flow.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Rest {
     /// The flow's table.
@@ -49,7 +48,7 @@ pub struct Rest {
 }
 
 impl Frozen {
-    /// What of a key is frozen with it (ovs: `ofproto/ofproto-dpif-rid.h`, `frozen_metadata`).
+    /// The part of a key that is frozen (ovs: `ofproto/ofproto-dpif-rid.h`, `frozen_metadata`).
     pub fn pipeline_of(key: &FlowKey) -> FlowKey {
         let mut out = FlowKey::new();
         out.set_in_port_raw(key.in_port_raw());
@@ -61,7 +60,7 @@ impl Frozen {
         out
     }
 
-    /// Puts what was frozen back into a key.
+    /// Restores the frozen fields in a key.
     pub fn restore(&self, key: &mut FlowKey) {
         key.set_in_port_raw(self.pipeline.in_port_raw());
         key.copy_tunnel(&self.pipeline);
@@ -71,7 +70,7 @@ impl Frozen {
         }
     }
 
-    /// A number that equal states share.
+    /// A hash of the state.
     fn hash(&self) -> u64 {
         use std::hash::{Hash, Hasher};
         let mut hasher = std::hash::DefaultHasher::new();
@@ -87,18 +86,18 @@ impl Frozen {
 struct Entry {
     state: Arc<Frozen>,
     hash: u64,
-    /// How many kinds of megaflows name it.
+    /// How many [`Links`](crate::installed::Links) refer to it.
     refs: usize,
-    /// When it was last given out or given up.
+    /// When it was last used by a translation or released.
     touched: Instant,
-    /// Whether it is among those that may be forgotten.
+    /// Whether it is in the queue of expiring states.
     lingers: bool,
-    /// Whether a megaflow named it ever.
+    /// Whether a megaflow ever referred to it.
     was_held: bool,
 }
 
-/// Frozen states by number, and numbers by state. Translation takes and reads numbers through shared
-/// references; the thread that installs what it made says which are in use.
+/// Frozen states by number, and numbers by state. Translation allocates and reads numbers through shared
+/// references; the thread that installs the megaflows counts their uses.
 #[derive(Debug, Default)]
 pub struct RecircTable {
     table: Mutex<Table>,
@@ -108,26 +107,26 @@ pub struct RecircTable {
 struct Table {
     by_id: PartedMap<RecircId, Entry>,
     by_hash: PartedMap<u64, Vec<RecircId>>,
-    /// Numbers that no megaflow named when they were put here, each once, with when they were last touched.
+    /// Numbers without references when they were queued, each once, with the time of the last use.
     lingering: Queue<(Instant, RecircId)>,
-    /// How many states no megaflow has named yet.
+    /// How many states were never referred to by a megaflow.
     unheld: usize,
     last: u32,
 }
 
-/// How long a number that no megaflow names is kept.
+/// How long an unreferenced number is kept.
 const LINGER: Duration = Duration::from_secs(10);
-/// The same where states come faster than megaflows are installed. Packets on their way, and a handler's
-/// answers, take less.
+/// The same when states arrive faster than megaflows are installed. Packets on their way and handlers'
+/// answers need less.
 const CROWDED_LINGER: Duration = Duration::from_secs(2);
-/// Most states that no megaflow has named yet. They come without a bound where packets that miss have no
-/// megaflows installed, as above the flow limit; states of megaflows are bounded by these.
+/// Maximum number of states that no megaflow has referred to yet. Misses without megaflows, as above the flow
+/// limit, create them without any other bound; the flow limit bounds the states of megaflows.
 const UNHELD_MAX: usize = 256 * 1024;
-/// Numbers that are looked at in one go.
+/// Numbers examined at once.
 const SWEPT_AT_ONCE: usize = 1024;
 
 impl RecircTable {
-    /// The state's number, or `None` where it is new and too many states are kept that no megaflow names.
+    /// The state's number; `None` if it is new and too many unreferenced states exist.
     pub fn intern(&self, now: Instant, state: Frozen) -> Option<RecircId> {
         let hash = state.hash();
         let mut table = self.lock();
@@ -159,7 +158,7 @@ impl RecircTable {
         self.lock().by_id.get(&id).map(|entry| entry.state.clone())
     }
 
-    /// Megaflows name it.
+    /// Megaflows refer to the state.
     pub fn hold(&self, id: RecircId) {
         let Table { by_id, unheld, .. } = &mut *self.lock();
         if let Some(entry) = by_id.get_mut(&id) {
@@ -170,7 +169,7 @@ impl RecircTable {
         }
     }
 
-    /// Megaflows that named it are gone.
+    /// Megaflows that referred to the state are gone.
     pub fn release(&self, now: Instant, id: RecircId) {
         let mut table = self.lock();
         let Table { by_id, lingering, .. } = &mut *table;
@@ -183,8 +182,8 @@ impl RecircTable {
         }
     }
 
-    /// Forgets what has not been named for long, looking at a bounded number. Returns whether more are to be
-    /// looked at.
+    /// Removes states that were unused for long, examining a bounded number. Returns whether there are more
+    /// to examine.
     pub fn sweep(&self, now: Instant) -> bool {
         let mut table = self.lock();
         let linger = if table.unheld > UNHELD_MAX / 2 { CROWDED_LINGER } else { LINGER };
@@ -197,7 +196,7 @@ impl RecircTable {
             if entry.refs > 0 {
                 entry.lingers = false;
             } else if now - entry.touched < linger {
-                // Behind others that are looked at a little earlier or later, which does no harm.
+                // The queue is then slightly out of order, which does no harm.
                 lingering.push((entry.touched, id));
             } else {
                 *unheld -= usize::from(!entry.was_held);
@@ -213,13 +212,13 @@ impl RecircTable {
         lingering.front().is_some_and(|it| is_due(&it))
     }
 
-    /// How many states are kept.
+    /// How many states there are.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.lock().by_id.len()
     }
 
-    /// A thread that panicked while it held the lock left whole entries behind.
+    /// A thread that panicked while holding the lock left complete entries.
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -228,7 +227,7 @@ impl RecircTable {
 impl Table {
     fn free_id(&mut self) -> RecircId {
         loop {
-            // 0 is the first pass, and the datapath keeps the highest number to itself.
+            // 0 is the first pass, and the datapath reserves the highest number.
             self.last = if self.last >= u32::MAX - 1 { 1 } else { self.last + 1 };
             let id = RecircId(self.last);
             if !self.by_id.contains_key(&id) {
@@ -287,11 +286,11 @@ mod tests {
         for n in 1..=UNHELD_MAX {
             assert!(table.intern(ms(1000), numbered(n)).is_some(), "{n}");
         }
-        // Known ones still have their numbers.
+        // Known states keep their numbers.
         assert_eq!(table.intern(ms(1000), numbered(UNHELD_MAX + 1)), None);
         assert!(table.intern(ms(1000), numbered(1)).is_some());
         assert!(!table.sweep(ms(2999)));
-        // They go earlier than others do, and there is room again.
+        // They expire earlier, and then there is room again.
         assert!(table.sweep(ms(3000)));
         assert!(table.intern(ms(3000), numbered(UNHELD_MAX + 1)).is_some());
         while table.sweep(ms(3000)) {}

@@ -1,5 +1,5 @@
-//! Packets that wait for their controller (`controller(pause)`), and how they go on
-//! (ovs: `ofproto/ofproto-dpif-xlate.c`, `xlate_resume`).
+//! Packets paused at a controller (`controller(pause)`), and their resumption (ovs:
+//! `ofproto/ofproto-dpif-xlate.c`, `xlate_resume`).
 
 use crate::bridge::BridgeId;
 use crate::packet_out::whole_frame;
@@ -14,19 +14,19 @@ use openflow::{ErrorCode, OfError};
 use std::sync::Arc;
 
 impl Ofproto {
-    /// Says what tells this run's continuations from those of another: a number that no controller
-    /// knows before.
+    /// Sets the number that distinguishes this run's continuations from those of other runs; controllers
+    /// cannot guess it.
     #[must_use]
     pub fn of_run(self, run: u64) -> Self {
         Ofproto { run, ..self }
     }
 
-    /// Names a bridge in continuations.
+    /// The bridge's identifier in continuations.
     fn continued_bridge(&self, id: BridgeId) -> u128 {
         u128::from(self.run) << 64 | u128::from(id.0)
     }
 
-    /// What a controller needs to let a packet go on from a frozen state.
+    /// The continuation that a controller needs to resume a packet.
     pub(crate) fn continuation(&self, state: &Frozen) -> Continuation {
         let rest = |rest: &Rest| ContinuedActions {
             table: rest.table,
@@ -44,7 +44,7 @@ impl Ofproto {
         }
     }
 
-    /// Goes on with a packet, as a controller has made it meanwhile; the first worker carries it out.
+    /// Resumes a packet as the controller returned it. The first worker carries it out.
     pub fn resume(
         &mut self,
         packet_in: &PacketIn,
@@ -93,7 +93,7 @@ impl Ofproto {
     }
 }
 
-/// What the datapath knows of a packet besides its bytes.
+/// The datapath's metadata of a packet.
 const METADATA: &[Field] = &[
     Field::PktMark,
     Field::CtState,
@@ -109,7 +109,7 @@ const METADATA: &[Field] = &[
     Field::CtTpDst,
 ];
 
-/// The state in which the packet waited, with registers as the controller gives them back.
+/// The state in which the packet was paused, with the registers that the controller returned.
 fn thawed(bridge: BridgeId, continuation: &Continuation, packet_in: &PacketIn) -> Frozen {
     let rest = |it: &ContinuedActions| Rest {
         table: it.table,

@@ -1,14 +1,14 @@
-//! Looking through installed megaflows after a change, a bounded part at a time.
+//! Revalidation of installed megaflows after a change, in bounded steps.
 //!
-//! What a translation asked is written down with its megaflow. A flow that is changed or deleted
-//! concerns the megaflows that hit it. A flow that is added concerns those that looked in its table
-//! and some packet of which it could match there, as far as the megaflow's match and the lookup's
-//! registers say ([`Lookup`](crate::lookup::Lookup)). That a lookup's mask follows from all flows of
-//! a table does not make others depend on it: every packet of a megaflow had the same flow in each
-//! table, and no other flow's coming or going changes that unless one of its packets matches it. A
-//! learned address concerns those that asked where it is, a port those that asked for it or for all of its
-//! bridge, a bridge those that went through it. A change of tunnels, or of what fields their options are, is
-//! rare and may concern anything: after one all megaflows are translated again.
+//! The dependencies of each translation are stored with its megaflow. A changed or deleted flow affects the
+//! megaflows that hit it. An added flow affects those that looked in its table, if it could match one of
+//! their packets there as far as the megaflow's match and the lookup's registers tell
+//! ([`Lookup`](crate::lookup::Lookup)). The wildcards of a lookup are computed from all flows of a table, but
+//! that creates no dependency on the others: all packets of a megaflow match the same flow in each table, and
+//! adding or removing another flow changes this only if one of the packets matches it. A learned address
+//! affects the megaflows that looked it up, a port those that looked it up or used all ports of its bridge,
+//! and a bridge those that passed through it. A change of tunnels or of the options behind fields is rare and
+//! may affect anything: it revalidates all megaflows.
 
 mod patience;
 mod scan;
@@ -32,75 +32,75 @@ use openflow::Action;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Megaflows that are translated again in one go.
+/// Megaflows translated at once.
 const FLOWS_AT_ONCE: usize = 256;
-/// So many additions to tables are searched for in one pass; where more come at once, whatever looked
-/// in their tables is translated again.
+/// Maximum number of added flows per search. With more at once, all megaflows that looked in their tables are
+/// revalidated.
 const SEARCHED_AT_ONCE: usize = 64;
 
-/// Something that a translation asked and that can change while the configuration does not.
+/// An input of a translation that can change while the configuration does not.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Dependency {
-    /// A flow table was looked in.
+    /// A lookup in a flow table.
     Table { bridge: BridgeId, table: TableId },
-    /// A flow table was looked in after some action may have rewritten a header.
+    /// A lookup in a flow table after some action may have rewritten a header.
     RewrittenTable { bridge: BridgeId, table: TableId },
-    /// A group was asked for, and may have been missing.
+    /// A group, which may not exist.
     Group { bridge: BridgeId, group: u32 },
-    /// It was asked how many flows a table has.
+    /// The number of flows in a table.
     FlowCount { bridge: BridgeId, table: TableId },
-    /// It was asked whether a port is up.
+    /// Whether a port's link is up.
     Link { bridge: BridgeId, port: OfPort },
-    /// A flow was hit.
+    /// A flow that was hit.
     Rule(RuleId),
-    /// A bridge was gone through, with what its configuration and its controllers say.
+    /// A bridge's configuration and the state of its controllers.
     Bridge { bridge: BridgeId },
-    /// A port was asked for, and may have been missing.
+    /// A port, which may not exist.
     Port { bridge: BridgeId, port: OfPort },
-    /// All ports of a bridge were asked for, or one by its name.
+    /// All ports of a bridge, or one by its name.
     Ports { bridge: BridgeId },
-    /// It was asked whose a port of the datapath is.
+    /// The bridge port of a datapath port.
     Device(PortNo),
-    /// It was asked how long a zone's connections are remembered.
+    /// The timeout policy of a zone.
     Zone(Zone),
-    /// NORMAL asked where an address is, and may have been told that it is unknown.
+    /// A lookup by `NORMAL` of an address, which may be unknown.
     Mac { bridge: BridgeId, vlan: u16, mac: MacAddr },
-    /// The routes of the underlay were asked.
+    /// The routes of the underlay.
     Routes,
-    /// A bridge was asked for a neighbour's address, and may have been told that it has none.
+    /// A neighbour's address in a bridge, which may be unknown.
     Neighbour { bridge: BridgeId, ip: IpAddr },
 }
 
-/// What changed since the installed megaflows were last looked through.
+/// The changes since the last publication.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    /// What all megaflows may depend on.
+    /// Something changed that all megaflows may depend on.
     configuration: bool,
-    /// Whether megaflows depend on it is asked when the change is published, so that those count that a
-    /// handler installs before.
+    /// Matched against megaflows at publication, so that megaflows are included that a handler installs
+    /// before.
     dependencies: HashSet<Dependency>,
     added: Vec<Added>,
 }
 
 impl Changes {
-    /// What all may depend on: tunnels and their options.
+    /// A change that may affect all: of tunnels or their options.
     pub fn configuration(&mut self) {
         self.configuration = true;
     }
 
-    /// One thing.
+    /// A change of one dependency.
     pub fn one(&mut self, what: Dependency) {
         self.dependencies.insert(what);
     }
 
-    /// A flow that came into its table, was changed or went.
+    /// A flow was added, changed or removed.
     pub fn flow(&mut self, rule: &Rule, is_new: bool) {
         let (bridge, table) = (rule.bridge, rule.table);
         if is_new {
             self.one(Dependency::FlowCount { bridge, table });
         }
         self.one(Dependency::Rule(rule.id));
-        // A flow that is part of a conjunctive match is not hit itself.
+        // A flow that is part of a conjunctive match is never hit itself.
         let is_clause = rule.actions.iter().any(|it| matches!(it, Action::Conjunction(_)));
         if is_new || is_clause {
             self.added(rule, is_clause);
@@ -115,7 +115,7 @@ impl Changes {
         }
         if self.added.len() < SEARCHED_AT_ONCE {
             let matching = rule.matching.clone();
-            // Conjunctive matches are found by the priority of their clauses.
+            // Lookups find conjunctive matches by the priority of their clauses.
             let is_conjunctive = is_clause || matching.mask().has(Field::ConjId);
             let priority = if is_conjunctive { u16::MAX } else { rule.priority };
             self.added.push(Added { bridge, table, priority, matching });
@@ -130,13 +130,13 @@ impl Changes {
     }
 }
 
-/// Translates megaflows again, on any thread.
+/// Revalidates megaflows, on any thread.
 #[derive(Debug)]
 pub struct Revalidator {
     shared: Arc<Shared>,
     snapshot: table::Snapshot<Snapshot>,
     translated: Vec<(DatapathFlow, Translation)>,
-    /// Megaflows that are deleted because they have few packets.
+    /// Megaflows to be deleted because they carry few packets.
     ended: Vec<DatapathFlow>,
 }
 
@@ -146,15 +146,15 @@ impl Revalidator {
         Revalidator { shared: Arc::clone(shared), snapshot: shared.read(), translated, ended }
     }
 
-    /// Lets go of a snapshot that is not the newest, and of what only it has.
+    /// Releases a snapshot that is not the newest.
     pub fn refresh(&mut self) {
         self.shared.refresh(&mut self.snapshot);
     }
 
-    /// Translates megaflows again that depend on what changed, a bounded number of them. Returns whether
-    /// there are more. Those whose steps are different get the new ones; those that match too much go
-    /// (ovs: `ofproto/ofproto-dpif-upcall.c`, `revalidate_ukey`). `send` is called once at most, with the
-    /// commands for workers, under the lock of all megaflows.
+    /// Revalidates a bounded number of megaflows that depend on changes. Returns whether there are more. If a
+    /// megaflow's actions changed it gets the new ones; if its mask is too wide it is deleted (ovs:
+    /// `ofproto/ofproto-dpif-upcall.c`, `revalidate_ukey`). `send` is called at most once, with the commands
+    /// for workers, under the lock of all megaflows.
     pub fn revalidate(
         &mut self,
         now: Instant,
@@ -163,8 +163,8 @@ impl Revalidator {
         self.translate(now) && self.carry_out(now, send)
     }
 
-    /// The first half of [`Self::revalidate`], which holds no lock but to choose megaflows. Says whether the
-    /// other half is to follow.
+    /// The first half of [`Self::revalidate`], which takes the lock only to select megaflows. Returns whether
+    /// the second half must follow.
     pub fn translate(&mut self, now: Instant) -> bool {
         let mut flows = Vec::new();
         {
@@ -190,7 +190,7 @@ impl Revalidator {
         true
     }
 
-    /// Whether it has translated nothing that is to be carried out.
+    /// Whether there are no results to carry out.
     pub fn is_idle(&self) -> bool {
         self.translated.is_empty() && self.ended.is_empty()
     }
@@ -215,7 +215,7 @@ impl Revalidator {
             }
         }
         for (flow, translation) in translated {
-            // What other threads made of it meanwhile, they made of a newer snapshot.
+            // Other threads based their changes on a newer snapshot.
             if is_stale {
                 work.again(flow.id, installed);
             }
@@ -225,7 +225,7 @@ impl Revalidator {
         !work.is_empty() || installed.is_walking()
     }
 
-    /// Has a megaflow do what its translation says now.
+    /// Updates a megaflow to its new translation.
     fn follow(
         &self,
         now: Instant,
@@ -262,13 +262,13 @@ impl Revalidator {
 }
 
 impl Ofproto {
-    /// What revalidates megaflows for it, on any thread.
+    /// A revalidator for any thread.
     pub fn revalidator(&self) -> Revalidator {
         Revalidator::new(&self.shared)
     }
 
-    /// Publishes what changed, and translates a bounded number of megaflows again that depend on it; the
-    /// next calls go on where [`Self::needs_revalidation`].
+    /// Publishes the changes and revalidates a bounded number of megaflows that depend on them. Call again
+    /// while [`Self::needs_revalidation`].
     pub fn revalidate(&mut self, now: Instant, out: &mut Outbox) {
         self.publish();
         if self.revalidates && self.needs_revalidation() {
@@ -276,8 +276,8 @@ impl Ofproto {
         }
     }
 
-    /// Says whether this thread revalidates, or leaves that to others that [`Self::revalidator`] is for:
-    /// one of both, so that what a flow is to do is told to its worker in one order.
+    /// Sets whether this thread revalidates, or threads with a [`Self::revalidator`] do. Only one of both
+    /// may, so that the commands about a flow reach its worker in one order.
     pub fn set_revalidates(&mut self, revalidates: bool) {
         self.revalidates = revalidates;
     }

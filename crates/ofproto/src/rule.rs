@@ -1,4 +1,4 @@
-//! An OpenFlow flow, and all of them by number.
+//! OpenFlow flows, by id.
 
 use crate::bridge::BridgeId;
 use crate::carried::Carried;
@@ -10,7 +10,7 @@ use openflow::message::{FlowFlags, FlowStatsEntry, FlowStatsRequest};
 use std::sync::Arc;
 use table::HashTrie;
 
-/// Names a flow; never used twice in a run.
+/// Identifies a flow; never reused in a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RuleId(pub u64);
 
@@ -23,7 +23,7 @@ pub struct Rule {
     pub bridge: BridgeId,
     /// Its table.
     pub table: TableId,
-    /// Which packets.
+    /// Its match.
     pub matching: Match,
     /// Priority.
     pub priority: u16,
@@ -37,17 +37,17 @@ pub struct Rule {
     pub importance: u16,
     /// Flags.
     pub flags: FlowFlags,
-    /// What to do with packets.
+    /// Its actions.
     pub actions: Arc<[Action]>,
     /// When it was added.
     pub created: Instant,
     /// When it was last added or modified.
     pub modified: Instant,
-    /// Flows put into their table later have a higher one; a modified flow counts as put anew.
+    /// Position in insertion order; modifying a flow counts as a new insertion.
     pub order: u64,
-    /// The order that it had when it was added.
+    /// The position when it was added.
     pub added: u64,
-    /// What it has carried; at first its last packet counts as having come when it was added.
+    /// Its counters; until the first packet, the time of use is that of its addition.
     pub carried: Arc<Carried>,
 }
 
@@ -57,17 +57,17 @@ impl Rule {
         (self.cookie ^ cookie) & mask == 0
     }
 
-    /// Whether it sends to `port` by name; `NONE` is any.
+    /// Whether it has an output action to `port`; `NONE` matches any flow.
     pub fn outputs_to(&self, port: OfPort) -> bool {
         port == OfPort::NONE || outputs_to(&self.actions, port)
     }
 
-    /// Whether it sends to `group`; `None` is any.
+    /// Whether it sends to `group`; `None` matches any flow.
     pub fn sends_to(&self, group: Option<u32>) -> bool {
         group.is_none_or(|group| sends_to(&self.actions, group))
     }
 
-    /// The flow as statistics and flow-removed messages tell of it.
+    /// The flow for statistics and flow-removed messages.
     pub fn stats(&self, now: Instant) -> FlowStatsEntry {
         let counted = |flag, count| if self.flags.contains(flag) { u64::MAX } else { count };
         FlowStatsEntry {
@@ -89,7 +89,7 @@ impl Rule {
         }
     }
 
-    /// Whether statistics are asked of it.
+    /// Whether a statistics request selects it.
     pub fn is_asked(&self, request: &FlowStatsRequest) -> bool {
         self.sends_to(request.out_group)
             && self.has_cookie(request.cookie, request.cookie_mask)
@@ -121,12 +121,12 @@ pub struct Rules {
     by_id: HashTrie<Arc<Rule>>,
     last: u64,
     last_order: u64,
-    /// Whether translation may find something else here than in the last snapshot.
+    /// Whether anything changed that translation reads since the last snapshot.
     is_changed: bool,
 }
 
 impl RuleId {
-    /// Spreads numbers that were given in order.
+    /// Spreads consecutive ids.
     pub(crate) fn hash(self) -> u64 {
         self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
@@ -139,13 +139,13 @@ impl Rules {
         RuleId(self.last)
     }
 
-    /// The place of a flow that is put into a table now.
+    /// The insertion position of a flow added now.
     pub fn next_order(&mut self) -> u64 {
         self.last_order += 1;
         self.last_order
     }
 
-    /// Keeps a flow.
+    /// Adds a flow.
     pub fn insert(&mut self, rule: Rule) {
         self.is_changed = true;
         let (id, rule) = (rule.id, Arc::new(rule));
@@ -155,23 +155,23 @@ impl Rules {
         }
     }
 
-    /// Takes a flow out.
+    /// Removes a flow.
     pub fn remove(&mut self, id: RuleId) -> Option<Rule> {
         self.is_changed = true;
         self.by_id.remove(id.hash(), |it| it.id == id).map(Arc::unwrap_or_clone)
     }
 
-    /// The flow, if it is still there.
+    /// The flow, if it exists.
     pub fn get(&self, id: RuleId) -> Option<&Rule> {
         self.by_id.find(id.hash(), |it| it.id == id).map(|rule| &**rule)
     }
 
-    /// The flow, to be given other times, which translation does not read.
+    /// The flow, for changing its times, which translation does not read.
     pub fn time_mut(&mut self, id: RuleId) -> Option<&mut Rule> {
         self.by_id.find_mut(id.hash(), |it| it.id == id).map(Arc::make_mut)
     }
 
-    /// Whether flows came, changed or went since the last call.
+    /// Whether flows were added, changed or removed since the last call.
     pub(crate) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.is_changed)
     }

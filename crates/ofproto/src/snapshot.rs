@@ -1,9 +1,9 @@
-//! What translation reads, published by the thread that owns it for those that translate.
+//! Snapshots: the state that translation reads, published by the thread that owns it.
 //!
-//! A snapshot shares all that no change has touched since; a change copies short pieces of what it
-//! touches. Beside it, under one lock, is what was made of snapshots: the installed megaflows, and which
-//! of them are to be translated again ([`Megaflows`]). A megaflow that a handler made of an older
-//! snapshot than the newest is translated again as soon as it is installed.
+//! A snapshot shares everything that has not changed since; a change copies only the short pieces that it
+//! touches. The results of translations are beside it, under one lock: the installed megaflows and the queue
+//! of those to revalidate ([`Megaflows`]). A megaflow translated from an outdated snapshot is revalidated as
+//! soon as it is installed.
 
 use crate::Ofproto;
 use crate::bridges::Bridges;
@@ -21,7 +21,7 @@ use std::time::Duration;
 use table::Published;
 use tunnel::Underlay;
 
-/// What translation reads, and how its answers are installed.
+/// The state that translation reads, and the limits of installation.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     pub bridges: Bridges,
@@ -30,23 +30,23 @@ pub(crate) struct Snapshot {
     pub timeout_policies: Arc<BTreeMap<Zone, u32>>,
     pub underlay: Arc<Underlay>,
     pub features: Features,
-    /// How many megaflows there may be, and how long they may be idle.
+    /// Maximum number of megaflows, and their maximum idle time.
     pub flow_limit: usize,
     pub max_idle: Duration,
     pub patience: Patience,
 }
 
-/// What was made of snapshots.
+/// The results of translations.
 #[derive(Debug, Default)]
 pub(crate) struct Megaflows {
     pub installed: Installed,
-    /// Which megaflows are still to be looked through.
+    /// Megaflows still to be revalidated.
     pub work: Work,
-    /// What packets did that were answered, until the owner of the state applies it.
+    /// Effects of answered packets, until the owner of the state applies them.
     pub credits: Credits,
 }
 
-/// Snapshots and megaflows, as all threads share them.
+/// The snapshot and the megaflows, shared by all threads.
 pub(crate) type Shared = Published<Snapshot, Megaflows>;
 
 /// The megaflows, locked.
@@ -75,12 +75,12 @@ impl Snapshot {
 }
 
 impl Ofproto {
-    /// Returns what translation reads, without a snapshot.
+    /// The current state as translation reads it, without a snapshot.
     pub(crate) fn world(&self, now: Instant) -> World<'_> {
         world!(self, now)
     }
 
-    /// What translation reads now.
+    /// A snapshot of the current state.
     pub(crate) fn snapshot(&self) -> Snapshot {
         Snapshot {
             bridges: self.bridges.clone(),
@@ -95,8 +95,7 @@ impl Ofproto {
         }
     }
 
-    /// Has other threads see what changed since the last call, and megaflows that depend on it be looked
-    /// through.
+    /// Publishes the changes since the last call, and queues the megaflows that depend on them.
     pub fn publish(&mut self) {
         let is_changed = self.bridges.take_changed() | self.rules.take_changed();
         let is_changed = is_changed | std::mem::take(&mut self.is_changed);
@@ -112,7 +111,7 @@ impl Ofproto {
         self.own_revalidator.refresh();
     }
 
-    /// The megaflows, as long as no other thread is to see or change them.
+    /// The megaflows, locked.
     pub(crate) fn megaflows_mut(&self) -> Locked<'_> {
         self.shared.lock()
     }

@@ -1,4 +1,4 @@
-//! What OpenFlow's statistics requests are answered with.
+//! Data for OpenFlow statistics replies.
 
 use crate::Ofproto;
 use crate::bridge::BridgeId;
@@ -19,8 +19,8 @@ pub struct Aggregate {
 }
 
 impl Ofproto {
-    /// Flows with their statistics, those of one mask together. Statistics are as fresh as the
-    /// last dump of the workers.
+    /// Flows with their statistics, grouped by mask. The statistics are those of the last dump of the
+    /// workers.
     pub fn flows(
         &self,
         bridge: BridgeId,
@@ -45,12 +45,12 @@ impl Ofproto {
         self.ledger(bridge).map_or_else(Vec::new, |ledger| ledger.hidden.asked(request, now))
     }
 
-    /// How many flows there are in all bridges, the hidden ones among them.
+    /// The number of flows of all bridges, including hidden ones.
     pub fn flow_count(&self) -> usize {
         self.rules.len() + HiddenFlows::COUNT * self.bridges.iter().count()
     }
 
-    /// All flows, with those that every bridge has and that only a request for their table names.
+    /// All flows, including the hidden ones, which otherwise only a request for their table returns.
     pub fn flows_and_hidden(&self, bridge: BridgeId, now: Instant) -> Vec<FlowStatsEntry> {
         let all = FlowStatsRequest::default();
         let mut flows = self.flows(bridge, &all, now);
@@ -60,8 +60,8 @@ impl Ofproto {
         flows
     }
 
-    /// Sums over flows; flows that don't count are left out of the sums
-    /// (ovs: `ofproto/ofproto.c`, `handle_aggregate_stats_request`).
+    /// Sums over flows; uncounted flows are left out (ovs: `ofproto/ofproto.c`,
+    /// `handle_aggregate_stats_request`).
     pub fn aggregate(
         &self,
         bridge: BridgeId,
@@ -83,20 +83,19 @@ impl Ofproto {
         sum
     }
 
-    /// What each table of the bridge says of itself.
+    /// Statistics of each table.
     pub fn table_stats(&self, bridge: BridgeId) -> Vec<TableStats> {
         self.bridges.get(bridge).map_or_else(Vec::new, |bridge| bridge.tables.stats())
     }
 
-    /// Ports of the bridge as OpenFlow describes them: one, or all (`NONE`).
+    /// Descriptions of one port of the bridge, or of all (`NONE`).
     pub fn port_descs(&self, bridge: BridgeId, port: OfPort) -> Vec<PortDesc> {
         let Some(bridge) = self.bridges.get(bridge) else { return Vec::new() };
         let asked = |desc: &PortDesc| port == OfPort::NONE || desc.port == port;
         bridge.describe_ports().into_iter().filter(asked).collect()
     }
 
-    /// Flows that are asked for, those of one mask together. There are none with options that the bridge
-    /// does not know.
+    /// The flows that a request selects, grouped by mask. None if it names options that the TLV table lacks.
     pub(crate) fn asked<'a>(
         &'a self,
         bridge: BridgeId,

@@ -14,39 +14,37 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use table::HashTrie;
 
-/// A flow table as it is configured (table `Flow_Table` of the database).
+/// The configuration of a flow table (table `Flow_Table` of the database).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TableConfig {
-    /// Its name, which OpenFlow tells.
+    /// Its name in OpenFlow.
     pub name: Option<String>,
-    /// The most flows, where that is not [`limits::FLOWS_PER_TABLE`].
+    /// Maximum number of flows, if not [`limits::FLOWS_PER_TABLE`].
     pub flow_limit: Option<u32>,
-    /// Whether a flow gives way to a new one when the table is full; otherwise the new one is
-    /// refused.
+    /// Whether a full table evicts a flow for a new one; otherwise the new one is refused.
     pub evicts: bool,
-    /// The fields by which flows are grouped then.
+    /// The fields by which flows are grouped for eviction.
     pub groups: Vec<NamedBits>,
-    /// The fields whose prefixes are tracked; `None` is the defaults.
+    /// The fields with prefix tracking; `None` is the default set.
     pub prefixes: Option<Vec<PrefixField>>,
 }
 
-/// One flow table: finds flows by packets and by their match. A clone is a snapshot, and shares what
-/// neither side changes.
+/// One flow table, searchable by packet and by match. A clone is a snapshot that shares unchanged parts.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     pub(crate) flows: Classifier<RuleId>,
-    /// The flows that are parts of conjunctive matches.
+    /// The flows that are clauses of conjunctive matches.
     clauses: HashTrie<(RuleId, Arc<[Clause]>)>,
     config: Arc<TableConfig>,
     pub(crate) controlled: Controlled,
 }
 
-/// How many packets were looked up in a table.
+/// Lookup counters of a table.
 #[derive(Debug, Default)]
 struct Lookups {
-    /// Packets that found a flow.
+    /// Packets that matched a flow.
     matched: AtomicU64,
-    /// Packets that found none.
+    /// Packets that matched none.
     missed: AtomicU64,
 }
 
@@ -60,7 +58,7 @@ impl Table {
         self.config.name.as_deref().or(self.controlled.name.as_deref()).unwrap_or_default()
     }
 
-    /// How many flows it takes.
+    /// Its flow limit.
     fn limit(&self) -> usize {
         let limit = self.config.flow_limit.map_or(limits::FLOWS_PER_TABLE, |limit| limit as usize);
         limit.min(limits::FLOWS_PER_TABLE)
@@ -77,26 +75,26 @@ impl Table {
         }
     }
 
-    /// How much of the table is free, in percent; a table without a limit counts as large.
+    /// The free share of the table, in percent; without a limit, of a large table.
     pub(crate) fn vacancy(&self) -> u8 {
         let size = u64::from(self.config.flow_limit.unwrap_or(u32::MAX));
         let free = size.saturating_sub(self.flows.len() as u64);
         (free * 100).checked_div(size).map_or(100, |percent| percent as u8)
     }
 
-    /// By which fields flows are grouped where they give way; `None` where they do not.
+    /// The grouping fields of eviction; `None` if the table does not evict.
     pub(crate) fn evicted_by(&self) -> Option<&[NamedBits]> {
         (self.config.evicts || self.controlled.evicts).then_some(&self.config.groups)
     }
 }
 
-/// All tables of a bridge. A table costs nothing until a flow is put into it. A clone is a snapshot.
+/// All tables of a bridge. A table costs nothing while it is empty. A clone is a snapshot.
 #[derive(Clone, Debug)]
 pub struct Tables {
     tables: Arc<Vec<Option<Arc<Table>>>>,
-    /// What each of them was asked, also one that has no flows.
+    /// Lookup counters, also of empty tables.
     lookups: Arc<[Lookups]>,
-    /// Tables that were to tell how much room they have.
+    /// Tables with vacancy events enabled.
     pub(crate) telling: BTreeSet<u8>,
 }
 
@@ -110,8 +108,8 @@ impl Default for Tables {
 }
 
 impl Tables {
-    /// Configures the tables; those that are not named have the defaults. What is more than a new
-    /// limit allows stays until it is evicted.
+    /// Configures the tables; those not named get the defaults. Flows beyond a new limit stay until they are
+    /// evicted.
     pub(crate) fn configure(&mut self, configs: &BTreeMap<u8, TableConfig>) {
         let blank = TableConfig::default();
         for number in 0..limits::TABLES as u8 {
@@ -128,7 +126,7 @@ impl Tables {
         }
     }
 
-    /// How many flows the table has beyond what it takes, or with one more would have.
+    /// How many flows the table has above its limit, after adding `more`.
     pub(crate) fn excess(&self, table: TableId, more: usize) -> usize {
         match self.get(table) {
             Some(table) => (table.flows.len() + more).saturating_sub(table.limit()),
@@ -136,12 +134,11 @@ impl Tables {
         }
     }
 
-    /// The flow of highest priority that the packet matches; what decided it is made to matter in
-    /// `wildcards`.
+    /// The matching flow of highest priority. Adds the bits that decided to `wildcards`.
     pub fn lookup(&self, table: TableId, key: &FlowKey, wildcards: &mut Mask) -> Option<RuleId> {
         let Table { flows, clauses, .. } = self.get(table)?;
         let key = &*looked_up(key);
-        // Only where a packet is from can tell packet types apart: that a frame is one does not matter.
+        // The source of a packet decides its packet type and is in the mask already; the lookup adds none.
         let looked_at = wildcards.has(Field::PacketType);
         let found = if clauses.is_empty() {
             flows.lookup(key, wildcards)
@@ -163,7 +160,7 @@ impl Tables {
         self.get(table)?.flows.get(&kept_match(matching), priority).copied()
     }
 
-    /// Flows that match nothing that `matching` does not, by table and then in the order of Open
+    /// Flows whose match is at least as specific as `matching`, by table and then in the order of Open
     /// vSwitch's dumps (see [`in_mask_order`]).
     pub fn within(&self, table: Option<TableId>, matching: &Match, rules: &Rules) -> Vec<RuleId> {
         let mut found = Vec::new();
@@ -178,8 +175,8 @@ impl Tables {
         found
     }
 
-    /// Whether a flow of this priority could match a packet that `matching` matches, too; a flow
-    /// of just this match does not count.
+    /// Whether a flow of this priority could match a packet that `matching` matches; a flow of exactly this
+    /// match does not count.
     pub fn overlaps(&self, table: TableId, matching: &Match, priority: u16) -> bool {
         let Some(table) = self.get(table) else { return false };
         let matching = kept_match(matching);
@@ -197,7 +194,7 @@ impl Tables {
         self.some(None).flat_map(|flows| flows.iter().map(|found| *found.rule)).collect()
     }
 
-    /// Puts a flow in, in place of the one of its match and priority.
+    /// Adds a flow, replacing the one of its match and priority.
     pub(crate) fn insert(&mut self, rule: &Rule) {
         let Some(table) = self.get_mut(rule.table) else { return };
         table.flows.insert(&kept_match(&rule.matching), rule.priority, rule.id);
@@ -208,7 +205,7 @@ impl Tables {
         }
     }
 
-    /// Takes a flow out.
+    /// Removes a flow.
     pub(crate) fn remove(&mut self, rule: &Rule) {
         if self.get(rule.table).is_none() {
             return;
@@ -226,12 +223,12 @@ impl Tables {
         }
     }
 
-    /// What becomes of packets that no flow of the table matches, if a controller has said it.
+    /// The configured handling of packets that no flow of the table matches.
     pub(crate) fn miss(&self, table: TableId) -> Option<TableMiss> {
         self.get(table)?.controlled.miss
     }
 
-    /// What each table says of itself.
+    /// Statistics of each table.
     pub fn stats(&self) -> Vec<TableStats> {
         let empty = Table::default();
         let stats = |(number, table): (usize, &Option<Arc<Table>>)| {
@@ -268,10 +265,10 @@ impl Tables {
     }
 }
 
-/// The match by which the classifier has a flow. Flows about headers are of frames alone, unless they say
-/// otherwise: either they match the Ethernet type, which packets without an Ethernet header do not have in
-/// a lookup ([`looked_up`]), or the classifier's match says it. Few flows are of the second kind, and
-/// the others need no further word.
+/// The match under which the classifier stores a flow. Flows on headers match only frames, unless they match
+/// `packet_type`. Either they match the Ethernet type, which packets without an Ethernet header lack in a
+/// lookup ([`looked_up`]), or the stored match adds the packet type. Few flows need the latter, so most need
+/// no further word.
 pub(crate) fn kept_match(matching: &Match) -> Cow<'_, Match> {
     let has_type = matching.mask().has(Field::EthType) && matching.key().eth_type() != 0;
     if matching.implies_frames() && !has_type {
@@ -281,7 +278,7 @@ pub(crate) fn kept_match(matching: &Match) -> Cow<'_, Match> {
     }
 }
 
-/// The key by which a packet is looked up: one without an Ethernet header has no Ethernet type there.
+/// The key of a lookup: without an Ethernet type if the packet has no Ethernet header.
 pub(crate) fn looked_up(key: &FlowKey) -> Cow<'_, FlowKey> {
     if key.get(Field::PacketType) == 0 {
         return Cow::Borrowed(key);
@@ -291,14 +288,14 @@ pub(crate) fn looked_up(key: &FlowKey) -> Cow<'_, FlowKey> {
     Cow::Owned(key)
 }
 
-/// Whether a flow matches nothing that `asked` does not.
+/// Whether a flow's match is at least as specific as `asked`.
 pub(crate) fn is_within(flow: &Match, asked: &Match) -> bool {
     let (wider, says_frames) = widened(asked);
     flow.is_within(&wider) && (!says_frames || is_of_frames(flow))
 }
 
-/// Returns the match to search with, and whether only flows of frames are to be kept of the result. Most flows
-/// of frames do not match `packet_type`, so a search for frames does not match it either.
+/// Returns the match to search with, and whether to filter the result to flows of frames. Most flows of
+/// frames do not match `packet_type`, so a search for frames does not match it either.
 fn widened(asked: &Match) -> (Cow<'_, Match>, bool) {
     if !asked.mask().has(Field::PacketType) || !is_of_frames(asked) {
         return (Cow::Borrowed(asked), false);
@@ -308,13 +305,13 @@ fn widened(asked: &Match) -> (Cow<'_, Match>, bool) {
     (Cow::Owned(wider), true)
 }
 
-/// Whether only frames match.
+/// Whether it matches only frames.
 fn is_of_frames(matching: &Match) -> bool {
     let says = matching.mask().has(Field::PacketType);
     matching.implies_frames() || says && matching.key().get(Field::PacketType) == 0
 }
 
-/// What a flow is part of.
+/// The conjunctive clauses of a flow.
 fn clauses(actions: &[Action]) -> Vec<Clause> {
     let clause = |action: &Action| match action {
         Action::Conjunction(it) => {
@@ -325,10 +322,10 @@ fn clauses(actions: &[Action]) -> Vec<Clause> {
     actions.iter().filter_map(clause).collect()
 }
 
-/// Flows as Open vSwitch's dumps have them: those of one mask stand together, the mask whose best
-/// flow has the highest priority first, and within a mask the flow put there first. The classifier
-/// keeps its masks in just that order, for it looks them up in it (ovs: `lib/classifier.c`,
-/// `cls_cursor_start`; `lib/pvector.c`), so that only flows of one mask are left to be sorted.
+/// Flows in the order of Open vSwitch's dumps: grouped by mask, the mask whose best flow has the highest
+/// priority first, and within a mask in insertion order. The classifier keeps its masks in this order for
+/// lookups (ovs: `lib/classifier.c`, `cls_cursor_start`; `lib/pvector.c`), so only the flows of one mask need
+/// sorting.
 fn in_mask_order(ids: impl Iterator<Item = RuleId>, rules: &Rules) -> Vec<RuleId> {
     let mut found: Vec<&Rule> = ids.filter_map(|id| rules.get(id)).collect();
     for of_one_mask in found.chunk_by_mut(|a, b| a.matching.mask() == b.matching.mask()) {

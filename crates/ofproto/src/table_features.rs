@@ -1,5 +1,5 @@
-//! What controllers want of tables' features: other names, and otherwise what they are
-//! (ovs: `ofproto/ofproto.c`, `handle_table_features_change`).
+//! Changes of table features by controllers: only the name can change (ovs: `ofproto/ofproto.c`,
+//! `handle_table_features_change`).
 
 use crate::Ofproto;
 use crate::bridge::BridgeId;
@@ -10,10 +10,10 @@ use openflow::message::TableFeatures;
 use openflow::{ErrorCode, OfError};
 use std::collections::BTreeMap;
 
-/// The last table is Open vSwitch's own.
+/// The internal table is not included.
 const TABLES: u8 = limits::TABLES as u8 - 1;
 
-/// A request for table features that changes them, and may come in several messages.
+/// A request that changes table features, possibly in several messages.
 #[derive(Debug, Default)]
 pub(crate) struct TableFeaturesChange {
     wanted: BTreeMap<u8, TableFeatures>,
@@ -21,12 +21,12 @@ pub(crate) struct TableFeaturesChange {
 }
 
 impl TableFeaturesChange {
-    /// Whether nothing is to change.
+    /// Whether it changes nothing.
     pub fn is_empty(&self) -> bool {
         self.wanted.is_empty()
     }
 
-    /// Adds what one message says.
+    /// Adds the tables of a message.
     pub fn add(&mut self, tables: Vec<TableFeatures>) -> Result<(), OfError> {
         for wanted in tables {
             if self.wanted.is_empty() {
@@ -78,7 +78,7 @@ impl Tables {
         }
     }
 
-    /// Names a table that the database does not name, or takes its name.
+    /// Names a table without a name in the database, or removes its name.
     fn set_name(&mut self, wanted: &TableFeatures) {
         let name = Some(wanted.name.clone()).filter(|name| !name.is_empty());
         if name.is_none() && self.get(wanted.table).is_none() {
@@ -93,7 +93,7 @@ impl Tables {
 }
 
 impl Ofproto {
-    /// Changes what is asked for, or nothing.
+    /// Applies the whole request, or nothing.
     pub(crate) fn change_table_features(
         &mut self,
         id: BridgeId,

@@ -1,5 +1,5 @@
-//! What controllers set of flow tables, and what tables tell them (ovs: `ofproto/ofproto.c`,
-//! `table_mod`, `send_table_status`).
+//! Table settings of controllers, and table-status messages (ovs: `ofproto/ofproto.c`, `table_mod`,
+//! `send_table_status`).
 
 use crate::Ofproto;
 use crate::bridge::{Bridge, BridgeId};
@@ -10,16 +10,16 @@ use base::{TableId, limits};
 use openflow::message::{TableDesc, TableMiss, TableMod, TableReason, VacancyEvents};
 use openflow::{EVICTION_FLAGS, ErrorCode, OfError};
 
-/// What controllers have set of a table.
+/// A table's settings by controllers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Controlled {
-    /// Flows give way to others when the table is full, whatever the database says.
+    /// The full table evicts, regardless of the database.
     pub evicts: bool,
-    /// The table's name, where the database has none.
+    /// The table's name, if the database has none.
     pub name: Option<String>,
-    /// What becomes of packets that no flow matches; `None` is what the connections ask for.
+    /// The handling of packets that no flow matches; `None` is the default of the connections.
     pub miss: Option<TableMiss>,
-    /// When the table tells how much room it has, and what it tells next.
+    /// The vacancy thresholds, and the next event to send.
     vacancy: Option<(VacancyEvents, TableReason)>,
 }
 
@@ -37,7 +37,7 @@ impl Table {
         }
     }
 
-    /// What the table has to tell now; it tells the opposite next.
+    /// The vacancy event to send now; the opposite one is next.
     fn tell_vacancy(&mut self) -> Option<TableReason> {
         let vacancy = self.vacancy();
         let (events, next) = self.controlled.vacancy.as_mut()?;
@@ -52,7 +52,7 @@ impl Table {
 }
 
 impl Tables {
-    /// How the table behaves.
+    /// The table's description.
     fn describe(&self, number: TableId) -> TableDesc {
         let blank = TableDesc { table: number, evicts: false, vacancy: None };
         let Some(table) = self.get(number) else { return blank };
@@ -62,9 +62,9 @@ impl Tables {
 }
 
 impl Ofproto {
-    /// Does what an OpenFlow table-mod asks.
+    /// Carries out an OpenFlow table-mod.
     pub fn table_mod(&mut self, id: BridgeId, table_mod: &TableMod) -> Result<(), OfError> {
-        // How flows are chosen is fixed.
+        // The eviction order is fixed.
         if table_mod.eviction_flags.is_some_and(|flags| flags != EVICTION_FLAGS) {
             let reason = "table-mod: what flows are chosen by can't be changed";
             return Err(OfError::new(ErrorCode::TableModBadConfig, reason));
@@ -98,13 +98,13 @@ impl Ofproto {
         Ok(())
     }
 
-    /// How each table of a bridge behaves.
+    /// Descriptions of the bridge's tables.
     pub fn table_descs(&self, id: BridgeId) -> Vec<TableDesc> {
         let Some(bridge) = self.bridges.get(id) else { return Vec::new() };
         (0..limits::TABLES as u8).map(|number| bridge.tables.describe(TableId(number))).collect()
     }
 
-    /// Has tables tell of the room that they have since flows came or went.
+    /// Sends vacancy events that flow changes have caused.
     pub(crate) fn tell_vacancies(&mut self) {
         let has_some = |bridge: &&Bridge| !bridge.tables.telling.is_empty();
         let telling: Vec<BridgeId> = self.bridges.iter().filter(has_some).map(|it| it.id).collect();

@@ -1,4 +1,4 @@
-//! A bridge for tests of this crate: flow-mods by their text, packets that come up, time that passes.
+//! A bridge for tests of this crate, with flow-mods as text, upcalls and passing time.
 
 use crate::{BridgeConfig, BridgeId, Config, FailMode, Ofproto, Outbox, PortDevice, PortSpec};
 use base::{Instant, MacAddr, PortNo, WorkerId};
@@ -23,7 +23,7 @@ impl TestBridge {
         Self::configured(Config::default(), Self::secure())
     }
 
-    /// A configuration by which a bridge has no flows of its own.
+    /// A configuration without initial flows.
     pub fn secure() -> BridgeConfig {
         let fail_mode = FailMode::Secure;
         BridgeConfig { fail_mode, ..BridgeConfig::new("br0", MacAddr::ZERO) }
@@ -36,7 +36,7 @@ impl TestBridge {
         TestBridge { ofproto, id, now, out: Outbox::default() }
     }
 
-    /// Adds ports p1 to `last`, which have these numbers in the datapath too.
+    /// Adds ports p1 to p`last`, with the same numbers in the datapath.
     pub fn with_ports(mut self, last: u32) -> Self {
         for number in 1..=last {
             self.ofproto.add_port(self.id, Self::port(number), self.now).unwrap();
@@ -51,7 +51,7 @@ impl TestBridge {
         PortSpec::new(format!("p{number}"), MacAddr::ZERO, device)
     }
 
-    /// Sends a flow-mod as a controller of OpenFlow 1.0 does.
+    /// Sends a flow-mod like an OpenFlow 1.0 controller.
     pub fn send(&mut self, command: FlowModCommand, flow: &str) -> Result<(), ErrorCode> {
         let mut flow_mod = text::parse_flow(flow, command, &|_| None)
             .unwrap_or_else(|error| panic!("{flow}: {error}"));
@@ -63,7 +63,7 @@ impl TestBridge {
         self.send(FlowModCommand::Add, flow).unwrap();
     }
 
-    /// Lets time pass in which the worker receives no packets.
+    /// Advances time; the worker receives no packets.
     pub fn sleep(&mut self, s: u64) {
         self.now = self.now + Duration::from_secs(s);
         self.ofproto.collect(&mut Outbox::default());
@@ -73,7 +73,7 @@ impl TestBridge {
         while self.ofproto.expire_flows(self.now) {}
     }
 
-    /// A packet from a port comes up.
+    /// An upcall for a packet from a port.
     pub fn upcall(&mut self, port: u32, packet: &str, kind: UpcallKind) {
         let bytes = wire::text::parse(packet).unwrap();
         let frame = Frame::parse(Packet::from_bytes(&bytes), PortNo(port)).unwrap();
@@ -90,7 +90,7 @@ impl TestBridge {
         }
     }
 
-    /// The flows of all tables, as `ovs-ofctl dump-flows` has them without their counters.
+    /// The flows of all tables, as `ovs-ofctl dump-flows --no-stats` prints them.
     pub fn flows(&self) -> Vec<String> {
         let flows = self.ofproto.flows(self.id, &FlowStatsRequest::default(), self.now);
         flows.iter().map(|flow| text::format_flow(flow, false)).collect()

@@ -8,14 +8,14 @@ use std::time::Duration;
 use table::Wheel;
 use table::atomic::AtomicU64;
 
-/// Flows that are looked at in one go. To delete one takes some microseconds.
+/// Flows examined at once. Deleting one takes some microseconds.
 const FLOWS_AT_ONCE: usize = 256;
 
-/// When flows must be looked at. A flow that was used or changed meanwhile is put back with its new
-/// time, so that traffic costs nothing here.
+/// When to check each flow. A flow that was used or changed meanwhile is scheduled again at its new time, so
+/// packets cost nothing here.
 ///
-/// A hard timeout passes by the clock. An idle timeout passes when all workers have told of the packets
-/// that came until then: what they have not told yet may be a packet that keeps the flow.
+/// A hard timeout passes by the clock. An idle timeout passes when the statistics of all workers are complete
+/// up to that time: a packet not reported yet may keep the flow.
 #[derive(Debug, Default)]
 pub struct Timeouts {
     hard: Timer,
@@ -30,11 +30,11 @@ struct Timer {
     by_rule: PartedMap<RuleId, u32>,
 }
 
-/// The flows on a wheel, by their places there, which begin at 1.
+/// The flows on a wheel, by their slots, which begin at 1.
 #[derive(Default)]
 struct Places {
     slab: Slab<Place>,
-    /// The word of places without a flow.
+    /// The word of unused slots.
     unused: AtomicU64,
 }
 
@@ -44,20 +44,20 @@ struct Place {
 }
 
 impl Timeouts {
-    /// Watches a flow with its present timeouts.
+    /// Schedules a flow with its current timeouts.
     pub fn watch(&mut self, rule: &Rule) {
         self.hard.watch(rule, hard(rule));
         self.idle.watch(rule, idle(rule));
     }
 
-    /// The flow is gone.
+    /// The flow was removed.
     pub fn forget(&mut self, id: RuleId) {
         self.hard.forget(id);
         self.idle.forget(id);
     }
 
-    /// Finds flows that have timed out by now, where all packets until `collected` are known, the earliest
-    /// first, looking at a bounded number. The caller is to delete them. Returns whether there may be more.
+    /// Finds flows that have timed out, with statistics complete up to `collected`, the earliest first,
+    /// examining a bounded number. The caller deletes them. Returns whether there may be more.
     pub fn take_due(
         &mut self,
         rules: &Rules,
@@ -82,7 +82,7 @@ impl Timeouts {
         has_hard || has_idle
     }
 
-    /// How many timeouts are watched.
+    /// How many timeouts are scheduled.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.hard.places.slab.len() + self.idle.places.slab.len()
@@ -109,8 +109,8 @@ impl Timer {
         }
     }
 
-    /// Looks at flows whose time has come. `look` returns when to look again. Returns whether there may be
-    /// more.
+    /// Examines flows that are due. `look` returns when to examine the flow again. Returns whether there may
+    /// be more.
     fn advance(&mut self, until: Instant, mut look: impl FnMut(RuleId) -> Option<Instant>) -> bool {
         let places = &self.places;
         let look = |place: u32| look(places.at(place)?.rule);
@@ -136,9 +136,9 @@ impl table::Links for Places {
     }
 }
 
-/// Why the flow has timed out, if it has, where all packets until `collected` are known. The hard
-/// timeout counts from the last change, the idle timeout from the last packet (OpenFlow 1.3.5 section
-/// 5.5; ovs: `ofproto/ofproto-dpif.c`, `rule_expire`).
+/// Why the flow has timed out, if it has, with statistics complete up to `collected`. The hard timeout counts
+/// from the last modification, the idle timeout from the last packet (OpenFlow 1.3.5 section 5.5; ovs:
+/// `ofproto/ofproto-dpif.c`, `rule_expire`).
 pub fn expired(rule: &Rule, now: Instant, collected: Instant) -> Option<RemovedReason> {
     let hard = hard(rule).filter(|at| *at <= now);
     let idle = idle(rule).filter(|at| *at <= collected);
@@ -149,7 +149,7 @@ pub fn expired(rule: &Rule, now: Instant, collected: Instant) -> Option<RemovedR
     }
 }
 
-/// When the flow times out if no packet comes.
+/// When the flow times out without further packets.
 pub fn expiry(rule: &Rule) -> Option<Instant> {
     hard(rule).into_iter().chain(idle(rule)).min()
 }

@@ -1,4 +1,4 @@
-//! Which tunnel options the fields `tun_metadata0` to `tun_metadata63` stand for, as controllers say
+//! The TLV table: the tunnel options that controllers map to the fields `tun_metadata0` to `tun_metadata63`
 //! (ovs: `lib/tun-metadata.c`).
 
 use crate::Ofproto;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 const SLOT_LEN: u8 = 4;
 
 impl Ofproto {
-    /// Does what a controller asks: all of it or nothing.
+    /// Carries out a request completely or not at all.
     pub fn tlv_table_mod(
         &mut self,
         id: BridgeId,
@@ -48,7 +48,7 @@ impl Ofproto {
 }
 
 impl Bridge {
-    /// The answer to a controller that asks for the table.
+    /// The reply to a request for the table.
     pub fn tlv_table(&self) -> Message {
         let map = |it: &OptionMapping| TlvMap {
             class: it.class,
@@ -68,7 +68,7 @@ fn refused(map: &TlvMap, code: ErrorCode, what: &str) -> OfError {
     OfError::new(code, format!("tlv-table-mod: {option}, tun_metadata{index}: {what}"))
 }
 
-/// Whatever is done, the length and the field must be possible (ovs: `lib/ofp-match.c`,
+/// Checks length and field of each mapping, whatever the command (ovs: `lib/ofp-match.c`,
 /// `decode_tlv_table_mappings`).
 fn check(map: &TlvMap) -> Result<(), OfError> {
     if !map.len.is_multiple_of(SLOT_LEN) || map.len > OptionMapping::LEN_MAX {
@@ -102,9 +102,9 @@ fn add(
     Ok(())
 }
 
-/// Slots for an option's value. A key holds options for all bridges, as which of them a packet goes to is not
-/// known where it comes out of a tunnel. So what another bridge has in the same field is put in the same
-/// slots, and everything else, if there is room, where no bridge has anything.
+/// Allocates slots for an option's value. A key holds the options of all bridges, since a packet's bridge is
+/// not known when it leaves the tunnel. A mapping of the same option to the same field in another bridge gets
+/// the same slots; other mappings get slots that no bridge uses, if there are any.
 fn allocate(table: &[OptionMapping], map: &TlvMap, others: &[Arc<[OptionMapping]>]) -> Option<u64> {
     let wanted = u32::from(map.len / SLOT_LEN);
     let free = !table.iter().fold(0, |all, it| all | it.slots);
@@ -125,7 +125,7 @@ fn allocate(table: &[OptionMapping], map: &TlvMap, others: &[Arc<[OptionMapping]
     (chosen.count_ones() == wanted).then_some(chosen)
 }
 
-/// Fails where a flow uses a field of such a mapping, in its match or its actions.
+/// Fails if a flow uses a field of such a mapping in its match or actions.
 fn unused(
     bridge: &Bridge,
     rules: &Rules,
@@ -222,7 +222,7 @@ mod tests {
         };
         assert_eq!(add(&mut ofproto, 0, map(1, 8, 0)), (vec![0b11], 1));
         assert_eq!(add(&mut ofproto, 1, map(2, 4, 1)), (vec![0b100], 2));
-        // The same option in the same field, and in another one.
+        // The same option mapped to the same field, and to another one.
         assert_eq!(add(&mut ofproto, 1, map(1, 8, 0)), (vec![0b11, 0b100], 2));
         assert_eq!(add(&mut ofproto, 0, map(2, 4, 2)), (vec![0b11, 0b1000], 2));
         let (slots, known) = add(&mut ofproto, 1, map(3, 124, 3));

@@ -1,4 +1,4 @@
-//! Following one packet through the tables, in words (ovs: `ofproto/ofproto-dpif-trace.c`).
+//! `ofproto/trace`: follows one packet through the tables (ovs: `ofproto/ofproto-dpif-trace.c`).
 
 use crate::Ofproto;
 use crate::bridge::{Bridge, BridgeId};
@@ -19,28 +19,27 @@ use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::ethertype;
 
-/// What is to be traced.
+/// A trace request.
 #[derive(Clone, Debug)]
 pub struct TraceRequest {
     /// The bridge that the packet enters.
     pub bridge: BridgeId,
     /// The packet, with the bridge's in-port.
     pub key: FlowKey,
-    /// What to do with it in place of asking the tables, as for a packet-out.
+    /// Actions to execute instead of a table lookup, as for a packet-out.
     pub actions: Option<Vec<OfAction>>,
-    /// Bytes of a packet that is there: addresses are learned from it. Nothing counts it, for it
-    /// comes in nowhere.
+    /// The length of an actual packet: addresses are learned from it. No port counts it.
     pub packet_bytes: Option<u64>,
-    /// What each `ct` in turn is taken to say; `new|trk` when there are no more.
+    /// The assumed connection states of the `ct` actions in order; after the last, `new|trk`.
     pub ct_next: Vec<CtState>,
-    /// Ports by their names.
+    /// Print ports by name.
     pub names: bool,
-    /// The priority that Linux keeps beside the packet. Nothing looks at it; it is told.
+    /// Linux's priority of the packet (`skb_priority`). It is printed and matched by no flow.
     pub skb_priority: u32,
 }
 
 impl TraceRequest {
-    /// A trace of this packet, with nothing special.
+    /// A trace of this packet with the defaults.
     pub fn new(bridge: BridgeId, key: FlowKey) -> Self {
         let (actions, packet_bytes, ct_next) = (None, None, Vec::new());
         let (names, skb_priority) = (false, 0);
@@ -48,22 +47,20 @@ impl TraceRequest {
     }
 }
 
-/// At most this many passes are followed: two tables that send a packet round and round would never
-/// come to an end.
+/// Maximum number of passes: tables that recirculate a packet forever would not end.
 const MAX_PASSES: usize = 64;
 
 impl Ofproto {
-    /// Whether a packet that comes round with this number can go on.
+    /// Whether this recirculation id refers to a frozen state.
     pub fn is_frozen(&self, id: RecircId) -> bool {
         self.recirc.get(id).is_some()
     }
 
-    /// Follows a packet through the tables, and through the tables again for each copy that goes
-    /// round the datapath once more.
+    /// Follows a packet through the tables, and each of its recirculated copies.
     pub fn trace(&mut self, now: Instant, request: &TraceRequest) -> String {
         let mut out = String::new();
         let mut key = request.key.clone();
-        // People name a VLAN and leave out the type that every frame with a tag has.
+        // Users name a VLAN and omit the tag's Ethernet type.
         fix_tpid(&mut key);
         let mut queue = self.trace_pass(now, request, key, &mut out);
         let mut ct_next = request.ct_next.iter();
@@ -77,7 +74,7 @@ impl Ofproto {
         out
     }
 
-    /// One pass. Gives the copies that go round again.
+    /// Traces one pass. Returns the copies that recirculate.
     fn trace_pass(
         &mut self,
         now: Instant,
@@ -103,7 +100,7 @@ impl Ofproto {
         let last = if last == key { "unchanged".into() } else { shown(&last) };
         let _ = writeln!(out, "\nFinal flow: {last}");
         let mut mask = translation.failed_mask.unwrap_or(translation.mask);
-        // Whether there is a second tag is not told (ovs: `xlate_wc_finish`).
+        // The presence of a second tag is not printed (ovs: `xlate_wc_finish`).
         if mask.get(Field::VlanTci1) == VLAN_PRESENT.into() {
             mask.set(Field::VlanTci1, 0);
         }
@@ -111,7 +108,7 @@ impl Ofproto {
         let _ = writeln!(out, "Megaflow: {}", text::format_match(&megaflow, names));
         let mut actions = text::format_actions(&translation.actions, &key, names);
         if request.packet_bytes.is_none() {
-            // Without a packet nothing is sent to controllers (ovs: `ofproto/ofproto-dpif-xlate.c`,
+            // Without an actual packet, controllers receive nothing (ovs: `ofproto/ofproto-dpif-xlate.c`,
             // `xlate_controller_action`).
             actions = actions.replace("dont_send=0,continuation=0", "dont_send=1,continuation=0");
         }
@@ -131,8 +128,8 @@ impl Ofproto {
         translation.forks
     }
 
-    /// Learns the addresses and flows that a packet showed; flows, tables and patch ports don't count it
-    /// (ovs: `ofproto/ofproto-dpif-trace.c`, `ofproto_trace__`, sets no `resubmit_stats`).
+    /// Applies learned addresses and flows; flows, tables and patch ports do not count the packet (ovs:
+    /// `ofproto/ofproto-dpif-trace.c`, `ofproto_trace__`, sets no `resubmit_stats`).
     fn learn_from(&mut self, effects: &[Effect], now: Instant) {
         let is_learning =
             |effect: &&Effect| matches!(effect, Effect::Learn { .. } | Effect::LearnFlow { .. });
@@ -167,7 +164,7 @@ impl Ofproto {
     }
 }
 
-/// A flow with the priority that Linux keeps beside the packet, where Open vSwitch writes it.
+/// A flow's text with `skb_priority`, where Open vSwitch prints it.
 fn with_skb_priority(flow: String, priority: u32) -> String {
     if priority == 0 {
         return flow;
@@ -179,7 +176,7 @@ fn with_skb_priority(flow: String, priority: u32) -> String {
     [&first[..], &[&own], &rest[..]].concat().join(",")
 }
 
-/// Says what is assumed of a copy that comes round again, and makes its key so.
+/// Prints the assumptions about a recirculated copy, and applies them to its key.
 fn begin_pass(fork: &mut Fork, ct_next: Option<CtState>, out: &mut String) {
     let line = "=".repeat(79);
     let _ = write!(out, "\n\n{line}\nrecirc({:#x})", fork.id.0);
@@ -199,7 +196,7 @@ fn begin_pass(fork: &mut Fork, ct_next: Option<CtState>, out: &mut String) {
     out.push('\n');
     if let Some(nat) = fork.nat.take() {
         out.push_str("Replacing src/dst IP/ports to simulate NAT:\n");
-        // What a translation without addresses makes of them is not known here.
+        // The result of NAT without a range is unknown here.
         let range = nat.filter(|range| range.addresses.is_some());
         let shown = |key: &FlowKey| range.as_ref().map_or(String::new(), |_| addresses(key));
         let _ = writeln!(out, " Initial flow: {}", shown(&fork.key));
@@ -238,14 +235,14 @@ fn addresses(key: &FlowKey) -> String {
     }
 }
 
-/// Writes remarks, those that belong under others further to the right.
+/// Prints notes; nested ones are indented.
 pub(crate) fn write_notes(out: &mut String, notes: &[Note], level: usize) {
     for (i, note) in notes.iter().enumerate() {
         if note.kind == NoteKind::Bridge {
             out.push('\n');
         }
         let is_heading = matches!(note.kind, NoteKind::Bridge | NoteKind::Table | NoteKind::Thaw);
-        // The last of its list does not move to the right: chains of tables stay readable.
+        // The last note of a list is not indented, so that chains of tables stay readable.
         let more = usize::from(i + 1 < notes.len() || !is_heading);
         let indent = " ".repeat((level + more) * 4);
         let text = &note.text;
@@ -264,8 +261,8 @@ pub(crate) fn write_notes(out: &mut String, notes: &[Note], level: usize) {
     }
 }
 
-/// What stopped a translation, in Open vSwitch's words
-/// (ovs: `ofproto/ofproto-dpif-xlate.c`, `xlate_strerror`).
+/// Why a translation stopped, in Open vSwitch's words (ovs: `ofproto/ofproto-dpif-xlate.c`,
+/// `xlate_strerror`).
 pub(crate) fn failure(reason: DropReason) -> &'static str {
     match reason {
         DropReason::ResubmitDepth => "Recursion too deep",
@@ -279,7 +276,7 @@ pub(crate) fn failure(reason: DropReason) -> &'static str {
     }
 }
 
-/// A flow as a trace names it: its match, priority and cookie.
+/// A flow in a trace: match, priority and cookie.
 pub(crate) fn describe_rule(rule: &Rule, bridge: &Bridge, names: bool) -> String {
     describe_match(&rule.matching, rule.priority, rule.cookie, bridge, names)
 }
@@ -289,7 +286,7 @@ pub(crate) fn describe_flow(flow: &FlowMod, bridge: &Bridge, names: bool) -> Str
     describe_match(&flow.matching, flow.priority, flow.new_cookie, bridge, names)
 }
 
-/// A flow that `learn` makes (ovs: `ofproto/ofproto-dpif-xlate.c`, `xlate_learn_action`).
+/// A flow made by `learn` (ovs: `ofproto/ofproto-dpif-xlate.c`, `xlate_learn_action`).
 pub(crate) fn describe_learned(flow: &FlowMod) -> String {
     let table = flow.table.map_or(0, |table| table.0);
     let matching = openflow::text::format_match(&flow.matching, None);
@@ -332,21 +329,21 @@ fn describe_match(
     out
 }
 
-/// An action as a trace names it.
+/// An action in a trace.
 pub(crate) fn describe_action(action: &OfAction, key: &FlowKey, names: Option<&Bridge>) -> String {
     if let (OfAction::Output { port, .. }, Some(bridge)) = (action, names)
         && let Some(port) = bridge.port(*port)
     {
         return format!("output:{}", port.spec.name);
     }
-    // The protocol says by which of its names a field goes.
+    // The protocol determines which name of a field is printed.
     let packet = Match::any()
         .with(Field::EthType, key.eth_type().into())
         .with(Field::NwProto, key.nw_proto().into());
     openflow::text::format_actions(std::slice::from_ref(action), &packet)
 }
 
-/// What some bits of a field are now.
+/// The current value of some bits of a field.
 pub(crate) fn describe_value(target: Subfield, value: Wide) -> String {
     let push = OfAction::StackPush(target);
     let name = openflow::text::format_actions(&[push], &Match::any());

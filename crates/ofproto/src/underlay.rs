@@ -1,5 +1,5 @@
-//! The underlay: routes, neighbours, and where tunnels end. What changes there makes those megaflows be
-//! translated again that asked for it.
+//! The underlay: routes, neighbours and local tunnel ends. A change there revalidates the megaflows that
+//! depend on it.
 
 use crate::bridge::BridgeId;
 use crate::revalidate::Dependency;
@@ -16,26 +16,26 @@ use std::sync::Arc;
 use std::time::Duration;
 use tunnel::{LocalDevice, Neighbour, Routes, Rule, SystemRouting, Underlay, UserRoute};
 
-/// How often a neighbour that does not answer is asked.
+/// Interval between requests for a neighbour that does not answer.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-/// How many neighbours may be asked for at a time; others have to wait until some answered or nothing
-/// is sent to them any more.
+/// Maximum number of neighbours requested at a time; others wait until some have answered or are not needed
+/// any more.
 const ASKED_MAX: usize = 1024;
 
-/// A neighbour that packets wait for.
+/// A neighbour that packets need.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Wanted {
     pub bridge: BridgeId,
-    /// The port that the question seems to come from.
+    /// The port that the request appears to come from.
     pub port: OfPort,
     pub source: IpAddr,
     pub target: IpAddr,
 }
 
-/// Whom to ask, and when they were asked last.
+/// The neighbours to request, and when each was last requested.
 #[derive(Debug, Default)]
 pub(crate) struct Questions {
-    /// Those that packets wanted since they were asked last.
+    /// Neighbours needed since the last requests were sent.
     due: Vec<Wanted>,
     asked: HashMap<Wanted, Instant>,
 }
@@ -49,7 +49,7 @@ impl Questions {
         }
     }
 
-    /// Whether a neighbour of a bridge was asked within about a second, or is to be asked.
+    /// Whether a neighbour of a bridge was requested within about a second, or is queued.
     fn is_wanted(&self, bridge: BridgeId, target: IpAddr) -> bool {
         let mut all = self.due.iter().chain(self.asked.keys());
         all.any(|wanted| (wanted.bridge, wanted.target) == (bridge, target))
@@ -65,7 +65,7 @@ impl Questions {
 }
 
 impl Ofproto {
-    /// Routes, neighbours, and where tunnels end.
+    /// Routes, neighbours and local tunnel ends.
     pub fn underlay(&self) -> &Underlay {
         &self.underlay
     }
@@ -79,7 +79,7 @@ impl Ofproto {
         Arc::make_mut(&mut self.underlay_mut().routes)
     }
 
-    /// Says what the system's routing is like now, and the Ethernet addresses of its devices.
+    /// Sets the system's current routing and the Ethernet addresses of its devices.
     pub fn set_routing(&mut self, system: SystemRouting, macs: BTreeMap<String, MacAddr>) {
         self.macs = macs;
         if self.routes_mut().set_system(system) {
@@ -88,14 +88,14 @@ impl Ofproto {
         self.place_ends();
     }
 
-    /// Adds a route by command; `false` where its device has no address to send from.
+    /// Adds a route by command. Returns `false` if its device has no source address.
     pub fn add_route(&mut self, route: UserRoute) -> bool {
         let is_added = self.routes_mut().add(route);
         self.routes_changed();
         is_added
     }
 
-    /// Removes a route that was added by command; `false` where there is none.
+    /// Removes a route added by command. Returns `false` if there is none.
     pub fn remove_route(&mut self, table: u32, prefix: (IpAddr, u8), mark: u32) -> bool {
         let is_removed = self.routes_mut().remove(table, prefix, mark);
         self.routes_changed();
@@ -108,7 +108,7 @@ impl Ofproto {
         self.routes_changed();
     }
 
-    /// Removes a rule that was added by command; `false` where there is none.
+    /// Removes a rule added by command. Returns `false` if there is none.
     pub fn remove_route_rule(&mut self, rule: &Rule) -> bool {
         let is_removed = self.routes_mut().remove_rule(rule);
         self.routes_changed();
@@ -120,7 +120,7 @@ impl Ofproto {
         self.place_ends();
     }
 
-    /// Tunnels end at the addresses of devices that routes lead to.
+    /// Updates the tunnel ends to the addresses of devices with routes.
     fn place_ends(&mut self) {
         let macs = &self.macs;
         let device = |(name, addresses): (&String, &Vec<(IpAddr, u8)>)| {
@@ -134,19 +134,19 @@ impl Ofproto {
         }
     }
 
-    /// A tunnel begins to use a port of the datapath.
+    /// A tunnel begins to use a datapath port.
     pub fn add_tunnel_end(&mut self, port: PortNo, name: &str, end: TunnelEnd, udp_port: u16) {
         self.underlay_mut().ports.add(port, name, end, udp_port);
         self.changes.configuration();
     }
 
-    /// A tunnel does not use a port of the datapath any more.
+    /// A tunnel stops using a datapath port.
     pub fn remove_tunnel_end(&mut self, port: PortNo, end: TunnelEnd) {
         self.underlay_mut().ports.remove(port, end);
         self.changes.configuration();
     }
 
-    /// Sets the UDP source ports to choose from.
+    /// Sets the range of UDP source ports.
     pub fn set_source_ports(&mut self, ports: (u16, u16)) {
         self.underlay_mut().source_ports = ports;
         self.changes.configuration();
@@ -161,9 +161,9 @@ impl Ofproto {
         self.neighbours_changed(changed);
     }
 
-    /// Takes over the address of an outer packet's sender, if it is the address of a neighbour that is known or
-    /// asked for (ovs: `ofproto/ofproto-dpif-xlate.c`, `terminate_native_tunnel`). Others are not learned: any host
-    /// may send such packets, with any address.
+    /// Updates a neighbour from the sender of an outer packet, if the neighbour is known or requested (ovs:
+    /// `ofproto/ofproto-dpif-xlate.c`, `terminate_native_tunnel`). Other senders are not learned: any host
+    /// may send such packets with any address.
     pub(crate) fn tunnel_sender_seen(&mut self, received: Instant, sender: TunnelSender) {
         let TunnelSender { bridge, ip, mac } = sender;
         let Some(name) = self.bridges.get(bridge).map(|it| it.config.name.as_str()) else { return };
@@ -173,22 +173,22 @@ impl Ofproto {
         }
     }
 
-    /// Forgets all neighbours.
+    /// Removes all neighbours.
     pub fn flush_neighbours(&mut self) {
         let gone = self.underlay_mut().neighbours.flush(None);
         self.neighbours_changed(gone);
     }
 
-    /// Forgets the neighbours of a bridge whose own port is gone (ovs: `ofproto/ofproto-dpif-xlate.c`,
+    /// Removes the neighbours of a bridge whose local port was removed (ovs: `ofproto/ofproto-dpif-xlate.c`,
     /// `xlate_ofport_remove`).
     pub(crate) fn flush_neighbours_of(&mut self, bridge: &str) {
         let gone = self.underlay_mut().neighbours.flush(Some(bridge));
         self.neighbours_changed(gone);
     }
 
-    /// Forgets the neighbours behind a device that went down and has an address of the system, as Linux does
-    /// (`net/core/neighbour.c`, `neigh_ifdown`): others may be there when it is up again. Statistics that
-    /// workers tell later are partly of packets that came before.
+    /// Removes the neighbours behind a device that went down and has a local address, as Linux does
+    /// (`net/core/neighbour.c`, `neigh_ifdown`): they may differ when it is up again. Later statistics partly
+    /// cover packets from before, so packets received earlier teach no neighbours.
     pub fn forget_neighbours_behind(&mut self, device: &str, now: Instant) {
         if !self.underlay.ports.has_address(device) {
             return;
@@ -203,18 +203,18 @@ impl Ofproto {
         }
     }
 
-    /// The same of a bridge that goes.
+    /// The same for a bridge that is removed.
     pub(crate) fn flush_neighbours_of_bridge(&mut self, id: BridgeId) {
         let name = self.bridges.get(id).map(|bridge| bridge.config.name.clone());
         name.iter().for_each(|name| self.flush_neighbours_of(name));
     }
 
-    /// Sets after how many seconds an unused neighbour is forgotten; `false` where that cannot be.
+    /// Sets the ageing time of unused neighbours in seconds. Returns `false` if the value is out of range.
     pub fn set_neighbour_aging_s(&mut self, now: Instant, aging_s: u32) -> bool {
         self.underlay_mut().neighbours.set_aging_s(now, aging_s)
     }
 
-    /// Forgets neighbours that were not seen or used for long.
+    /// Removes neighbours that were not seen or used for the ageing time.
     pub(crate) fn expire_neighbours(&mut self, now: Instant) {
         if self.underlay.neighbours.has_expired(now) {
             let gone = self.underlay_mut().neighbours.expire(now);
@@ -250,8 +250,9 @@ impl Ofproto {
         }
     }
 
-    /// Asks for the neighbours that packets need: as a packet from the device's port, which goes through
-    /// the tables of its bridge (ovs: `ofproto/ofproto-dpif-xlate.c`, `tnl_send_arp_request`).
+    /// Requests the neighbours that packets need: an ARP request or neighbour solicitation enters the
+    /// bridge's tables as a packet from the device's port (ovs: `ofproto/ofproto-dpif-xlate.c`,
+    /// `tnl_send_arp_request`).
     pub(crate) fn ask_neighbours(&mut self, now: Instant, out: &mut Outbox) {
         for wanted in self.questions.take_due(now) {
             let Some(port) = self.bridges.get(wanted.bridge).and_then(|it| it.port(wanted.port))
@@ -280,7 +281,8 @@ fn question(mac: MacAddr, source: IpAddr, target: IpAddr) -> Option<Vec<u8>> {
             Some(frame.arp_request(source, target))
         }
         (IpAddr::V6(source), IpAddr::V6(target)) => {
-            // The solicited-node address (RFC 4291 section 2.7.1), and Ethernet's for it (RFC 2464).
+            // The solicited-node address (RFC 4291 section 2.7.1) and its Ethernet address (RFC 2464 section
+            // 7).
             let [.., a, b, c] = target.octets();
             let group = Ipv6Addr::new(
                 0xff02,

@@ -1,4 +1,4 @@
-//! The miss river: packets that a worker does not know what to do with, and what its flows carry.
+//! Upcalls: packets that missed in a worker, and the statistics of its flows.
 
 use crate::bridge::BridgeId;
 use crate::events::Event;
@@ -15,8 +15,7 @@ use flow::{
 use openflow::message::{PacketIn, reason};
 
 impl Ofproto {
-    /// Answers a worker: with a megaflow and the packet's own steps, or passes the packet on to
-    /// controllers.
+    /// Answers an upcall: with a megaflow and the packet's actions, or with a packet-in to controllers.
     pub fn upcall(&mut self, now: Instant, upcall: Upcall, out: &mut Outbox) {
         match upcall.kind {
             UpcallKind::Miss => self.miss(now, upcall, out),
@@ -28,13 +27,13 @@ impl Ofproto {
         self.publish();
         self.own_handler.translate_own(now, upcall);
         self.own_handler.install(now, |commands| out.commands.append(commands));
-        // Only then, for what the packet teaches may concern its own megaflow, which was translated
-        // before: a new address can push the one out that it goes to.
+        // Only now: the packet's effects may concern its own megaflow, translated before. For example, a new
+        // address can evict the destination's.
         self.apply_credits(now);
         self.ask_neighbours(now, out);
     }
 
-    /// Tells controllers of a packet that a flow sends them.
+    /// Sends a packet-in for a flow's controller action.
     fn packet_in(&mut self, upcall: &Upcall, to: &ControllerAction) {
         let Some(state) = self.recirc.get(to.recirc_id) else { return };
         let bridge = self.bridges.get(state.bridge);
@@ -48,7 +47,7 @@ impl Ofproto {
             data,
             reason: if is_miss { 0 } else { to.reason },
             table: Some(state.table),
-            // The hidden flow that stands for a miss has none.
+            // The hidden flow of a miss has no cookie.
             cookie: if is_miss { 0 } else { to.rule_cookie },
             metadata,
             userdata: state.userdata.clone(),
@@ -58,14 +57,13 @@ impl Ofproto {
             bridge: state.bridge,
             packet_in: Box::new(packet_in),
             controller_id: to.controller_id,
-            // What goes on comes back whole.
+            // A paused packet is sent whole, so that it can be resumed.
             max_len: if to.pauses { u16::MAX } else { to.max_len },
             is_miss,
         });
     }
 
-    /// Takes a page of what a worker tells of its flows. What flows that stand for the same have carried
-    /// is credited in one sum.
+    /// Applies a page of a worker's statistics. Flows with the same links are credited in one sum.
     pub fn dump(&mut self, now: Instant, dump: FlowDump) {
         let mut megaflows = self.megaflows_mut();
         let Megaflows { installed, credits, .. } = &mut *megaflows;
@@ -85,7 +83,7 @@ impl Ofproto {
         }
     }
 
-    /// Megaflows, by their numbers' lower halves.
+    /// All megaflows, by the lower halves of their ids.
     pub fn megaflows(&self) -> Vec<DatapathFlow> {
         self.megaflows_mut().installed.iter().collect()
     }
@@ -100,7 +98,7 @@ impl Ofproto {
         self.megaflows_mut().installed.counters
     }
 
-    /// Makes packets count where they went.
+    /// Applies effects and adds statistics for these packets.
     pub(crate) fn credit(&mut self, links: &Links, more: &FlowStats, now: Instant) {
         for (at, &id) in links.rules.iter().enumerate() {
             if let Some(rule) = self.rules.get(id) {
@@ -125,7 +123,7 @@ impl Ofproto {
                 }
             }
             Effect::Learn { bridge, vlan, mac, port } => {
-                // The port may be gone by the time the last packets are counted.
+                // The port may have been removed before its last packets are counted.
                 if self.bridges.get(bridge).and_then(|it| it.port(port)).is_none() {
                     return;
                 }
@@ -167,7 +165,7 @@ impl Ofproto {
         }
     }
 
-    /// Counts packets of a port that no device counts.
+    /// Counts packets of a port without a device.
     fn count_port(
         &self,
         (bridge, port): (BridgeId, OfPort),
@@ -182,7 +180,7 @@ impl Ofproto {
     }
 }
 
-/// What a megaflow of this translation stands for.
+/// The links of a megaflow with this translation.
 pub(crate) fn links(mut links: Links, key: &FlowKey) -> Links {
     if key.recirc_id() != RecircId(0) {
         links.recircs.push(key.recirc_id());
@@ -190,9 +188,8 @@ pub(crate) fn links(mut links: Links, key: &FlowKey) -> Links {
     links
 }
 
-/// What a packet-in says of the packet besides its bytes: everything of the pipeline that is not
-/// zero, the in-port, and the connection's original tuple where the packet has a connection or may
-/// begin one (ovs: `lib/flow.c`, `flow_get_metadata`).
+/// The metadata of a packet-in: all non-zero pipeline fields, the in-port, and the connection's original
+/// tuple if the packet has a connection or may begin one (ovs: `lib/flow.c`, `flow_get_metadata`).
 fn metadata(
     pipeline: &FlowKey,
     packet: &FlowKey,
@@ -237,7 +234,7 @@ fn metadata(
     for field in [Field::CtState, Field::CtZone, Field::CtMark, Field::CtLabel] {
         add(field, packet.get(field));
     }
-    // What the connection's fields mean depends on it.
+    // The connection fields depend on the Ethernet type.
     if pipeline.get(Field::PacketType) == 0 {
         add(Field::EthType, packet.eth_type().into());
     }

@@ -1,5 +1,5 @@
-//! What time brings: flows time out, addresses age, idle megaflows go, and workers are asked what their
-//! flows have carried. Where there may be many of something, a bounded part is done in each call.
+//! Periodic work: flow timeouts, address ageing, idle megaflows and collection of statistics. Work without a
+//! bound is done in bounded steps.
 
 mod by_hand;
 
@@ -11,53 +11,52 @@ use base::{Instant, WorkerId};
 use flow::{FlowCommand, FlowId};
 use std::time::Duration;
 
-/// How long a megaflow may be idle where there are more than there should be, in milliseconds
-/// (ovs: `ofproto/ofproto-dpif-upcall.c`, `revalidate`).
+/// Maximum idle time of megaflows above the flow limit, in milliseconds (ovs:
+/// `ofproto/ofproto-dpif-upcall.c`, `revalidate`).
 const CROWDED_IDLE_MS: u64 = 100;
-/// Megaflows that are deleted, or looked at because they may be idle, in one go. To delete one takes two to
-/// three microseconds.
+/// Megaflows deleted or checked for idleness per step. Deleting one takes two to three microseconds.
 const FLOWS_AT_ONCE: usize = 512;
-/// Places of megaflows that are passed in one go.
+/// Slots of megaflows passed per step.
 const SLOTS_AT_ONCE: u32 = 16 * 1024;
 
-/// What is still to be done with megaflows.
+/// The remaining periodic work on megaflows.
 #[derive(Debug, Default)]
 pub(crate) struct Upkeep {
-    /// Megaflows whose time may be over wait.
+    /// Possibly idle megaflows are waiting.
     has_idle: bool,
-    /// From this slot on, megaflows are looked at: there are too many, or they may be idle for less long.
+    /// From this slot on, megaflows are checked because there are too many or `max-idle` was lowered.
     look_from: Option<u32>,
-    /// Slots up to this one lose their megaflows.
+    /// Megaflows in slots up to this one are deleted.
     purge: Option<u32>,
-    /// OpenFlow flows whose time may be over wait.
+    /// Possibly expired OpenFlow flows are waiting.
     is_expiring: bool,
-    /// Nothing is done with megaflows for now (`revalidator/pause`).
+    /// Work on megaflows is paused (`revalidator/pause`).
     is_paused: bool,
-    /// Megaflows of workers that are no more, and below which slot they are still to be forgotten.
+    /// Megaflows of removed workers, with the slot below which they remain to be released.
     replaced: Vec<(Installed, u32)>,
-    /// Megaflows that were put by hand.
+    /// Megaflows put by commands.
     by_hand: by_hand::ByHand,
 }
 
 impl Upkeep {
-    /// Looks at all megaflows, a part at a time.
+    /// Checks all megaflows, in steps.
     pub fn look_through(&mut self) {
         self.look_from = Some(1);
     }
 
-    /// Says whether OpenFlow flows whose time may be over wait.
+    /// Notes whether possibly expired OpenFlow flows are waiting.
     pub fn set_expiring(&mut self, is_expiring: bool) {
         self.is_expiring = is_expiring;
     }
 
-    /// The workers are no more, and these were their megaflows.
+    /// All workers were removed; these were their megaflows.
     pub fn replace(&mut self, installed: Installed) {
         (self.look_from, self.purge) = (None, None);
         let end = installed.last_slot() + 1;
         self.replaced.push((installed, end));
     }
 
-    /// Forgets some megaflows of workers that are no more. Returns whether there are more.
+    /// Releases some megaflows of removed workers. Returns whether there are more.
     fn forget_some(&mut self, now: Instant, recirc: &RecircTable) -> bool {
         if let Some((installed, end)) = self.replaced.last_mut() {
             *end = installed.forget_some(*end, now, recirc);
@@ -68,18 +67,18 @@ impl Upkeep {
 }
 
 impl Ofproto {
-    /// How many megaflows there may be.
+    /// The flow limit.
     pub fn flow_limit(&self) -> usize {
         self.flow_limit
     }
 
-    /// Sets how many megaflows there may be, until the configuration says something else.
+    /// Sets the flow limit, until the configuration changes.
     pub fn set_flow_limit(&mut self, limit: usize) {
         self.flow_limit = limit;
         self.is_changed = true;
     }
 
-    /// Does what is due at this time. What is left to do is done by [`Self::go_on`].
+    /// Does the work due now. [`Self::go_on`] does what remains.
     pub fn tick(&mut self, now: Instant, out: &mut Outbox) {
         self.expire_flows(now);
         let bridges: Vec<BridgeId> = self.ledgers.keys().copied().collect();
@@ -106,8 +105,7 @@ impl Ofproto {
         self.collect(out);
     }
 
-    /// Asks all workers what their flows have carried, before the next time that [`Self::tick`]
-    /// would. What they answer is to be given to [`Self::dump`].
+    /// Requests statistics from all workers before the next regular time. Their answers go to [`Self::dump`].
     pub fn collect(&mut self, out: &mut Outbox) {
         for worker in (0..self.config.workers).map(WorkerId) {
             if self.megaflows_mut().installed.ask_dump(worker) {
@@ -116,7 +114,7 @@ impl Ofproto {
         }
     }
 
-    /// Until when all packets are known: those that came later may not be in the statistics yet.
+    /// The time up to which statistics are complete.
     pub(crate) fn collected(&self, now: Instant) -> Instant {
         match self.config.workers {
             0 => now,
@@ -124,7 +122,7 @@ impl Ofproto {
         }
     }
 
-    /// A worker has told of all its flows.
+    /// A worker has sent the statistics of all its flows.
     pub(crate) fn statistics_collected(&mut self, now: Instant) {
         self.expire_flows(now);
         self.upkeep.has_idle = true;
@@ -134,8 +132,8 @@ impl Ofproto {
         }
     }
 
-    /// Goes on with what is to be done with many megaflows, a bounded part of it. Says whether there is
-    /// more; then this is to be called again soon, after others had their turn.
+    /// Continues the work on megaflows by a bounded step. Returns whether there is more; then call this again
+    /// soon, after other work.
     pub fn go_on(&mut self, now: Instant, out: &mut Outbox) -> bool {
         if self.upkeep.is_expiring {
             self.expire_flows(now);
@@ -157,7 +155,7 @@ impl Ofproto {
             || self.upkeep.look_from.is_some()
     }
 
-    /// Deletes megaflows that were idle for too long when all packets were last known.
+    /// Deletes megaflows that were idle too long at the time up to which statistics are complete.
     fn delete_idle(&mut self, now: Instant, out: &mut Outbox) {
         if !self.upkeep.has_idle || !self.config.expires {
             self.upkeep.has_idle = false;
@@ -174,8 +172,7 @@ impl Ofproto {
         }
     }
 
-    /// Passes some places of megaflows. Where there are too many, those go that had nothing to do when
-    /// all packets were last known; busy ones stay.
+    /// Passes some slots. Above the flow limit, idle megaflows are deleted; busy ones stay.
     fn look_at_some(&mut self, now: Instant, out: &mut Outbox) {
         let Some(from) = self.upkeep.look_from else { return };
         let collected = self.collected(now);
@@ -198,27 +195,27 @@ impl Ofproto {
         }
     }
 
-    /// Does nothing with megaflows until further notice, or goes on (`revalidator/pause`,
-    /// `revalidator/resume`). New ones are installed meanwhile.
+    /// Pauses or resumes work on megaflows (`revalidator/pause`, `revalidator/resume`). New ones are
+    /// installed meanwhile.
     pub fn pause_upkeep(&mut self, is_paused: bool) {
         self.upkeep.is_paused = is_paused;
         self.megaflows_mut().work.is_paused = is_paused;
     }
 
-    /// Whether nothing is done with megaflows ([`Self::pause_upkeep`]).
+    /// Whether work on megaflows is paused ([`Self::pause_upkeep`]).
     pub fn is_upkeep_paused(&self) -> bool {
         self.upkeep.is_paused
     }
 
-    /// Deletes all megaflows that are there now, as `dpctl/del-flows` asks.
+    /// Deletes all current megaflows, for `dpctl/del-flows`.
     pub fn delete_megaflows(&mut self, now: Instant, out: &mut Outbox) {
         let last = self.megaflows_mut().installed.last_slot();
         self.upkeep.purge = Some(last);
         self.purge_some(now, out);
     }
 
-    /// The last place first: the lowest place that was given back is taken next, so that new flows are
-    /// dumped in the order in which they came.
+    /// From the last slot down: the lowest free slot is taken next, so that new flows are dumped in the order
+    /// of their installation.
     fn purge_some(&mut self, now: Instant, out: &mut Outbox) {
         let Some(last) = self.upkeep.purge else { return };
         let rest = last.saturating_sub(FLOWS_AT_ONCE as u32);
@@ -232,7 +229,7 @@ impl Ofproto {
         }
     }
 
-    /// Takes one megaflow out of the datapath.
+    /// Deletes one megaflow.
     pub fn delete_megaflow(&mut self, id: FlowId, now: Instant, out: &mut Outbox) {
         delete(&mut self.megaflows_mut().installed, id, now, &self.recirc, out);
     }

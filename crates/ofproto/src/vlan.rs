@@ -1,10 +1,10 @@
-//! Which VLANs a port carries, and how (columns `vlan_mode`, `tag`, `trunks` and `cvlans` of `Port`).
+//! The VLAN modes of ports (columns `vlan_mode`, `tag`, `trunks` and `cvlans` of `Port`).
 
 use flow::VLAN_PRESENT;
 use wire::ethertype;
 
-/// How a port treats VLANs. An empty list of VLANs means all of them. In the native modes the port's own VLAN
-/// belongs to the list, whether it stands there or not.
+/// How a port treats VLANs. An empty list means all VLANs. In the native modes the port's own VLAN belongs to
+/// the list, even if not listed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum VlanMode {
     /// Carries one VLAN, without tags.
@@ -14,25 +14,25 @@ pub enum VlanMode {
         /// Which, in ascending order.
         trunks: Vec<u16>,
     },
-    /// A trunk; packets without a tag belong to one VLAN, whose packets leave with its tag.
+    /// A trunk; untagged packets belong to one VLAN, whose packets leave with its tag.
     NativeTagged {
         /// That VLAN.
         tag: u16,
         /// The others, in ascending order.
         trunks: Vec<u16>,
     },
-    /// A trunk; packets without a tag belong to one VLAN, whose packets leave without a tag.
+    /// A trunk; untagged packets belong to one VLAN, whose packets leave untagged.
     NativeUntagged {
         /// That VLAN.
         tag: u16,
         /// The others, in ascending order.
         trunks: Vec<u16>,
     },
-    /// Puts what comes in, tagged or not, into one VLAN by a tag around it.
+    /// Puts all packets, tagged or not, into one VLAN by an outer tag.
     Dot1qTunnel {
         /// That VLAN.
         tag: u16,
-        /// The inner VLANs that are let through, in ascending order.
+        /// The permitted inner VLANs, in ascending order.
         cvlans: Vec<u16>,
         /// The outer tag's Ethernet type.
         ethertype: u16,
@@ -45,32 +45,31 @@ impl Default for VlanMode {
     }
 }
 
-/// Whether packets that leave without a VLAN get a tag for their priority
-/// (`other_config:priority-tags`).
+/// Whether packets that leave without a VLAN get a priority tag (`other_config:priority-tags`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PriorityTags {
     /// Never.
     #[default]
     Never,
-    /// Where the priority is not 0.
+    /// If the priority is not 0.
     IfNonzero,
     /// Always.
     Always,
 }
 
-/// Outer and inner VLAN of a packet inside a bridge: what it is learned and forwarded by.
+/// Outer and inner VLAN of a packet inside a bridge, for learning and forwarding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Vlans {
     /// The outer tag, then the inner one.
     pub tags: [Tag; 2],
 }
 
-/// A VLAN tag taken apart; all zero where there is none.
+/// The parts of a VLAN tag; all zero without a tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Tag {
     /// VLAN id.
     pub vid: u16,
-    /// Priority, in the place that it has in the tag.
+    /// Priority, in its position within the tag.
     pub pcp: u16,
     /// Ethernet type.
     pub tpid: u16,
@@ -82,7 +81,7 @@ impl Tag {
         Tag { vid: tci & 0xfff, pcp: tci & 0xe000, tpid }
     }
 
-    /// The control information, with the bit that says that there is a tag.
+    /// The control information, with the present bit.
     pub fn tci(self) -> u16 {
         self.vid | self.pcp | VLAN_PRESENT
     }
@@ -99,7 +98,7 @@ impl Vlans {
         Vlans { tags: [self.tags[1], Tag::default()] }
     }
 
-    /// The outer tag made one of `vid`, with the priority that was there.
+    /// The outer tag changed to `vid`, with its priority.
     fn in_vlan(mut self, vid: u16) -> Vlans {
         let outer = &mut self.tags[0];
         outer.vid = vid;
@@ -115,9 +114,9 @@ fn listed(list: &[u16], vid: u16) -> bool {
 }
 
 impl VlanMode {
-    /// The mode that the columns `vlan_mode`, `tag`, `trunks` and `cvlans` mean together; None
-    /// where `mode` is not one. A tag without a mode is an access port, and neither is a trunk
-    /// (ovs: `vswitchd/bridge.c`, `port_configure`).
+    /// The VLAN mode that the columns `vlan_mode`, `tag`, `trunks` and `cvlans` define; `None` if `mode` is
+    /// unknown. Without a mode, a tag makes an access port; without a tag, the port is a trunk (ovs:
+    /// `vswitchd/bridge.c`, `port_configure`).
     pub fn from_columns(
         mode: Option<&str>,
         tag: Option<u16>,
@@ -139,9 +138,8 @@ impl VlanMode {
         })
     }
 
-    /// Whether a packet with an outer tag of this VLAN may come in; 0 is a packet without a tag,
-    /// or with one for its priority only (ovs: `ofproto/ofproto-dpif-xlate.c`,
-    /// `input_vid_is_valid`).
+    /// Whether the port accepts packets with an outer tag of this VLAN; 0 stands for untagged and
+    /// priority-tagged packets (ovs: `ofproto/ofproto-dpif-xlate.c`, `input_vid_is_valid`).
     pub(crate) fn admits(&self, vid: u16) -> bool {
         match self {
             VlanMode::Access(_) => vid == 0,
@@ -153,9 +151,8 @@ impl VlanMode {
         }
     }
 
-    /// Whether the list of trunks has this VLAN. The native one always counts as listed, and VLAN 0 never
-    /// beside it: a packet without a tag is in the native VLAN (ovs: `ofproto/ofproto-dpif.c`,
-    /// `bundle_set`).
+    /// Whether the trunk carries this VLAN. The native one always counts as listed, and then VLAN 0 does not:
+    /// an untagged packet is in the native VLAN (ovs: `ofproto/ofproto-dpif.c`, `bundle_set`).
     fn trunks(&self, vid: u16) -> bool {
         match self {
             VlanMode::Trunk { trunks } => listed(trunks, vid),
@@ -166,8 +163,7 @@ impl VlanMode {
         }
     }
 
-    /// The VLANs inside the bridge of a packet that came in with these tags
-    /// (ovs: `xvlan_input_translate`).
+    /// The VLANs inside the bridge of a packet received with these tags (ovs: `xvlan_input_translate`).
     pub(crate) fn inside(&self, seen: Vlans) -> Vlans {
         match self {
             VlanMode::Access(tag) => Vlans { tags: [seen.in_vlan(*tag).tags[0], Tag::default()] },
@@ -181,8 +177,8 @@ impl VlanMode {
         }
     }
 
-    /// Whether a packet that has these VLANs inside the bridge leaves by this port
-    /// (ovs: `xbundle_includes_vlan`).
+    /// Whether a packet with these VLANs inside the bridge may leave by this port (ovs:
+    /// `xbundle_includes_vlan`).
     pub(crate) fn includes(&self, vlans: &Vlans) -> bool {
         match self {
             VlanMode::Access(tag) => vlans.outer() == *tag && vlans.tags[1].vid == 0,
@@ -193,7 +189,7 @@ impl VlanMode {
         }
     }
 
-    /// The tags with which it leaves (ovs: `xvlan_output_translate`).
+    /// The tags of a packet that leaves (ovs: `xvlan_output_translate`).
     pub(crate) fn outside(&self, vlans: Vlans) -> Vlans {
         match self {
             VlanMode::Access(_) => Vlans::default(),
@@ -203,7 +199,7 @@ impl VlanMode {
         }
     }
 
-    /// Whether the inner tag decides if a packet leaves by this port.
+    /// Whether the inner tag decides if a packet may leave by this port.
     pub(crate) fn looks_at_inner(&self, vlans: &Vlans) -> bool {
         match self {
             VlanMode::Access(tag) => vlans.outer() == *tag,
@@ -294,7 +290,8 @@ mod tests {
         }
     }
 
-    /// What has no VLAN inside the bridge, as a broadcast of the local port, leaves by trunks of all only.
+    /// A packet without a VLAN inside the bridge, such as a broadcast of the local port, leaves only by
+    /// trunks of all VLANs.
     #[test]
     fn what_has_no_vlan_stays_off_ports_with_a_native_one() {
         let none = Vlans::default();

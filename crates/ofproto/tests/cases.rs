@@ -1,5 +1,5 @@
-//! Runs `testdata/ofproto/*.toml`: bridges with their ports, flows and learned addresses, and what
-//! must become of packets: traces and megaflows as Open vSwitch 3.1 prints them.
+//! Runs `testdata/ofproto/*.toml`: bridges with their ports, flows and learned addresses, and the expected
+//! traces and megaflows, as Open vSwitch 3.1 prints them.
 
 #[path = "support/bridges.rs"]
 mod bridges;
@@ -14,7 +14,7 @@ use std::path::Path;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
-    /// Whether steps put the outer headers of tunnels on, or a device that is told to.
+    /// Whether datapath actions add the outer headers of tunnels, or the device does.
     #[serde(default = "yes")]
     push_pop: bool,
     bridge: Vec<BridgeCase>,
@@ -33,13 +33,13 @@ struct TraceCase {
     ct_next: Vec<String>,
     #[serde(default)]
     names: bool,
-    /// Only what becomes of the packet.
+    /// Compare only the datapath actions.
     #[serde(default)]
     without_flow: bool,
     expect: String,
 }
 
-/// Packets come in one after the other; addresses are learned.
+/// Packets in sequence; addresses are learned.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PacketCase {
@@ -108,7 +108,7 @@ impl World {
         lines.join("\n").trim_start().replace("\n\nMegaflow", "\nMegaflow")
     }
 
-    /// The key of a packet, which a bridge or the datapath tells.
+    /// The key of a packet, with the port number of a bridge or of the datapath.
     fn key(&self, case: &TraceCase) -> FlowKey {
         let id = self.id(&case.bridge);
         if case.flow.contains('(') {
@@ -125,7 +125,7 @@ impl World {
         matching.key().clone()
     }
 
-    /// Sends a packet up; gives the megaflow that answers.
+    /// An upcall for a packet; returns the installed megaflow.
     fn miss(&mut self, case: &PacketCase) -> String {
         let bytes = match case.packet.strip_prefix("0x") {
             Some(digits) => hexadecimal(digits),

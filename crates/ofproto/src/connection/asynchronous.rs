@@ -1,5 +1,5 @@
-//! Unsolicited messages: packet-ins, flow-removed and port-status messages, and who
-//! wants them.
+//! Asynchronous messages: packet-ins, flow-removed and port-status messages, and which connections receive
+//! them.
 
 use super::limiter::Limiter;
 use super::session::Session;
@@ -17,15 +17,15 @@ use openflow::message::{
 const ACTION: u32 = 1 << 1;
 /// OFPR_INVALID_TTL.
 pub(super) const INVALID_TTL: u32 = 1 << 2;
-/// OpenFlow 1.4's finer reasons for what was OFPR_ACTION before: action set, group, packet-out.
+/// The reasons into which OpenFlow 1.4 split OFPR_ACTION: action set, group, packet-out.
 const FINER_ACTIONS: u32 = 7 << 3;
 
 /// OFPTR_VACANCY_DOWN and OFPTR_VACANCY_UP
 const VACANCY_DOWN: u32 = 3;
 const VACANCY_UP: u32 = 4;
 
-/// Which asynchronous messages are wanted: bits of reasons, for a primary or equal controller and
-/// for a secondary one.
+/// The wanted asynchronous messages: bits of reasons, for the primary and equal roles and for the secondary
+/// role.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct AsyncConfig {
     pub packet_in: [u32; 2],
@@ -36,7 +36,7 @@ pub(super) struct AsyncConfig {
 }
 
 impl AsyncConfig {
-    /// Nothing, until it is asked for.
+    /// No messages.
     pub const NONE: AsyncConfig = AsyncConfig {
         packet_in: [0; 2],
         port_status: [0; 2],
@@ -45,8 +45,7 @@ impl AsyncConfig {
         request_forward: [0; 2],
     };
 
-    /// What is wanted by those who don't say (ovs: `lib/ofp-connection.c`,
-    /// `ofputil_async_cfg_default`).
+    /// The default of a version (ovs: `lib/ofp-connection.c`, `ofputil_async_cfg_default`).
     pub fn new(version: Version) -> Self {
         let flow_removed = match version {
             Version::V10 | Version::V11 | Version::V12 => 0x7,
@@ -62,8 +61,7 @@ impl AsyncConfig {
         }
     }
 
-    /// With what was asked for instead of what was before. Before OpenFlow 1.4 one bit stood for
-    /// all kinds of actions.
+    /// Replaces the masks that a request sets. Before OpenFlow 1.4 one bit stands for all kinds of actions.
     pub fn asked(mut self, version: Version, wanted: &AsyncMasks) -> Self {
         let replace = |place: &mut [u32; 2], asked: [Option<u32>; 2]| {
             for (bits, asked) in place.iter_mut().zip(asked) {
@@ -85,7 +83,7 @@ impl AsyncConfig {
         self
     }
 
-    /// As a controller is told of it: before OpenFlow 1.4 only what there was then.
+    /// The masks for a reply of this version: before OpenFlow 1.4 only the bits that it defines.
     pub fn told(self, version: Version) -> AsyncMasks {
         let is_new = version >= Version::V14;
         let all = |bits: [u32; 2]| bits.map(Some);
@@ -102,7 +100,7 @@ impl AsyncConfig {
 }
 
 impl Session {
-    /// Shows a request of another controller, if the peer wants to know and its version can say it.
+    /// Forwards a copy of another controller's request, if the peer wants it and its version can express it.
     pub fn forward(&mut self, bridge: BridgeId, xid: u32, request: &Message) {
         let Some(version) = self.version() else { return };
         let bit = match request {
@@ -117,8 +115,7 @@ impl Session {
         }
     }
 
-    /// Tells the peer of an event, if it wants to know. `is_own` is a consequence of its own
-    /// request.
+    /// Sends an event, if the peer wants it. `is_own`: the peer's own request caused it.
     pub fn tell(&mut self, event: &Event, is_own: bool, now: Instant) {
         let Some(version) = self.version() else { return };
         if self.closing().is_some() {
@@ -126,9 +123,9 @@ impl Session {
         }
         match event {
             Event::PacketIn { bridge, packet_in, controller_id, max_len, is_miss } => {
-                // From 1.3 on packets that miss are dropped, unless a flow says otherwise.
+                // From 1.3 on packets that miss are dropped unless a flow sends them to the controller.
                 let is_asked = !is_miss || version < Version::V13;
-                // Both kinds of misses are asked for by one reason.
+                // One reason bit covers both kinds of misses.
                 let reason = match packet_in.reason {
                     reason::EXPLICIT_MISS | reason::IMPLICIT_MISS => reason::NO_MATCH,
                     reason => reason,
@@ -167,8 +164,8 @@ impl Session {
             }
             Event::FlowChanged(_) => {}
             Event::PortStatus { bridge, reason, port, before } => {
-                // Before 1.5 a controller is not told of what it changed itself (ovs: `ofproto/connmgr.c`,
-                // `connmgr_send_port_status`).
+                // Before 1.5 a controller does not receive port-status messages about its own changes (ovs:
+                // `ofproto/connmgr.c`, `connmgr_send_port_status`).
                 let is_news = (!is_own || version >= Version::V15)
                     && before.as_ref().is_none_or(|before| !says_same(version, port, before));
                 if *bridge == self.bridge
@@ -182,7 +179,7 @@ impl Session {
         }
     }
 
-    /// Sends a packet-in, at the rate that the controller is to get those of its kind.
+    /// Sends a packet-in, subject to the rate limit of its kind.
     fn send_packet_in(&mut self, packet_in: PacketIn, is_miss: bool, now: Instant) {
         let Some(rate) = self.settings.rate else {
             self.send_async(&Message::PacketIn(packet_in));
@@ -198,7 +195,7 @@ impl Session {
         self.send_limited(now);
     }
 
-    /// Sends the packet-ins that have waited long enough.
+    /// Sends queued packet-ins that the rate limit now permits.
     pub fn send_limited(&mut self, now: Instant) {
         for kind in 0..self.limiters.len() {
             while let Some(message) = self.limiters[kind].as_mut().and_then(|it| it.pop(now)) {
@@ -207,7 +204,7 @@ impl Session {
         }
     }
 
-    /// Whether packets that no flow matches would be sent to the peer.
+    /// Whether the peer receives packets that no flow matches.
     pub fn wants_misses(&self) -> bool {
         self.version().is_some_and(|version| version < Version::V13)
             && self.controller_id == 0
@@ -226,7 +223,7 @@ impl Session {
     }
 }
 
-/// Whether this version can't tell one from the other.
+/// Whether both descriptions are the same in this version.
 fn says_same(version: Version, a: &PortDesc, b: &PortDesc) -> bool {
     let written = |port: &PortDesc| {
         let message = Message::PortStatus { reason: PortReason::Modify, port: port.clone() };

@@ -9,13 +9,13 @@ use openflow::{DecodeOptions, ErrorCode, Header, OfError, decode};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Bundles that one connection may have open.
+/// Maximum number of open bundles per connection.
 const BUNDLES: usize = 64;
-/// Bytes that one connection's bundles may hold.
+/// Maximum bytes in the bundles of one connection.
 const BUNDLED_BYTES: usize = 128 << 20;
-/// Bytes that the bundles of all connections may hold.
+/// Maximum bytes in the bundles of all connections.
 const BUNDLED_BYTES_OF_ALL: usize = 256 << 20;
-/// What a message takes besides its own bytes: its entry, and what the allocator keeps with it.
+/// Memory of a bundled message besides its own bytes: the entry and the allocator's overhead.
 const ENTRY_BYTES: usize = size_of::<Entry>() + 16;
 
 /// OFPBF_ATOMIC.
@@ -30,9 +30,9 @@ const DISCARD: u16 = 6;
 #[derive(Debug)]
 pub(super) struct Bundles {
     open: BTreeMap<u32, Bundle>,
-    /// One that is not used for this long is discarded, in seconds.
+    /// A bundle unused for this long is discarded, in seconds.
     idle_s: u32,
-    /// What the bundles of other connections hold.
+    /// Bytes in the bundles of other connections.
     pub others_bytes: usize,
 }
 
@@ -41,19 +41,19 @@ struct Bundle {
     flags: u16,
     is_closed: bool,
     used: Instant,
-    /// The message that opened it, to be named when its time is over.
+    /// The message that opened it, which the error on expiry quotes.
     opening: Vec<u8>,
     entries: Vec<Entry>,
-    /// Bytes of all entries, and what they take besides.
+    /// Bytes of all entries, with their overhead.
     bytes: usize,
 }
 
-/// A message of a bundle. It waits as it came, which takes a fifth of what it takes when it is read.
+/// A bundled message, kept encoded: that takes a fifth of the memory of a decoded one.
 #[derive(Debug)]
 struct Entry {
-    /// The bundle-add message, which is also named when it fails.
+    /// The bundle-add message, which an error quotes.
     bytes: Box<[u8]>,
-    /// How it was read.
+    /// How it was decoded.
     options: DecodeOptions,
 }
 
@@ -106,7 +106,7 @@ impl Bundles {
         bytes: usize,
         now: Instant,
     ) -> Result<(), OfError> {
-        // A bundle may be opened by its first message.
+        // A bundle-add message may open a bundle, too.
         if !self.open.contains_key(&id) {
             self.open(id, flags, &entry.bytes, now)?;
         }
@@ -132,8 +132,7 @@ impl Bundles {
         Ok(())
     }
 
-    /// Discards bundles that were not used for too long; gives their opening messages, to be
-    /// refused.
+    /// Discards bundles that were unused for too long. Returns their opening messages, to be refused.
     pub fn expire(&mut self, now: Instant) -> Vec<(Vec<u8>, OfError)> {
         let idle = self.idle_time();
         let is_over = |_: &u32, bundle: &mut Bundle| bundle.used + idle <= now;
@@ -143,7 +142,7 @@ impl Bundles {
         over.map(|(id, bundle)| (bundle.opening, error(id))).collect()
     }
 
-    /// When a bundle is over next.
+    /// When the next bundle expires.
     pub fn next_expiry(&self) -> Option<Instant> {
         self.open.values().map(|bundle| bundle.used + self.idle_time()).min()
     }
@@ -152,7 +151,7 @@ impl Bundles {
         Duration::from_secs(self.idle_s.into())
     }
 
-    /// What they hold.
+    /// Bytes in all bundles.
     pub fn bytes(&self) -> usize {
         self.open.values().map(|bundle| bundle.bytes).sum()
     }
@@ -197,8 +196,8 @@ impl Session {
         Ok(Message::BundleControl { bundle: id, control: control + 1, flags: 0 })
     }
 
-    /// Puts a message into a bundle. `xids` are those of the bundle-add message and of the one in
-    /// it, which must be the same.
+    /// Adds a message to a bundle. `xids` are those of the bundle-add message and of the inner message, which
+    /// must be equal.
     pub fn bundle_add(
         &mut self,
         id: u32,
@@ -219,8 +218,7 @@ impl Session {
         self.bundles.add(id, flags, entry, switch.now)
     }
 
-    /// Carries a bundle out: all of it, or nothing. The message that failed is refused itself,
-    /// before the commit is.
+    /// Commits a bundle: all of it, or nothing. The message that failed is refused first, then the commit.
     fn commit(
         &mut self,
         id: u32,
@@ -232,7 +230,7 @@ impl Session {
             return Err(refused(ErrorCode::BundleBadFlags, id, "was opened with other flags"));
         }
         let transaction = switch.core.begin();
-        // Packets leave only when all has gone well.
+        // Packets are sent only if everything succeeds.
         let mut packets = Outbox::default();
         let mut port_mods = Vec::new();
         for entry in &bundle.entries {
@@ -258,7 +256,7 @@ impl Session {
         switch.out.commands.append(&mut packets.commands);
         switch.out.conntrack_flush.append(&mut packets.conntrack_flush);
         for (message, entry) in port_mods {
-            // What could be wrong with it was looked at above.
+            // All checks were made above.
             if let Message::PortMod { port, mac, config, mask } = message {
                 let (core, out) = (&mut *switch.core, &mut *switch.out);
                 if let Err(error) = core.port_mod(self.bridge, port, mac, config, mask, out) {
@@ -269,7 +267,7 @@ impl Session {
         Ok(())
     }
 
-    /// The message that waits in an entry.
+    /// Decodes an entry's message.
     fn read(&self, entry: &Entry) -> Result<Message, OfError> {
         let version = self.version().unwrap_or(Version::V10);
         match decode(version, &entry.bytes, &entry.options)?.1 {
@@ -292,7 +290,7 @@ impl Session {
                 switch.core.packet_out(self.bridge, packet, switch.now, packets)
             }
             Message::PortMod { port, mac, .. } => {
-                // Devices change one by one (ovs: `ofproto/ofproto.c`, `do_bundle_commit`).
+                // Ports change one by one (ovs: `ofproto/ofproto.c`, `do_bundle_commit`).
                 if flags & ATOMIC != 0 {
                     let reason = "port-mods can't be part of an atomic bundle";
                     return Err(OfError::new(ErrorCode::BundleMessageFailed, reason));

@@ -1,4 +1,4 @@
-//! What can be wrong with a request before the bridge is asked to carry it out.
+//! Checks of a request before the bridge carries it out.
 
 use super::Switch;
 use crate::bridge::BridgeId;
@@ -8,7 +8,7 @@ use openflow::message::{FlowMod, GroupMod, Message, PacketOut, Version};
 use openflow::{ErrorCode, OfError, Place};
 use packet::Packet;
 
-/// The actions of a flow must make sense for its packets, and nothing may be buffered.
+/// Checks a flow-mod: its actions must fit its match, and it may not name a buffer.
 pub(super) fn flow_mod(flow_mod: &FlowMod, version: Option<Version>) -> Result<(), OfError> {
     let place = Place {
         version: version.unwrap_or(Version::V10),
@@ -19,13 +19,13 @@ pub(super) fn flow_mod(flow_mod: &FlowMod, version: Option<Version>) -> Result<(
     crate::flow_mod::check(flow_mod)
 }
 
-/// The actions of a group's buckets must make sense, for whatever packets come there
-/// (ovs: `lib/ofp-group.c`, `ofputil_pull_ofp11_buckets`, checks them against no flow).
+/// Checks the actions of a group's buckets, without a match (ovs: `lib/ofp-group.c`,
+/// `ofputil_pull_ofp11_buckets`).
 pub(super) fn group_mod(group_mod: &GroupMod) -> Result<(), OfError> {
     group_mod.buckets.iter().try_for_each(|bucket| openflow::check_bucket(&bucket.actions))
 }
 
-/// A packet-out must bring its packet, and actions that make sense for it.
+/// Checks a packet-out: it must carry its packet, and its actions must fit the packet.
 pub(super) fn packet_out(packet: &PacketOut, version: Option<Version>) -> Result<(), OfError> {
     if packet.buffer_id.is_some() {
         let reason = "packet-out: no packets are buffered here; send the packet itself";
@@ -43,12 +43,12 @@ pub(super) fn packet_out(packet: &PacketOut, version: Option<Version>) -> Result
     check_actions(packet, place)
 }
 
-/// Checks actions against what the packet is: its own headers stand for the match of a flow.
+/// Checks actions against the packet's own headers, as against the match of a flow.
 fn check_actions(packet: &PacketOut, place: Place) -> Result<(), OfError> {
     let known = &packet.metadata;
     let frame = Frame::parse(Packet::from_bytes(&packet.data), PortNo(known.key().in_port_raw()));
     let Ok(Frame { mut key, .. }) = frame else {
-        // Without an Ethernet header the packet goes nowhere, whatever the actions are.
+        // Without an Ethernet header the packet is not sent, whatever the actions are.
         return openflow::check(&packet.actions, known, place);
     };
     for (word, known) in key.words_mut().iter_mut().zip(known.key().words()) {
@@ -59,8 +59,7 @@ fn check_actions(packet: &PacketOut, place: Place) -> Result<(), OfError> {
     openflow::check(&packet.actions, &Match::new(&key, &exact), place)
 }
 
-/// Messages in a bundle: what can be wrong with them before it is committed. Few kinds may be in
-/// one at all.
+/// Checks a message before it is added to a bundle. Only a few kinds are permitted.
 pub(super) fn bundled(message: &Message, version: Option<Version>) -> Result<(), OfError> {
     match message {
         Message::FlowMod(flow_mod) => self::flow_mod(flow_mod, version),
@@ -74,7 +73,7 @@ pub(super) fn bundled(message: &Message, version: Option<Version>) -> Result<(),
     }
 }
 
-/// The port that a port-mod means must be there, with that address.
+/// The port of a port-mod must exist and have that address.
 pub(super) fn port_mod(
     bridge: BridgeId,
     port: OfPort,

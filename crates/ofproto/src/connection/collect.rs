@@ -1,27 +1,27 @@
-//! Whether the workers have told what their flows carried, since they were asked.
+//! Tracks whether all workers have sent statistics since a request arrived.
 
 use crate::{Ofproto, Outbox};
 use base::WorkerId;
 use std::collections::BTreeMap;
 
-/// Counts answers. A worker is asked by [`Ofproto::collect`] only, and not again before it has
-/// answered: so at most one answer is on its way, and it may be older than the question of now.
+/// Counts the workers' answers. Only [`Ofproto::collect`] requests statistics, and not again before the
+/// answer: at most one answer is on its way, and it may belong to an earlier request.
 #[derive(Debug, Default)]
 pub(super) struct Collects {
     answered: BTreeMap<WorkerId, u64>,
 }
 
-/// What is waited for.
+/// The answers that a request waits for.
 #[derive(Debug)]
 pub(super) struct Ticket {
-    /// How many answers must have come from which worker.
+    /// Per worker, the number of answers after which the request can be served.
     awaited: Vec<(WorkerId, u64)>,
-    /// How often workers had gone. When more go, their successors know nothing of the question.
+    /// The count of removed workers. A new worker has not received the request.
     workers_lost: u64,
 }
 
 impl Collects {
-    /// Asks all workers for what their flows have carried.
+    /// Requests statistics from all workers.
     pub fn ask(&self, core: &mut Ofproto, out: &mut Outbox) -> Ticket {
         let before = out.commands.len();
         core.collect(out);
@@ -29,7 +29,7 @@ impl Collects {
             out.commands.iter().skip(before).map(|(worker, _)| *worker).collect();
         let workers = (0..core.config().workers).map(WorkerId);
         let awaited = workers.map(|worker| {
-            // A worker that could not be asked has an older question to answer first.
+            // A worker that could not be asked answers an older request first.
             let answers = if asked.contains(&worker) { 1 } else { 2 };
             (worker, self.answers_of(worker) + answers)
         });
@@ -41,12 +41,12 @@ impl Collects {
         *self.answered.entry(worker).or_default() += 1;
     }
 
-    /// A worker will not answer what it was asked: it is not waited for any more.
+    /// Stops waiting for a worker, which will not answer.
     pub fn forget(&mut self, worker: WorkerId) {
         *self.answered.entry(worker).or_default() += 2;
     }
 
-    /// Whether this worker must answer (once more).
+    /// Whether an answer of this worker is outstanding.
     pub fn awaits(&self, ticket: &Ticket, worker: WorkerId) -> bool {
         ticket
             .awaited
@@ -54,7 +54,7 @@ impl Collects {
             .any(|(asked, awaited)| *asked == worker && self.answers_of(worker) < *awaited)
     }
 
-    /// Whether all workers have answered, or will not.
+    /// Whether no answer is outstanding.
     pub fn is_answered(&self, ticket: &Ticket, core: &Ofproto) -> bool {
         let mut awaited = ticket.awaited.iter();
         ticket.workers_lost != core.workers_lost()

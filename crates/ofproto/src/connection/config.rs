@@ -9,16 +9,16 @@ use crate::bridge::Fragments;
 use openflow::message::{Message, Role, Version};
 use openflow::{ErrorCode, OfError};
 
-/// OFPC_FRAG_MASK and its values; the third, reassembly, is not done.
+/// OFPC_FRAG_MASK and its values; the third, reassembly, is not supported.
 const FRAGMENTS: u16 = 3;
 const FRAG_NORMAL: u16 = 0;
 const FRAG_DROP: u16 = 1;
 const FRAG_NX_MATCH: u16 = 3;
-/// OFPC_INVALID_TTL_TO_CONTROLLER, which OpenFlow 1.3 replaced by the asynchronous configuration.
+/// OFPC_INVALID_TTL_TO_CONTROLLER, which OpenFlow 1.3 replaced with the asynchronous configuration.
 const TTL_TO_CONTROLLER: u16 = 4;
 
 impl Session {
-    /// What is in force.
+    /// The current configuration.
     pub fn get_config(&self, switch: &Switch<'_>) -> Message {
         let fragments = switch.core.bridge(self.bridge).map_or(Fragments::Normal, |b| b.fragments);
         let mut flags = match fragments {
@@ -33,7 +33,7 @@ impl Session {
         Message::GetConfigReply { flags, miss_send_len: self.miss_send_len }
     }
 
-    /// Sets what can be set; the peer sees in the configuration what is not in force.
+    /// Sets the supported flags; a get-config request shows the result.
     pub fn set_config(
         &mut self,
         flags: u16,

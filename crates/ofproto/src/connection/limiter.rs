@@ -1,7 +1,7 @@
 //! The rate at which packet-ins are sent to a controller (ovs: `ofproto/pinsched.c`).
 //!
-//! What comes faster waits in a queue for each port, from which packets are taken in turns. Where too
-//! many wait, the longest queue loses one: a port that floods crowds no other out.
+//! Packet-ins beyond the rate wait in one queue per port, served round robin. When too many wait, the longest
+//! queue loses a packet, so a port that floods does not displace the others.
 
 use base::{Instant, OfPort};
 use openflow::message::Message;
@@ -12,11 +12,11 @@ use std::collections::{BTreeMap, VecDeque};
 pub struct Rate {
     /// Packet-ins per second.
     pub per_s: u32,
-    /// Packet-ins that may exceed the rate at once, and how many wait.
+    /// Packet-ins that may exceed the rate at once, and the queue limit.
     pub burst: u32,
 }
 
-/// What a packet costs; a nanosecond earns the rate per second.
+/// The cost of a packet. Each nanosecond adds the rate per second to the credit.
 const COST: u64 = 1_000_000_000;
 
 /// Lets packet-ins through at a rate.
@@ -27,7 +27,7 @@ pub(super) struct Limiter {
     earned_until: Instant,
     waiting: BTreeMap<u16, VecDeque<Message>>,
     count: usize,
-    /// The port whose packet was taken last.
+    /// The port served last.
     last: u16,
 }
 
@@ -38,7 +38,7 @@ impl Limiter {
         Limiter { rate, credit, earned_until: now, waiting, count: 0, last: 0 }
     }
 
-    /// Takes a packet-in. Returns whether one was dropped for it.
+    /// Queues a packet-in. Returns whether one was dropped to make room.
     pub fn push(&mut self, port: OfPort, message: Message) -> bool {
         let is_full = self.count >= self.rate.burst.max(1) as usize;
         if is_full {
@@ -49,7 +49,7 @@ impl Limiter {
         is_full
     }
 
-    /// The next packet-in that may go now.
+    /// The next packet-in that the rate permits now.
     pub fn pop(&mut self, now: Instant) -> Option<Message> {
         self.earn(now);
         if self.count == 0 || self.credit < COST {
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(drain(&mut limiter, now), [(1, 4), (1, 5)]);
         now = now + std::time::Duration::from_secs(5);
         assert_eq!(drain(&mut limiter, now), [(1, 6), (1, 7)]);
-        // Credit is not saved beyond the burst.
+        // Credit is limited to the burst.
         for number in 0..4 {
             limiter.push(OfPort(1), packet(1, number));
         }

@@ -1,5 +1,5 @@
-//! OpenFlow sessions on top of [`Ofproto`]: who is connected to a bridge, what they ask and what
-//! they are told.
+//! OpenFlow sessions on top of [`Ofproto`]: the connections of each bridge, their requests and the messages
+//! sent to them.
 //!
 //! Nothing here reads a socket or a clock. The program hands over the bytes it read
 //! ([`Connections::receive`]) and writes the bytes it gets ([`Connections::take_output`]).
@@ -11,12 +11,12 @@
 //! | the socket can be written to | [`Connections::take_output`] |
 //! | the peer closed, or [`Connections::is_closing`] and all is written | [`Connections::close`] |
 //! | [`Ofproto`] was called, and may have events | [`Connections::deliver`] |
-//! | connections were forgotten as [`Outbox`](crate::Outbox) said | [`Connections::flushed`] |
+//! | connections were flushed as [`Outbox`](crate::Outbox) requested | [`Connections::flushed`] |
 //! | a worker has answered with its statistics | [`Ofproto::dump`], then [`Connections::dumped`] |
 //! | time went by | [`Connections::tick`], at the latest at [`Connections::next_tick`] |
 //!
-//! After [`Connections::receive`] the flows may be others: call [`Ofproto::revalidate`] and send the
-//! commands before the output is written, so that a barrier's reply comes when all is in force.
+//! [`Connections::receive`] may change flows: call [`Ofproto::revalidate`] and send the commands before the
+//! output is written, so that a barrier's reply follows its effects.
 
 mod asynchronous;
 mod bundle;
@@ -48,7 +48,7 @@ use monitors::Monitors;
 use session::Session;
 use std::collections::BTreeMap;
 
-/// Names a connection; never used twice in a run.
+/// Identifies a connection; never reused in a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ConnId(pub u32);
 
@@ -56,15 +56,15 @@ pub struct ConnId(pub u32);
 /// counted".
 pub type Counters = [Option<u64>; 12];
 
-/// What sessions work on, lent for one call.
+/// The state that sessions work on, borrowed for one call.
 pub struct Switch<'a> {
     /// The bridges.
     pub core: &'a mut Ofproto,
     /// The time.
     pub now: Instant,
-    /// What must be carried out.
+    /// The commands to carry out.
     pub out: &'a mut Outbox,
-    /// Reads the counters of a datapath port, when statistics of it are asked for.
+    /// Reads the counters of a datapath port for port statistics.
     pub counters: &'a mut dyn FnMut(PortNo) -> Counters,
 }
 
@@ -72,7 +72,7 @@ pub struct Switch<'a> {
 #[derive(Debug, Default)]
 pub struct Connections {
     sessions: BTreeMap<ConnId, Session>,
-    /// Each bridge's last election of a primary controller.
+    /// The generation id of each bridge's last election of a primary controller.
     elections: BTreeMap<BridgeId, u64>,
     collects: Collects,
     last: u32,
@@ -84,7 +84,7 @@ impl Connections {
         Connections::default()
     }
 
-    /// Begins a session on a bridge, over a stream that is connected. Our hello is in its output.
+    /// Opens a session on a bridge, over a connected stream. The output starts with our hello.
     pub fn open(&mut self, bridge: BridgeId, settings: Settings, now: Instant) -> ConnId {
         self.last += 1;
         let id = ConnId(self.last);
@@ -92,9 +92,9 @@ impl Connections {
         id
     }
 
-    /// Takes bytes that the peer sent and does what they ask.
+    /// Takes bytes that the peer sent and carries out the requests in them.
     pub fn receive(&mut self, id: ConnId, bytes: &[u8], switch: &mut Switch<'_>) {
-        // What happened before the request must not look like its consequence.
+        // Events of before the request must not count as its consequence.
         self.deliver(switch.core, switch.now);
         if let Some(session) = self.sessions.get_mut(&id) {
             session.take_bytes(bytes, switch.now);
@@ -102,17 +102,16 @@ impl Connections {
         self.advance(id, switch);
     }
 
-    /// Whether more bytes should be read from the peer. Not while much of what it asked for before
-    /// waits, so that no peer can fill the memory by asking and not reading.
+    /// Whether to read more bytes from the peer. False while much output or input waits, so that a peer that
+    /// sends requests and does not read cannot exhaust memory.
     pub fn wants_input(&self, id: ConnId) -> bool {
         self.sessions.get(&id).is_some_and(Session::wants_input)
     }
 
-    /// Bytes to be written to the peer. Take them only when the ones taken before are written:
-    /// what waits here is bounded. Flow monitors that paused because much waited go on when nothing
-    /// does.
+    /// Bytes to write to the peer. Call this only when the previous bytes are written, since this output is
+    /// bounded. Flow monitors that paused for a full output resume when it is empty.
     pub fn take_output(&mut self, id: ConnId, core: &Ofproto) -> Vec<u8> {
-        // The session is taken out meanwhile, as others may get a copy.
+        // The session is removed meanwhile, since other sessions may receive a copy.
         let Some(mut session) = self.sessions.remove(&id) else { return Vec::new() };
         if !session.has_output() {
             session.resume_monitors(core);
@@ -123,24 +122,24 @@ impl Connections {
         output
     }
 
-    /// Whether there are bytes to be written.
+    /// Whether output waits.
     pub fn has_output(&self, id: ConnId) -> bool {
         self.sessions.get(&id).is_some_and(Session::has_output)
     }
 
-    /// Why the connection must be closed once its output is written, if it must.
+    /// Why the connection is to be closed once its output is written, if it is.
     pub fn is_closing(&self, id: ConnId) -> Option<&CloseReason> {
         self.sessions.get(&id)?.closing()
     }
 
-    /// Forgets a connection; its bundles are discarded.
+    /// Removes a connection and discards its bundles.
     pub fn close(&mut self, id: ConnId, core: &mut Ofproto) {
         if let Some(session) = self.sessions.remove(&id) {
             self.watch(session.bridge, &Monitors::default(), core);
         }
     }
 
-    /// The bridge is gone: its connections are to be closed.
+    /// The bridge was removed: its connections are to be closed.
     pub fn remove_bridge(&mut self, bridge: BridgeId) {
         self.elections.remove(&bridge);
         for session in self.sessions.values_mut().filter(|session| session.bridge == bridge) {
@@ -148,26 +147,26 @@ impl Connections {
         }
     }
 
-    /// A user wants a bridge's connections to end.
+    /// A user asked to close the bridge's connections.
     pub fn hang_up(&mut self, bridge: BridgeId) {
         for session in self.sessions.values_mut().filter(|session| session.bridge == bridge) {
             session.close(CloseReason::Asked);
         }
     }
 
-    /// How a connection stands.
+    /// The state of a connection.
     pub fn status(&self, id: ConnId) -> Option<ConnectionStatus> {
         self.sessions.get(&id).map(Session::status)
     }
 
-    /// Whether some connection wants the packets that no flow matches: one of OpenFlow 1.0 that
-    /// gets asynchronous messages does. For [`crate::ControllerState::wants_misses`].
+    /// Whether some connection receives packets that no flow matches: one of OpenFlow 1.0 that receives
+    /// asynchronous messages does. For [`crate::ControllerState::wants_misses`].
     pub fn wants_misses(&self, bridge: BridgeId) -> bool {
         let mut sessions = self.sessions.values().filter(|session| session.bridge == bridge);
         sessions.any(Session::wants_misses)
     }
 
-    /// Tells the connections what has happened on their bridges.
+    /// Sends events to the connections of their bridges.
     pub fn deliver(&mut self, core: &mut Ofproto, now: Instant) {
         let events = core.take_events();
         self.tell(&events, now);
@@ -182,15 +181,14 @@ impl Connections {
         self.sessions.values_mut().for_each(Session::send_updates);
     }
 
-    /// Changes how a connection is made from now on. What its peer set up stays.
+    /// Changes a connection's settings. What its peer configured stays.
     pub fn reconfigure(&mut self, id: ConnId, settings: Settings) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.settings = Settings { versions: session.settings.versions, ..settings };
         }
     }
 
-    /// A worker has answered with its statistics, and [`Ofproto::dump`] has them: requests that
-    /// waited for them go on.
+    /// A worker's statistics were passed to [`Ofproto::dump`]: requests that waited for them go on.
     pub fn dumped(&mut self, worker: WorkerId, switch: &mut Switch<'_>) {
         self.collects.answered(worker);
         self.deliver(switch.core, switch.now);
@@ -201,7 +199,7 @@ impl Connections {
         self.advance_waiting(switch);
     }
 
-    /// What this connection wanted forgotten is: it goes on.
+    /// The flush that this connection requested is complete: its requests go on.
     pub fn flushed(&mut self, id: ConnId, switch: &mut Switch<'_>) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.is_flushing = false;
@@ -209,14 +207,14 @@ impl Connections {
         self.advance(id, switch);
     }
 
-    /// A worker was stopped and does not answer what it was asked.
+    /// A worker was stopped and does not answer any more.
     pub fn worker_gone(&mut self, worker: WorkerId, switch: &mut Switch<'_>) {
         self.collects.forget(worker);
         self.advance_waiting(switch);
     }
 
-    /// Does what time asks for: echo requests to silent peers, statistics without further waiting,
-    /// the end of forgotten bundles.
+    /// Does what is due: echo requests to silent peers, replies to statistics requests that waited too long,
+    /// expiry of idle bundles.
     pub fn tick(&mut self, switch: &mut Switch<'_>) {
         self.deliver(switch.core, switch.now);
         for session in self.sessions.values_mut() {
@@ -241,9 +239,9 @@ impl Connections {
         }
     }
 
-    /// Does what a peer asks, message by message, until it must wait.
+    /// Handles a peer's messages until one has to wait.
     fn advance(&mut self, id: ConnId, switch: &mut Switch<'_>) {
-        // The session is taken out meanwhile, as what it asks may change the others.
+        // The session is removed meanwhile, since its requests may change the others.
         let Some(mut session) = self.sessions.remove(&id) else { return };
         while let Some(bytes) = self.next_message(&mut session, switch) {
             self.copy_to_snoopers(&session, &bytes);

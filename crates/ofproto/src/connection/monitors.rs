@@ -1,9 +1,9 @@
-//! Flow monitors: a peer is told of the flows that it watches as they come, change and go
-//! (ovs: `ofproto/connmgr.c`, `ofmonitor_report`; `ofproto/ofproto.c`, `handle_flow_monitor_request`).
+//! Flow monitors: updates about the flows that a peer watches (ovs: `ofproto/connmgr.c`, `ofmonitor_report`;
+//! `ofproto/ofproto.c`, `handle_flow_monitor_request`).
 //!
-//! Changes of one request are told in one message. When too much of that waits to be written, the
-//! peer is told so and hears only of flows that go, until it has read everything; then it is told of
-//! what was added and changed meanwhile.
+//! The changes of one request go into one message. When too many updates wait to be written, monitoring
+//! pauses: the peer is notified and receives only deletions until it has read everything, and then the
+//! additions and changes that it missed.
 
 use super::session::Session;
 use super::{Connections, Switch};
@@ -21,7 +21,7 @@ use openflow::message::{
 use openflow::{ErrorCode, OfError};
 use std::collections::{BTreeMap, HashMap};
 
-/// Monitors that one connection may have.
+/// Maximum number of monitors per connection.
 const MONITORS: usize = 4096;
 /// Bytes of updates that may wait before monitoring pauses.
 const WAITING_BYTES: usize = 128 << 10;
@@ -30,13 +30,13 @@ const WAITING_BYTES: usize = 128 << 10;
 #[derive(Debug, Default)]
 pub(super) struct Monitors {
     by_id: BTreeMap<u32, FlowMonitor>,
-    /// What the request that is being carried out has changed.
+    /// The changes made by the current request.
     updates: Vec<FlowUpdate>,
-    /// Whether the updates hold the connection's own changes in short.
+    /// Whether the connection's own changes are sent in abbreviated form.
     is_abbreviated: bool,
     /// Bytes of updates in the output.
     waiting_bytes: usize,
-    /// The [`Rule::order`] of the last change that was told.
+    /// The [`Rule::order`] of the last change sent.
     last_order: u64,
     /// The last change before monitoring paused, while it is paused.
     paused: Option<u64>,
@@ -47,7 +47,7 @@ impl Monitors {
         self.by_id.is_empty()
     }
 
-    /// The peer has been handed all updates.
+    /// The peer has taken all updates.
     pub fn written(&mut self) {
         self.waiting_bytes = 0;
     }
@@ -89,7 +89,7 @@ impl Monitors {
         Ok(())
     }
 
-    /// Notes an update for the monitors that watch such a change.
+    /// Records an update for the monitors that watch such a change.
     fn note(&mut self, change: &FlowChange, is_own: bool) {
         let rule = &change.flow;
         self.last_order = self.last_order.max(rule.order);
@@ -111,7 +111,7 @@ impl Monitors {
         }
     }
 
-    /// Updates for flows that are there, each once: of what `event` says for some monitor.
+    /// Updates for existing flows, each once, with the `event` of some monitor.
     fn collect<'a>(
         monitors: impl Iterator<Item = &'a FlowMonitor>,
         bridge: BridgeId,
@@ -141,7 +141,7 @@ fn refused(code: ErrorCode, id: u32, what: &str) -> OfError {
     OfError::new(code, format!("flow monitor {id:#x} {what}"))
 }
 
-/// Whether a monitor reports such a change. Which port a flow outputs to counts before and after it.
+/// Whether a monitor reports the change. The output port is compared before and after it.
 fn watches(monitor: &FlowMonitor, change: &FlowChange) -> bool {
     let (flows, rule, before) = (&monitor.flows, &change.flow, change.before.as_deref());
     let kind = match change.event {
@@ -189,8 +189,8 @@ impl Connections {
         Ok(())
     }
 
-    /// Begins, changes and ends monitors: all that is asked for, or nothing. Answers with the flows
-    /// that are there.
+    /// Adds, changes and cancels monitors: all that a request names, or none. Replies with the existing
+    /// flows.
     pub(super) fn change_monitors(
         &mut self,
         session: &mut Session,
@@ -217,7 +217,7 @@ impl Connections {
         Ok(StatsReply::FlowMonitor(updates))
     }
 
-    /// Has changes of flows reported for as long as a session watches them.
+    /// Enables reports of flow changes while a session watches them.
     pub(super) fn watch(&self, bridge: BridgeId, monitors: &Monitors, core: &mut Ofproto) {
         let mut others = self.sessions.values().filter(|session| session.bridge == bridge);
         let is_watched = !monitors.is_empty() || others.any(|other| !other.monitors.is_empty());
@@ -226,14 +226,14 @@ impl Connections {
 }
 
 impl Session {
-    /// A flow of the bridge came, changed or went.
+    /// A flow of the bridge was added, changed or removed.
     pub fn note_change(&mut self, change: &FlowChange, is_own: bool) {
         if !self.monitors.is_empty() {
             self.monitors.note(change, is_own);
         }
     }
 
-    /// Sends what a request has changed, and pauses if too much waits.
+    /// Sends the changes of a request, and pauses if too much output waits.
     pub fn send_updates(&mut self) {
         self.monitors.is_abbreviated = false;
         let updates = std::mem::take(&mut self.monitors.updates);
@@ -247,7 +247,7 @@ impl Session {
         }
     }
 
-    /// Tells a peer that has read everything what was left out while monitoring paused.
+    /// Sends the changes that were left out while monitoring was paused. The peer has read everything else.
     pub fn resume_monitors(&mut self, core: &Ofproto) {
         let Some(paused) = self.monitors.paused.take() else { return };
         let missed = |monitor: &FlowMonitor, rule: &Rule| {
@@ -266,7 +266,7 @@ impl Session {
         self.send_reply(vec![FlowUpdate::Resumed]);
     }
 
-    /// Gives the bytes that a message of updates takes in the output.
+    /// Sends the message. Returns its length in the output.
     fn send_reply(&mut self, updates: Vec<FlowUpdate>) -> usize {
         let Some(version) = self.version() else { return 0 };
         self.write(version, 0, &Message::StatsReply(StatsReply::FlowMonitor(updates)))

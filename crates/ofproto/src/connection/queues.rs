@@ -1,4 +1,4 @@
-//! Answers to requests about the queues of ports.
+//! Replies to requests about the queues of ports.
 
 use super::Switch;
 use crate::bridge::BridgeId;
@@ -6,8 +6,8 @@ use base::OfPort;
 use openflow::message::{Message, QueueId, QueueRequest, QueueStats};
 use openflow::{ErrorCode, OfError};
 
-/// The queues that are asked for. One that must be there and is not is an error
-/// (ovs: `ofproto/ofproto.c`, `handle_queue_stats_request`, `handle_queue_get_config_request`).
+/// The requested queues. A named queue that does not exist is an error (ovs: `ofproto/ofproto.c`,
+/// `handle_queue_stats_request`, `handle_queue_get_config_request`).
 pub(super) fn find(
     asked: &QueueRequest,
     bridge: BridgeId,
@@ -35,7 +35,7 @@ pub(super) fn find(
     }
 }
 
-/// What queues have sent, which is not counted by queue.
+/// Queue statistics; the switch does not count per queue.
 pub(super) fn statistics(
     asked: &QueueRequest,
     bridge: BridgeId,
@@ -45,7 +45,7 @@ pub(super) fn statistics(
     Ok(find(asked, bridge, switch)?.into_iter().map(uncounted).collect())
 }
 
-/// A port's queues, as OpenFlow 1.0 to 1.3 ask for them.
+/// A port's queues, for OpenFlow 1.0 to 1.3.
 pub(super) fn config(
     port: OfPort,
     bridge: BridgeId,

@@ -1,4 +1,4 @@
-//! What one message asks, and the answer to it.
+//! Handling of one message.
 
 use super::check;
 use super::session::{CloseReason, MISS_SEND_LEN, Session};
@@ -14,7 +14,7 @@ const FORMAT_OPENFLOW10: u32 = 0;
 const FORMAT_NXM: u32 = 2;
 
 impl Connections {
-    /// Takes one whole message and answers it.
+    /// Handles one complete message.
     pub(super) fn handle(&mut self, session: &mut Session, bytes: &[u8], switch: &mut Switch<'_>) {
         let Some(header) = Header::read(bytes) else { return };
         let Some(version) = session.version() else {
@@ -35,7 +35,7 @@ impl Connections {
         }
     }
 
-    /// Does what a message asks, and gives the reply if it has one.
+    /// Carries out a message and returns the reply, if it has one.
     fn answer(
         &mut self,
         session: &mut Session,
@@ -106,7 +106,7 @@ impl Connections {
         Ok(Some(reply))
     }
 
-    /// Changes groups or meters, and shows other controllers how.
+    /// Changes groups or meters, and forwards the request to other controllers.
     fn change_and_forward(
         &mut self,
         session: &Session,
@@ -122,12 +122,12 @@ impl Connections {
 }
 
 impl Session {
-    /// Which asynchronous messages the peer wants.
+    /// The reply with the wanted asynchronous messages.
     fn told_async(&self) -> Message {
         Message::GetAsyncReply(self.async_config.told(self.version().unwrap_or(Version::V13)))
     }
 
-    /// What secondary controllers may not ask.
+    /// Requests that a secondary controller may not make.
     fn change_switch(&self, message: Message, switch: &mut Switch<'_>) -> Result<(), OfError> {
         self.may_change()?;
         let bridge = self.bridge;
@@ -157,7 +157,7 @@ impl Session {
         }
     }
 
-    /// Has connections forgotten: a whole zone at once, others beside the control thread.
+    /// Flushes connections: a whole zone at once, others on a thread beside the control thread.
     fn flush_connections(&mut self, flush: CtFlush, switch: &mut Switch<'_>) {
         let only_zone = CtFlush { zone: flush.zone, ..CtFlush::default() };
         match flush.zone {
@@ -169,7 +169,7 @@ impl Session {
         }
     }
 
-    /// Messages that change nothing but the session itself.
+    /// Messages that change only the session.
     fn set_up(&mut self, message: Message) -> Result<(), OfError> {
         match message {
             Message::SetAsync(masks) => {
@@ -189,8 +189,8 @@ impl Session {
             Message::FlowModTableId(on) => self.flow_mod_table_id = on,
             Message::SetPacketInFormat(format) => self.packet_in_format = format,
             Message::SetControllerId(id) => self.controller_id = id,
-            // The echo has done its work by arriving. To answer an error with an error could go
-            // on for ever.
+            // An echo reply has done its work by arriving. Answering an error with an error could go on
+            // forever.
             Message::EchoReply(_) => {}
             Message::Error { code, .. } => {
                 log::info!("connection {}: the peer reports {code:?}", self.id.0);
@@ -204,7 +204,7 @@ impl Session {
     }
 }
 
-/// The first message: agrees on a version, or gives up (OpenFlow 1.3.5, section 6.3.1).
+/// The peer's first message: agrees on a version, or closes (OpenFlow 1.3.5 section 6.3.1).
 fn greet(session: &mut Session, header: Header, bytes: &[u8]) {
     let hello = decode(Version::V10, bytes, &session.decode_options());
     let Ok((_, Message::Hello { versions: theirs })) = hello else {
@@ -222,7 +222,7 @@ fn greet(session: &mut Session, header: Header, bytes: &[u8]) {
         code: ErrorCode::HelloIncompatible,
         data: reason.to_string().into_bytes(),
     };
-    // In the highest version of the peer's, so that it can read it.
+    // In the peer's highest version, so that it can decode it.
     let highest = theirs.checked_ilog2().unwrap_or(0).clamp(1, Version::V15 as u32) as u8;
     session.reply_to(Header { version: highest, ..header }, &error);
     session.close(reason);

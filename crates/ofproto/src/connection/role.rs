@@ -9,9 +9,9 @@ use openflow::{ErrorCode, OfError};
 const PRIMARY_REQUEST: u8 = 0;
 
 impl Connections {
-    /// Gives a controller the role that it asks for. A new primary makes the old one secondary, which is
-    /// told so from OpenFlow 1.3 on, whatever other asynchronous messages it wants
-    /// (ovs: `ofproto/connmgr.c`, `ofconn_send_role_status`).
+    /// Changes a controller's role. A new primary makes the old one secondary, which from OpenFlow 1.3 on
+    /// receives a role-status message regardless of its asynchronous configuration (ovs: `ofproto/connmgr.c`,
+    /// `ofconn_send_role_status`).
     pub(super) fn change_role(
         &mut self,
         session: &mut Session,
@@ -38,8 +38,8 @@ impl Connections {
         Ok(Message::RoleReply { role: session.role, generation })
     }
 
-    /// Notes an election, unless a later one is known. Numbers go round: the difference counts,
-    /// as a signed number (OpenFlow 1.3.5, section 6.3.5).
+    /// Records an election, unless a later one is known. Generation ids wrap: the signed difference decides
+    /// (OpenFlow 1.3.5 section 6.3.5).
     fn elect(&mut self, session: &Session, generation: u64) -> Result<(), OfError> {
         if let Some(&last) = self.elections.get(&session.bridge)
             && (generation.wrapping_sub(last) as i64) < 0
@@ -53,7 +53,7 @@ impl Connections {
 }
 
 impl Session {
-    /// Tells the peer that its role is another one.
+    /// Sends a role-status message.
     fn send_role_status(&mut self, reason: u8, generation: Option<u64>) {
         let told = self.version().filter(|&it| it >= Version::V13 && self.closing().is_none());
         if let Some(version) = told {

@@ -1,4 +1,4 @@
-//! One OpenFlow session: what was agreed on, what the peer set up, and what waits to be written.
+//! One OpenFlow session: the agreed version, the peer's settings, and the output.
 
 use super::ConnId;
 use super::asynchronous::AsyncConfig;
@@ -14,11 +14,11 @@ use openflow::message::{Message, PacketInFormat, Role, StatsRequest, Version};
 use openflow::{DecodeOptions, EncodeOptions, ErrorCode, Framer, Header, OfError, encode};
 use std::time::Duration;
 
-/// Output beyond which requests wait: the peer does not read what it asked for.
+/// With more output than this, requests wait until the peer has read some.
 const OUTPUT_LIMIT: usize = 1 << 20;
-/// Requests beyond which no more are read: those before wait for something.
+/// With more unhandled input than this, no more is read.
 const INPUT_LIMIT: usize = 1 << 18;
-/// OpenFlow's own default of `miss_send_len` (OFP_DEFAULT_MISS_SEND_LEN).
+/// OpenFlow's default of `miss_send_len` (OFP_DEFAULT_MISS_SEND_LEN).
 pub(super) const MISS_SEND_LEN: u16 = 128;
 /// How long a peer without a probe interval may take to say hello.
 const HELLO_TIME: Duration = Duration::from_secs(60);
@@ -26,7 +26,7 @@ const HELLO_TIME: Duration = Duration::from_secs(60);
 /// Why a connection must be closed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CloseReason {
-    /// The first message was something else than a hello.
+    /// The first message was not a hello.
     #[error("the peer's first message is of type {0}, not a hello")]
     NoHello(u8),
     /// No version in common.
@@ -40,7 +40,7 @@ pub enum CloseReason {
     /// The bytes are not OpenFlow.
     #[error("the peer does not speak OpenFlow: {0}")]
     NotOpenFlow(OfError),
-    /// Silence after an echo request, or from the beginning.
+    /// No message after an echo request, or no hello.
     #[error("no answer to an echo request for {0:?}")]
     Silent(Duration),
     /// The bridge was removed.
@@ -51,12 +51,12 @@ pub enum CloseReason {
     Asked,
 }
 
-/// How a connection stands.
+/// The state of a connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConnectionStatus {
     /// Its bridge.
     pub bridge: BridgeId,
-    /// Whom it is to.
+    /// The kind of peer.
     pub kind: ConnectionKind,
     /// The version agreed on, `None` before that.
     pub version: Option<Version>,
@@ -83,7 +83,7 @@ pub(super) struct Waiting {
     pub xid: u32,
     pub request: StatsRequest,
     pub ticket: Ticket,
-    /// Answered with what is known by then, also without the answers that are missing.
+    /// After this time the reply is sent with what is known, without the missing answers.
     pub until: Instant,
 }
 
@@ -99,29 +99,28 @@ pub(super) struct Session {
     pub packet_in_format: PacketInFormat,
     /// NXT_FLOW_MOD_TABLE_ID is on.
     pub flow_mod_table_id: bool,
-    /// OpenFlow 1.0 with NXM: flow-removed messages take Nicira's form.
+    /// OpenFlow 1.0 with NXM: flow-removed messages use Nicira's format.
     pub nicira: bool,
     pub bundles: Bundles,
     pub monitors: Monitors,
     pub waiting: Option<Waiting>,
-    /// A change of table features of which more messages are to come, by its transaction id.
+    /// An incomplete change of table features, with its transaction id.
     pub table_features: Option<(u32, TableFeaturesChange)>,
-    /// What it wants forgotten is still being looked for; what it asked for then, a barrier above
-    /// all, comes afterwards.
+    /// A connection flush of this session is running; later requests, barriers above all, wait for it.
     pub is_flushing: bool,
     version: Option<Version>,
     closing: Option<CloseReason>,
     framer: Framer,
     output: Vec<u8>,
-    /// Asynchronous messages in the output.
+    /// Number of asynchronous messages in the output.
     queued: usize,
-    /// Packet-ins dropped because too many came, or because the peer reads too slowly.
+    /// Packet-ins dropped by the rate limit, or because the peer reads too slowly.
     pub dropped: u64,
-    /// Packet-ins that wait for their turn: those of flows, and those that no flow matched.
+    /// Packet-ins delayed by the rate limit: those of flows, and those that no flow matched.
     pub limiters: [Option<Limiter>; 2],
     since: Instant,
     last_received: Instant,
-    /// When the echo request was sent that has no answer yet.
+    /// When the unanswered echo request was sent.
     probed: Option<Instant>,
 }
 
@@ -170,8 +169,8 @@ impl Session {
         self.probed = None;
         let is_first = self.version.is_none() && self.framer.pending() == 0;
         match bytes {
-            // A hello of a version not yet invented. Without a bitmap it stands for all versions
-            // below, as one of our highest version does.
+            // A hello of a future version. Without a bitmap it stands for all versions below, as a hello of
+            // our highest version does.
             [version, 0, rest @ ..] if is_first && *version > Version::V15 as u8 => {
                 self.framer.push(&[Version::V15 as u8, 0]);
                 self.framer.push(rest);
@@ -193,7 +192,7 @@ impl Session {
         }
     }
 
-    /// The version agreed on.
+    /// The agreed version.
     pub fn version(&self) -> Option<Version> {
         self.version
     }
@@ -209,15 +208,15 @@ impl Session {
         DecodeOptions { flow_mod_table_id: self.flow_mod_table_id }
     }
 
-    /// Answers a request in the version agreed on.
+    /// Replies to a request in the agreed version.
     pub fn reply(&mut self, xid: u32, message: &Message) {
         if let Some(version) = self.version {
             self.write(version, xid, message);
         }
     }
 
-    /// Answers a message that may be of another version, in that version. Only echo replies and
-    /// those errors that have the same numbers in all versions may be written like that.
+    /// Replies to a message in the message's own version. Only for echo replies and errors with the same
+    /// numbers in all versions.
     pub fn reply_to(&mut self, header: Header, message: &Message) {
         let start = self.output.len();
         self.write(self.version.unwrap_or(Version::V10), header.xid, message);
@@ -226,7 +225,7 @@ impl Session {
         }
     }
 
-    /// Refuses a message.
+    /// Sends an error message.
     pub fn refuse(&mut self, bytes: &[u8], error: &OfError) {
         let Some(header) = Header::read(bytes) else { return };
         log::debug!("connection {} to bridge {}: refused {error}", self.id.0, self.bridge.0);
@@ -245,7 +244,7 @@ impl Session {
         self.write(version, 0, message);
     }
 
-    /// Hands the peer a message of another connection, unless it does not read.
+    /// Writes a copy of another connection's message, unless the peer does not read.
     pub fn write_copy(&mut self, message: &[u8]) {
         if self.version.is_some() && self.closing.is_none() && self.output.len() <= OUTPUT_LIMIT {
             self.output.extend_from_slice(message);
@@ -293,7 +292,7 @@ impl Session {
         self.closing.as_ref()
     }
 
-    /// Secondary controllers may only look.
+    /// Returns an error for a secondary controller.
     pub fn may_change(&self) -> Result<(), OfError> {
         match self.role {
             Role::Secondary => {

@@ -1,43 +1,41 @@
-//! How a connection is made.
+//! The settings of a connection.
 
 use super::limiter::Rate;
 use base::limits;
 use openflow::message::Version;
 use std::time::Duration;
 
-/// Whom a connection is to.
+/// The kind of peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConnectionKind {
-    /// A controller that the bridge is configured with.
+    /// A configured controller of the bridge.
     Controller,
-    /// A passing client, such as a tool on `BRIDGE.mgmt`: gets asynchronous messages only
-    /// after asking for them with a `miss_send_len` that is not 0.
+    /// A short-lived client, such as a tool on `BRIDGE.mgmt`. It receives asynchronous messages only after
+    /// setting a non-zero `miss_send_len`.
     Service,
-    /// A client of `BRIDGE.snoop`, which gets copies of what is said with the controller and is not
-    /// listened to.
+    /// A client of `BRIDGE.snoop`: receives copies of the controller's messages; its own are ignored.
     Snoop,
 }
 
-/// How a connection is made.
+/// The settings of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Whom it is to.
+    /// The kind of peer.
     pub kind: ConnectionKind,
-    /// Versions that may be spoken, bit `n` for wire version `n`; others than
-    /// [`Settings::SPOKEN`] are ignored.
+    /// The permitted versions, bit `n` for wire version `n`; those outside [`Settings::SPOKEN`] are ignored.
     pub versions: u32,
-    /// A peer silent for this long is asked for an echo, and dropped after as long again.
+    /// A peer silent for this long is sent an echo request, and disconnected after as long again.
     pub probe: Option<Duration>,
-    /// Asynchronous messages that wait for a slow peer; further ones are dropped and counted.
+    /// Maximum number of queued asynchronous messages; further ones are dropped and counted.
     pub queue: usize,
-    /// How fast packet-ins of each kind are sent: those that no flow matched, and others.
+    /// Rate limits of packet-ins: of those that no flow matched, and of others.
     pub rate: Option<Rate>,
-    /// Whether asynchronous messages are sent before the peer asks for them.
+    /// Whether asynchronous messages are sent by default.
     pub is_async: bool,
 }
 
 impl Settings {
-    /// All versions that we speak.
+    /// All supported versions.
     pub const SPOKEN: u32 = (1 << Version::V10 as u8)
         | (1 << Version::V11 as u8)
         | (1 << Version::V12 as u8)
@@ -45,13 +43,13 @@ impl Settings {
         | (1 << Version::V14 as u8)
         | (1 << Version::V15 as u8);
 
-    /// A controller's, with all versions and Open vSwitch's probe interval of 5 seconds.
+    /// For a controller: all versions, and Open vSwitch's probe interval of 5 seconds.
     pub fn controller() -> Self {
         let probe = Some(Duration::from_secs(5));
         Settings { kind: ConnectionKind::Controller, probe, ..Settings::service() }
     }
 
-    /// A management connection's, with all versions and a probe every minute.
+    /// For a management connection: all versions, and a probe every minute.
     pub fn service() -> Self {
         Settings {
             kind: ConnectionKind::Service,
@@ -63,7 +61,7 @@ impl Settings {
         }
     }
 
-    /// Of a client that only listens, and does not answer probes.
+    /// For a client that only listens and does not answer probes.
     pub fn snoop() -> Self {
         Settings { kind: ConnectionKind::Snoop, probe: None, ..Settings::service() }
     }

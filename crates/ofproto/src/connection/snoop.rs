@@ -1,5 +1,5 @@
-//! Copies of what is said between a bridge and its controller, for `ovs-ofctl snoop`
-//! (ovs: `ofproto/connmgr.c`, `add_snooper`; `lib/rconn.c`, `copy_to_monitor`).
+//! Copies of the messages between a bridge and its controller, for `ovs-ofctl snoop` (ovs:
+//! `ofproto/connmgr.c`, `add_snooper`; `lib/rconn.c`, `copy_to_monitor`).
 
 use super::Connections;
 use super::session::Session;
@@ -8,12 +8,12 @@ use openflow::Header;
 use openflow::message::Role;
 use std::cmp::Reverse;
 
-/// OFPT_HELLO: each connection has its own.
+/// OFPT_HELLO is not copied: each connection has its own.
 const HELLO: u8 = 0;
 
 impl Connections {
-    /// Hands messages that a session sent or received to those who snoop on its bridge. Of several
-    /// controllers they hear the primary one, or else the one that has been there for longest.
+    /// Copies messages of a session to the bridge's snoopers. With several controllers, only the primary one
+    /// is copied, or else the oldest connection.
     pub(super) fn copy_to_snoopers(&mut self, of: &Session, bytes: &[u8]) {
         let is_of_bridge = |session: &Session| session.bridge == of.bridge;
         let snoops = |session: &Session| {
@@ -51,7 +51,7 @@ fn preference(session: &Session) -> (u8, Reverse<u32>) {
     (by_role, Reverse(session.id.0))
 }
 
-/// The first message, and what is behind it.
+/// The first message, and the bytes after it.
 fn split_message(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Header::read(bytes)?;
     let length = u16::from_be_bytes([*bytes.get(2)?, *bytes.get(3)?]);

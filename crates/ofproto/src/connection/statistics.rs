@@ -1,4 +1,4 @@
-//! Answers to statistics requests.
+//! Replies to statistics requests.
 
 use super::session::{Session, Waiting};
 use super::{Connections, Counters, Switch, queues};
@@ -11,15 +11,13 @@ use openflow::message::{
 };
 use std::time::Duration;
 
-/// How long statistics wait for a worker that does not answer.
+/// How long a request waits for a worker that does not answer.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The last table is Open vSwitch's own, and is not shown (ovs: `ofproto/ofproto-dpif.h`,
-/// `TBL_INTERNAL`).
+/// The last table is internal and is not shown (ovs: `ofproto/ofproto-dpif.h`, `TBL_INTERNAL`).
 pub(super) const VISIBLE_TABLES: u8 = 254;
 
 impl Connections {
-    /// Answers at once, or asks the workers what flows have carried and answers when they have
-    /// said it.
+    /// Replies at once, or requests statistics from the workers and replies when they have answered.
     pub(super) fn statistics(
         &mut self,
         session: &mut Session,
@@ -78,7 +76,7 @@ impl Connections {
 }
 
 impl Session {
-    /// Tells the tables' features, once they are changed as the request wants.
+    /// Replies with the tables' features, after the changes that the request makes.
     fn table_features(
         &mut self,
         xid: u32,
@@ -102,7 +100,7 @@ impl Session {
     }
 }
 
-/// Answers a request for flows, sums over them or groups' counts, from what the workers have said.
+/// Replies to a request for flows, aggregates or group statistics, from the collected statistics.
 pub(super) fn flows(bridge: BridgeId, request: &StatsRequest, switch: &Switch<'_>) -> Message {
     Message::StatsReply(match request {
         StatsRequest::Aggregate { request, nicira } => {
@@ -121,7 +119,7 @@ pub(super) fn flows(bridge: BridgeId, request: &StatsRequest, switch: &Switch<'_
         StatsRequest::GroupStats(group) => {
             StatsReply::GroupStats(switch.core.group_stats(bridge, *group, switch.now))
         }
-        // Nothing else waits.
+        // No other request waits.
         _ => StatsReply::Flow { flows: Vec::new(), nicira: false },
     })
 }
@@ -160,7 +158,7 @@ fn ports(bridge: BridgeId, asked: OfPort, switch: &mut Switch<'_>) -> Vec<PortSt
         .collect()
 }
 
-/// Packets and bytes; patch ports and tunnels have no device that could count more.
+/// Packets and bytes. Patch ports and tunnels have no device with more counters.
 fn patch_counters(port: &Port) -> Counters {
     let ((rx_packets, rx_bytes), (tx_packets, tx_bytes)) =
         (port.patch_rx.pair(), port.patch_tx.pair());

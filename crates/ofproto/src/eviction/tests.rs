@@ -21,7 +21,7 @@ fn add_all(switch: &mut TestBridge, flows: &[&str]) {
     flows.iter().for_each(|flow| add(switch, flow).unwrap());
 }
 
-/// The ports that the flows match.
+/// The in-ports of the flows.
 fn ports(switch: &TestBridge) -> Vec<u16> {
     let flows = switch.ofproto.flows(switch.id, &FlowStatsRequest::default(), switch.now);
     let mut ports: Vec<u16> =
@@ -47,7 +47,7 @@ fn a_full_table_refuses_flows_but_not_changes() {
     assert_eq!(modify, Err(ErrorCode::TableFull));
     add_all(&mut switch, &["in_port=2,idle_timeout=3", "table=1,in_port=8"]);
     assert_eq!(ports(&switch), [1, 2, 8, 9]);
-    // A smaller limit deletes nothing where no flow gives way, and a larger one makes room.
+    // A smaller limit deletes nothing without eviction, and a larger one permits more flows.
     configure(&mut switch, limited(1, false));
     assert_eq!(ports(&switch), [1, 2, 8, 9]);
     configure(&mut switch, limited(3, false));
@@ -106,13 +106,13 @@ fn the_largest_group_gives_way_first() {
     let groups = vec![NamedBits::parse("NXM_OF_IN_PORT[0..3]").unwrap()];
     let fair = TableConfig { groups, ..limited(4, true) };
     let mut switch = bridge(fair);
-    // 17 and 33 are of one group with 1.
+    // 17 and 33 are in one group with 1.
     let start =
         ["in_port=2,idle_timeout=1", "in_port=1,idle_timeout=9", "in_port=17,idle_timeout=8"];
     add_all(&mut switch, &start);
     add_all(&mut switch, &["in_port=33,idle_timeout=7", "in_port=3"]);
     assert_eq!(ports(&switch), [1, 2, 3, 17]);
-    // Without groups time alone decides; a smaller limit is kept to at once.
+    // Without groups only time decides; a smaller limit applies at once.
     configure(&mut switch, limited(4, true));
     add_all(&mut switch, &["in_port=4"]);
     assert_eq!(ports(&switch), [1, 3, 4, 17]);

@@ -1,4 +1,4 @@
-//! What can be wrong with a flow-mod.
+//! Checks of a flow-mod.
 
 use base::{RecircId, TableId, limits};
 use flow::{Field, Match};
@@ -6,7 +6,7 @@ use openflow::action::Action;
 use openflow::message::{FlowMod, FlowModCommand};
 use openflow::{ErrorCode, OfError};
 
-/// What is wrong with a flow-mod, whatever flows there are.
+/// The checks that do not depend on existing flows.
 pub(crate) fn check(flow_mod: &FlowMod) -> Result<(), OfError> {
     let deletes = matches!(flow_mod.command, FlowModCommand::Delete | FlowModCommand::DeleteStrict);
     if flow_mod.buffer_id.is_some() && !deletes {
@@ -30,8 +30,8 @@ pub(super) fn check_table(table: Option<TableId>) -> Result<(), OfError> {
     }
 }
 
-/// The last table is Open vSwitch's own: requests change nothing there
-/// (ovs: `ofproto/ofproto-dpif.c`, `TBL_INTERNAL`; `ofproto/ofproto.c`, `add_flow_init`).
+/// The last table is internal: requests do not change it (ovs: `ofproto/ofproto-dpif.c`, `TBL_INTERNAL`;
+/// `ofproto/ofproto.c`, `add_flow_init`).
 fn check_writable(table: Option<TableId>) -> Result<(), OfError> {
     check_table(table)?;
     match table {
@@ -43,8 +43,8 @@ fn check_writable(table: Option<TableId>) -> Result<(), OfError> {
     }
 }
 
-/// What packets get inside the datapath is not for flows to match, but that they come in anew may be
-/// said (ovs: `lib/match.c`, `minimatch_has_default_hidden_fields`).
+/// Flows may not match `dp_hash`, nor `recirc_id` except 0, the packet's first pass (ovs: `lib/match.c`,
+/// `minimatch_has_default_hidden_fields`).
 fn check_hidden(matching: &Match) -> Result<(), OfError> {
     let is_anew = matching.key().recirc_id() == RecircId(0)
         && matches!(matching.mask().get(Field::RecircId), 0 | 0xffff_ffff);

@@ -42,7 +42,7 @@ fn commands_choose_the_flows_they_should() {
                 "table=1, priority=5,ip actions=output:1",
             ],
         ),
-        // Nothing to modify: added.
+        // No flow to modify: one is added.
         (
             C::ModifyStrict,
             "priority=6,ip,actions=drop",
@@ -88,7 +88,7 @@ fn commands_choose_the_flows_they_should() {
     for (command, flow, expect) in cases {
         let mut switch = TestBridge::new();
         start.iter().for_each(|flow| switch.add(flow));
-        // What modifies without a table means the first one here, as OpenFlow 1.0 sends it.
+        // A modification without a table means the first one here, as OpenFlow 1.0 sends it.
         let table = matches!(command, C::Modify | C::ModifyStrict);
         let flow = if table { format!("table=0,{flow}") } else { flow.to_owned() };
         switch.send(command, &flow).unwrap();
@@ -206,7 +206,7 @@ fn controllers_and_fail_mode_decide_what_a_bridge_begins_with() {
     assert_eq!(switch.flows(), ["cookie=0x0, priority=0 actions=NORMAL"]);
 }
 
-/// Recorded of Debian's Open vSwitch 3.1, but for the actions.
+/// Recorded from Debian's Open vSwitch 3.1, except for the actions.
 #[test]
 fn dumps_go_by_masks_and_these_by_their_highest_priority() {
     let mut switch = TestBridge::new();
@@ -238,7 +238,7 @@ fn dumps_go_by_masks_and_these_by_their_highest_priority() {
         "cookie=0x0, table=3, priority=100 actions=goto_table:254",
     ];
     assert_eq!(switch.flows(), expect);
-    // A flow that is replaced or modified goes to the end of its mask.
+    // A replaced or modified flow moves to the end of its mask.
     switch.add("priority=0,actions=drop");
     switch.send(FlowModCommand::ModifyStrict, "priority=9,in_port=1,actions=output:4").unwrap();
     let now = switch.flows();
@@ -276,7 +276,7 @@ fn durations_are_whole_milliseconds() {
 fn what_packets_get_inside_the_datapath_is_not_matched() {
     use FlowModCommand as C;
     let any = u128::from(u32::MAX);
-    // The cases are what Open vSwitch 3.1 says to them, and no text can ask for them.
+    // The errors are those of Open vSwitch 3.1; no flow text can express these cases.
     let cases = [
         (Match::any().with(Field::RecircId, 0), Ok(())),
         (Match::any().with(Field::RecircId, 1), Err(ErrorCode::RequestEperm)),
@@ -307,8 +307,8 @@ fn masked(field: Field, value: u128, mask: u128) -> Match {
     matching
 }
 
-/// Flows about headers are about frames, whether they say so or not, and differ from those about packets
-/// without Ethernet headers.
+/// Flows on headers match frames, even without `packet_type`, and differ from those for packets without
+/// Ethernet headers.
 #[test]
 fn flows_of_frames_and_of_other_packets_are_told_apart() {
     use FlowModCommand as C;
@@ -383,7 +383,7 @@ fn many_flows_time_out_a_part_at_a_time_and_deleted_ones_are_forgotten() {
         switch.add(&format!("idle_timeout=600,hard_timeout=60000,tcp,tcp_dst={n},actions=drop"));
     }
     assert_eq!(switch.ofproto.timeouts.len(), 3 * 2000);
-    // One that is added anew without a timeout, and half of the others are deleted.
+    // One is added anew without a timeout, and half of the others are deleted.
     switch.add("udp,udp_dst=1,actions=drop");
     switch.send(FlowModCommand::Delete, "tcp").unwrap();
     assert_eq!(switch.ofproto.timeouts.len(), 1999);

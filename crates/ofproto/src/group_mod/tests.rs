@@ -1,4 +1,4 @@
-//! Groups: how they are changed, what flows make of them, what they count.
+//! Groups: modification, translation and counters.
 
 use crate::test_bridge::TestBridge;
 use crate::{BridgeConfig, Config, Outbox, TraceRequest};
@@ -98,7 +98,7 @@ fn flows_send_to_groups_that_are_there_and_go_with_them() {
         stats.iter().map(|stats| stats.references).collect()
     };
     assert_eq!(references(&switch), [2, 1]);
-    // A flow that is given other actions no longer counts.
+    // A flow with other actions does not count any more.
     switch.send(FlowModCommand::Add, "tcp,actions=group:2").unwrap();
     assert_eq!(references(&switch), [1, 2]);
     let transaction = switch.ofproto.begin();
@@ -139,7 +139,7 @@ fn buckets_are_carried_out_as_the_group_says() {
         ("output:3,group:7,output:2", "3,hash(sym_l4(0)),recirc(0x1)"),
         ("write_actions(group:7)", "hash(sym_l4(0)),recirc(0x2)"),
         ("clone(group:7),output:2", "hash(sym_l4(0)),recirc(0x2),2"),
-        // What ends a bucket ends only that.
+        // An error that ends a bucket ends only that bucket.
         ("group:8,output:2", "3,2"),
         ("group:9", "3"),
         ("group:10", "drop"),
@@ -153,7 +153,7 @@ fn buckets_are_carried_out_as_the_group_says() {
     }
 }
 
-/// A packet that the datapath hashed goes on behind the group's place in its list.
+/// After hashing, a packet takes the bucket of its hash, and continues behind the group.
 #[test]
 fn a_hashed_packet_takes_one_bucket_and_goes_on() {
     let mut switch = bridge();
@@ -187,7 +187,7 @@ fn a_hashed_packet_takes_one_bucket_and_goes_on() {
         (actions, put.matching.mask().get(Field::DpHash))
     };
     assert_eq!(miss(&mut switch, 0, 0), ("hash(sym_l4(0)),recirc(0x1)".into(), 0));
-    // Whatever the hash, the bucket of the port that is down is not taken.
+    // Whatever the hash, the bucket of the down port is not used.
     for hash in 1..=16 {
         assert_eq!(miss(&mut switch, 1, hash), ("2,3".into(), 0xf), "{hash}");
     }

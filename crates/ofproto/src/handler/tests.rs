@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const NOW: Instant = Instant::from_millis(100_000);
 
-/// A bridge with three ports whose flows look at TCP ports.
+/// A bridge with three ports whose flows match TCP ports.
 fn bridge() -> (Ofproto, BridgeId) {
     let mut ofproto = Ofproto::new(Config::default());
     let config = BridgeConfig::new("br0", MacAddr::ZERO);
@@ -39,7 +39,7 @@ fn upcall(device: u32, packet: &str) -> Upcall {
     Upcall { worker, kind, packet, key, received, queued: received, trace: None }
 }
 
-/// What a worker that carries these commands out has then.
+/// The flows of a worker after these commands.
 fn carried_out(commands: Vec<(WorkerId, FlowCommand)>) -> HashMap<FlowId, Arc<[Action]>> {
     let mut flows = HashMap::new();
     for (_, command) in commands {
@@ -141,7 +141,7 @@ fn a_worker_has_what_the_tables_say_whatever_threads_did() {
         let expect = ofproto.translate(NOW, &flow.key, Notes::Off).actions;
         assert_eq!(*flow.actions, *expect, "{:?}", flow.matching);
     }
-    // Each packet counts for each flow that it hit, once.
+    // Each packet counts once for each flow that it hit.
     ofproto.apply_credits(NOW);
     let first = ofproto.table_stats(id)[0].matched;
     assert_eq!(first, 2 * 600 * 3);
@@ -181,7 +181,7 @@ fn what_only_the_owner_may_answer_is_given_back_and_what_it_must_know_is_urgent(
         ofproto.bridge(id).unwrap().port_of(0, MacAddr([2, 0, 0, 0, 0, 1])),
         Some(OfPort(1))
     );
-    // What was translated before a change is looked at again.
+    // A translation from before a change is revalidated.
     let old = handler.translate(NOW, upcall(3, "10.0.0.1:1>10.0.0.2:3 S"), None);
     assert!(old.is_none());
     change(&mut ofproto, id, add, "table=1,priority=5,tcp,tp_dst=3,actions=drop");

@@ -8,20 +8,20 @@ use base::Instant;
 use flow::{DropReason, FlowKey};
 use std::time::Duration;
 
-/// A thread logs the errors of at most one packet in this time, since it translates that packet again to find
+/// A thread logs the errors of at most one packet per interval, since it translates that packet again to find
 /// them.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Errors of one packet that are logged. Flow tables can be made such that a packet meets thousands.
+/// Maximum number of logged errors per packet. Flow tables can be made such that a packet meets thousands.
 const ERRORS_MAX: usize = 16;
 
-/// Bounds how often errors are logged.
+/// Limits how often errors are logged.
 #[derive(Debug, Default)]
 pub(super) struct TranslationLog {
     quiet_until: Option<Instant>,
 }
 
 impl TranslationLog {
-    /// Whether errors may be logged now; if so, not again before [`PAUSE`] is over.
+    /// Whether errors may be logged now; if so, the next ones only after [`PAUSE`].
     pub fn is_due(&mut self, now: Instant) -> bool {
         let is_due = self.quiet_until.is_none_or(|until| now >= until);
         if is_due {
@@ -31,8 +31,8 @@ impl TranslationLog {
     }
 }
 
-/// Logs the errors of a packet's translation; `key` has the datapath's port numbers. For a loop of resubmits, the
-/// whole trace is logged.
+/// Logs the errors of a packet's translation; `key` has the datapath's port numbers. After a resubmit loop,
+/// logs the whole trace.
 pub(super) fn tell(world: World<'_>, key: &FlowKey) {
     for (target, text) in describe(world, key) {
         log::warn!(target: target, "{text}");
@@ -65,7 +65,7 @@ fn describe(world: World<'_>, key: &FlowKey) -> Vec<(&'static str, String)> {
     told
 }
 
-/// Finds errors, each with the bridge in which it was met.
+/// Calls `each` for every error, with the bridge in which it occurred.
 fn errors(notes: &[Note], bridge: &str, each: &mut impl FnMut(&str, &str)) {
     for note in notes {
         let inner = match note.kind {

@@ -1,5 +1,5 @@
-//! How often workers were asked what their flows have carried, and flows that were deleted, until
-//! their last statistics are known.
+//! Requests for statistics and their answers per worker, and deleted flows until their last statistics
+//! arrive.
 
 use super::Links;
 use base::{Instant, WorkerId};
@@ -20,9 +20,9 @@ pub(super) struct Dying {
 struct Answers {
     asked: u64,
     answered: u64,
-    /// Since when it has told of every packet that came before.
+    /// Statistics are complete up to this time.
     collected: Instant,
-    /// Flows that it was told to delete, each with how many answers it had been asked for.
+    /// Deleted flows, each with the number of requests sent at that time.
     deleted: Queue<(u64, FlowId)>,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Dumps {
 }
 
 impl Dumps {
-    /// A worker is being asked. Not asked again before it answers.
+    /// Notes a request. False if the last one is not answered yet.
     pub fn ask(&mut self, worker: WorkerId) -> bool {
         let answers = self.workers.entry(worker).or_default();
         let is_idle = answers.asked == answers.answered;
@@ -42,10 +42,10 @@ impl Dumps {
         is_idle
     }
 
-    /// A worker is told to delete a flow.
+    /// Notes a deleted flow.
     pub fn delete(&mut self, worker: WorkerId, id: FlowId, dying: Dying) {
         let answers = self.workers.entry(worker).or_default();
-        // Those that the worker has told of already need not be remembered.
+        // Flows that were reported already need not be kept.
         while answers.deleted.front().is_some_and(|(_, id)| !self.dying.contains_key(id)) {
             answers.deleted.pop();
         }
@@ -53,17 +53,17 @@ impl Dumps {
         self.dying.insert(id, dying);
     }
 
-    /// A flow that was deleted and may still be told of.
+    /// A deleted flow whose statistics may still arrive.
     pub fn dying(&mut self, id: FlowId) -> Option<&mut Dying> {
         self.dying.get_mut(&id)
     }
 
-    /// A worker has told of a flow for the last time.
+    /// A worker has reported a flow for the last time.
     pub fn forget(&mut self, id: FlowId) {
         self.dying.remove(&id);
     }
 
-    /// A worker has answered: flows deleted before it was asked will not be told of again.
+    /// A worker has answered: flows deleted before the request will not be reported again.
     pub fn end(&mut self, worker: WorkerId, at: Instant) {
         let answers = self.workers.entry(worker).or_default();
         answers.answered = answers.answered.max(answers.asked.min(answers.answered + 1));
@@ -76,7 +76,7 @@ impl Dumps {
         }
     }
 
-    /// Until when all of this many workers have told of every packet.
+    /// The time up to which the statistics of this many workers are complete.
     pub fn collected(&self, workers: u16) -> Instant {
         let each = (0..workers).map(WorkerId).map(|worker| self.workers.get(&worker));
         each.map(|answers| answers.map_or(Instant::ZERO, |it| it.collected))
@@ -84,7 +84,7 @@ impl Dumps {
             .unwrap_or_default()
     }
 
-    /// Forgets workers that are no more.
+    /// Removes the state of removed workers.
     pub fn forget_from(&mut self, workers: u16) {
         let dying = &mut self.dying;
         self.workers.retain(|worker, answers| {

@@ -1,4 +1,4 @@
-//! A megaflow as others see it, and what it stands for.
+//! A megaflow for readers outside, and its links.
 
 use crate::bridge::BridgeId;
 use crate::lookup::{Added, Lookup};
@@ -17,21 +17,21 @@ pub struct DatapathFlow {
     pub id: FlowId,
     /// Its worker.
     pub worker: WorkerId,
-    /// Which packets.
+    /// Its match.
     pub matching: Match,
-    /// The key of the packet that it was made for, with the datapath's port numbers.
+    /// The key of the packet that it was translated for, with the datapath's port numbers.
     pub key: FlowKey,
-    /// What is done with them.
+    /// Its actions.
     pub actions: Arc<[Action]>,
-    /// What it had carried at the last dump.
+    /// Its statistics at the last dump.
     pub stats: FlowStats,
-    /// When it was put there.
+    /// When it was installed.
     pub created: Instant,
     pub(crate) links: Arc<Links>,
 }
 
 impl DatapathFlow {
-    /// A flow that stands for no OpenFlow flow and has carried nothing.
+    /// A flow put by a command, without OpenFlow flows and with zero statistics.
     pub fn by_hand(
         id: FlowId,
         worker: WorkerId,
@@ -51,59 +51,59 @@ impl DatapathFlow {
         }
     }
 
-    /// Whether it stands for no OpenFlow flow, so that its match is a command's.
+    /// Whether a command put it, so that its match is the command's.
     pub fn is_by_hand(&self) -> bool {
         *self.links == Links::default()
     }
 }
 
-/// Flows and effects of packets that have outer headers in front by then.
+/// The part of a translation behind the encapsulation of a tunnel, which counts outer packets.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct OuterPart {
     pub rules: Range<usize>,
     pub effects: Range<usize>,
-    /// Bytes of the outer headers. Within a part there may be another, whose packets have both headers.
+    /// Bytes of the outer headers. Parts may nest; packets of an inner part have both headers.
     pub header_len: usize,
 }
 
 impl OuterPart {
-    /// What packets count where these parts lie around them: each packet is longer by their headers
-    /// (ovs: `ofproto/ofproto-dpif-xlate-cache.c`, `XC_TUNNEL_HEADER`).
+    /// Statistics of packets within these parts: each packet is longer by their headers (ovs:
+    /// `ofproto/ofproto-dpif-xlate-cache.c`, `XC_TUNNEL_HEADER`).
     fn lengthen<'a>(parts: impl Iterator<Item = &'a OuterPart>, inner: &FlowStats) -> FlowStats {
         let header_len: usize = parts.map(|part| part.header_len).sum();
         FlowStats { bytes: inner.bytes + inner.packets * header_len as u64, ..*inner }
     }
 }
 
-/// What a megaflow stands for.
+/// What a megaflow's packets count for, and what its translation depends on.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) struct Links {
     pub rules: Vec<RuleId>,
     pub effects: Vec<Effect>,
-    /// The parts of both that count outer packets.
+    /// The parts of `rules` and `effects` that count outer packets.
     pub outer_parts: Vec<OuterPart>,
-    /// Frozen states that it names, its own among them.
+    /// Frozen states that it refers to, its own included.
     pub recircs: Vec<RecircId>,
-    /// What it must be translated again for when it changes, each once.
+    /// Its dependencies, each once: a change of one triggers revalidation.
     pub dependencies: Vec<Dependency>,
-    /// How it was looked up in flow tables.
+    /// Its lookups in flow tables.
     pub lookups: Vec<Lookup>,
 }
 
 impl Links {
-    /// What packets of a megaflow that counts `inner` count for its flow at this place of `rules`.
+    /// The statistics to add to the flow at this index of `rules`, for a megaflow that counted `inner`.
     pub fn stats_of_rule(&self, at: usize, inner: &FlowStats) -> FlowStats {
         let parts = self.outer_parts.iter().filter(|part| part.rules.contains(&at));
         OuterPart::lengthen(parts, inner)
     }
 
-    /// What they count for the effect at this place of `effects`.
+    /// The same for the effect at this index of `effects`.
     pub fn stats_of_effect(&self, at: usize, inner: &FlowStats) -> FlowStats {
         let parts = self.outer_parts.iter().filter(|part| part.effects.contains(&at));
         OuterPart::lengthen(parts, inner)
     }
 
-    /// Forgets everything, and keeps the memory.
+    /// Clears everything, and keeps the memory.
     pub fn clear(&mut self) {
         let Links { rules, effects, outer_parts, recircs, dependencies, lookups } = self;
         rules.clear();
@@ -114,7 +114,7 @@ impl Links {
         lookups.clear();
     }
 
-    /// Everything that flows which stand for this depend on, each once.
+    /// All dependencies, lookups included, each once.
     pub fn depends_on(&self) -> impl Iterator<Item = Dependency> {
         let tables = self.places(|_| true);
         let tables = tables.map(|(bridge, table)| Dependency::Table { bridge, table });
@@ -127,12 +127,12 @@ impl Links {
         self.dependencies.iter().copied().chain(tables).chain(rewritten).chain(rules)
     }
 
-    /// Whether some lookup could find a flow that is added, as far as registers and the like say.
+    /// Whether some lookup could find an added flow, as far as registers and other pipeline fields tell.
     pub fn may_find(&self, added: &Added) -> bool {
         self.lookups.iter().any(|lookup| lookup.may_find(added))
     }
 
-    /// The same of lookups of packets of which some header may have been rewritten.
+    /// The same for lookups after a header may have been rewritten.
     pub fn may_find_rewritten(&self, added: &Added) -> bool {
         let mut lookups = self.lookups.iter().filter(|lookup| !lookup.has_headers());
         lookups.any(|lookup| lookup.may_find(added))
@@ -152,18 +152,18 @@ impl Links {
 /// Counts of megaflows, for `upcall/show`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct InstalledCounters {
-    /// In the datapath now.
+    /// Installed now.
     pub current: usize,
-    /// The most there have been.
+    /// The highest number so far.
     pub max: usize,
-    /// Misses that were answered without a megaflow because there were too many.
+    /// Misses answered without a megaflow because of the flow limit.
     pub over_limit: u64,
-    /// Megaflows that went because they had nothing to do.
+    /// Megaflows deleted for idleness.
     pub idle: u64,
-    /// Megaflows that went because the tables say something else now.
+    /// Megaflows deleted because their translation changed.
     pub outdated: u64,
-    /// Megaflows that were given other actions.
+    /// Megaflows whose actions were changed.
     pub changed: u64,
-    /// Megaflows that were translated again because something they depend on had changed.
+    /// Megaflows revalidated because a dependency changed.
     pub revalidated: u64,
 }

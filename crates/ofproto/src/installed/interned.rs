@@ -1,4 +1,4 @@
-//! Values that many megaflows share, each kept once for as long as some flow has it.
+//! Values shared by many megaflows, each stored once for as long as a flow uses it.
 
 use classifier::{Index, Slab};
 use hashbrown::DefaultHashBuilder;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub(super) struct Interned<T: ?Sized> {
     places: Slab<Place<T>>,
     by_value: Index,
-    /// The number that was asked for last: one flow is often like the one before it.
+    /// The last number returned: consecutive flows often share values.
     last: u32,
     state: DefaultHashBuilder,
 }
@@ -20,9 +20,9 @@ struct Place<T: ?Sized> {
     value: Arc<T>,
     hash: u64,
     users: u32,
-    /// The slot that the list of its flows begins at.
+    /// The first slot of the list of its flows.
     first: u32,
-    /// Whether the list waits to be walked through.
+    /// Whether the list waits to be walked.
     is_listed: bool,
 }
 
@@ -38,8 +38,8 @@ impl<T: ?Sized> Default for Interned<T> {
 }
 
 impl<T: ?Sized + Eq + Hash> Interned<T> {
-    /// The number of a value, which has one user more now; and whether it is new. `kept` makes what is kept of a
-    /// new one.
+    /// Adds a user of a value. Returns the value's number, and whether it is new; `kept` makes the stored
+    /// copy of a new one.
     pub fn take(&mut self, value: &T, kept: impl FnOnce(&T) -> Arc<T>) -> (u32, bool) {
         if let Some(place) = self.places.at_mut(self.last as usize)
             && *place.value == *value
@@ -63,12 +63,12 @@ impl<T: ?Sized + Eq + Hash> Interned<T> {
         (self.last, true)
     }
 
-    /// The value that was asked for last, if it is this one.
+    /// The value used last, if it equals this one.
     pub fn last(&self, value: &T) -> Option<&Arc<T>> {
         self.get(self.last).filter(|last| ***last == *value)
     }
 
-    /// A user less. Returns the value if that was the last one.
+    /// Removes a user. Returns the value if that was the last one.
     pub fn give_back(&mut self, number: u32) -> Option<Arc<T>> {
         let place = self.places.at_mut(number as usize)?;
         place.users = place.users.saturating_sub(1);
@@ -85,23 +85,23 @@ impl<T: ?Sized + Eq + Hash> Interned<T> {
         Some(&self.places.at(number as usize)?.value)
     }
 
-    /// How many flows have it.
+    /// How many flows use it.
     pub fn users(&self, number: u32) -> usize {
         self.places.at(number as usize).map_or(0, |place| place.users as usize)
     }
 
-    /// The slot that the list of its flows begins at, 0 for none.
+    /// The first slot of the list of its flows, 0 for none.
     pub fn first(&self, number: u32) -> u32 {
         self.places.at(number as usize).map_or(0, |place| place.first)
     }
 
-    /// Says whether the list of its flows waits to be walked through. Returns whether that is new.
+    /// Notes whether the list of its flows waits to be walked. Returns whether that changed.
     pub fn set_listed(&mut self, number: u32, is_listed: bool) -> bool {
         let place = self.places.at_mut(number as usize);
         place.is_some_and(|it| std::mem::replace(&mut it.is_listed, is_listed) != is_listed)
     }
 
-    /// Lets the list of its flows begin at another slot. Returns the one before.
+    /// Sets the first slot of the list of its flows. Returns the previous one.
     pub fn set_first(&mut self, number: u32, slot: u32) -> u32 {
         let place = self.places.at_mut(number as usize);
         place.map_or(0, |place| std::mem::replace(&mut place.first, slot))

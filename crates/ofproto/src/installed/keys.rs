@@ -1,15 +1,15 @@
-//! The keys of megaflows, each once, in rows of the words that are not zero.
+//! The keys of megaflows, each stored once, as rows of their non-zero words.
 //!
-//! Flows of one mask whose keys have the same words are of one shape. The rows of a shape lie in blocks,
-//! column by column. A full block is split by a bit of its keys, so that the rows of a block have the bits
-//! alike by which they came there; and each block knows which bits all of its keys have and which none has.
-//! A search for the flows that a new rule may concern passes over the blocks, some 2,000 for ten million
-//! flows, and reads the rows of those alone whose bits do not contradict the rule.
+//! Flows with one mask whose keys have the same non-zero words form a shape. The rows of a shape lie in
+//! blocks, column by column. A full block is split by a bit of its keys, so the rows of a block agree in the
+//! bits of its splits. Each block records the bits that all of its keys have and that none has. A search for
+//! the flows that a new rule may affect passes over the blocks, some 2,000 for ten million flows, and reads
+//! only the rows of blocks whose bits do not contradict the rule.
 //!
-//! Bits are chosen evenly among the fields that tell the rows of a block apart. After `n` splits one above
-//! the other (11 for ten million flows), a search for one value of one of `k` such fields reads about
-//! `2^(-n/k)` of the rows. Where few flows differ from the others in a field, no split is by that field, and
-//! the blocks without such a flow are told by their bits.
+//! Split bits are chosen evenly among the fields in which the rows of a block differ. After `n` levels of
+//! splits (11 for ten million flows), a search for one value of one of `k` such fields reads about `2^(-n/k)`
+//! of the rows. If only few flows differ from the others in a field, no split uses it; the recorded bits
+//! exclude the blocks without such a flow.
 
 mod block;
 mod shape;
@@ -22,10 +22,10 @@ use std::hash::{BuildHasher, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Rows of a block before it is split. To move this many takes less than a millisecond.
+/// Rows of a block before it is split. Moving this many takes less than a millisecond.
 const BLOCK_ROWS: usize = 8192;
 
-/// Where a key lies.
+/// The position of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Row {
     pub block: u32,
@@ -38,13 +38,13 @@ pub(crate) struct Keys {
     shapes: Vec<Shape>,
     free_shapes: Vec<u32>,
     by_content: HashTable<u32>,
-    /// The shape of the last key: one flow is often like the one before it.
+    /// The shape of the last key: consecutive flows are often alike.
     last: u32,
     blocks: Vec<Block>,
     free_blocks: Vec<u32>,
     /// Rows of a block before it is split.
     block_rows: usize,
-    /// A search passes over the blocks: rows move to blocks behind all others alone.
+    /// A search is running: rows may only move to blocks behind all others.
     is_searched: bool,
     state: DefaultHashBuilder,
 }
@@ -56,7 +56,7 @@ impl Default for Keys {
 }
 
 impl Keys {
-    /// Empty, in blocks of this many rows.
+    /// Empty, with this block size.
     fn with_blocks(block_rows: usize) -> Self {
         Keys {
             shapes: Vec::new(),
@@ -71,8 +71,8 @@ impl Keys {
         }
     }
 
-    /// Stores the key of the flow in a slot. Tells `moved` of other flows, by slot, whose keys are in other
-    /// rows now.
+    /// Stores the key of the flow in a slot. Calls `moved` for other flows, by slot, whose keys moved to
+    /// other rows.
     pub fn insert(
         &mut self,
         slot: u32,
@@ -91,7 +91,7 @@ impl Keys {
         Row { block, row: self.blocks[block as usize].push(slot, words) }
     }
 
-    /// Takes a key out. Tells `moved` of other flows, by slot, whose keys are in other rows now.
+    /// Removes a key. Calls `moved` for other flows, by slot, whose keys moved to other rows.
     pub fn remove(&mut self, at: Row, mut moved: impl FnMut(u32, Row)) {
         let Some(block) = self.blocks.get_mut(at.block as usize) else { return };
         if at.row as usize >= block.len() {
@@ -99,7 +99,7 @@ impl Keys {
         }
         let shape = &mut self.shapes[block.shape as usize];
         let number = block.shape;
-        // The key says which way the tree goes to the block.
+        // The key selects the path in the tree to the block.
         let key = (block.len() <= self.block_rows / 4).then(|| shape.key(block, at.row));
         if let Some(slot) = block.swap_remove(at.row) {
             moved(slot, at);
@@ -127,13 +127,13 @@ impl Keys {
             .map_or_else(FlowKey::new, |block| self.shapes[block.shape as usize].key(block, at.row))
     }
 
-    /// The mask of the flow there, which flows share.
+    /// The mask of the flow in a row; flows share it.
     pub fn mask(&self, at: Row) -> Option<&Arc<Mask>> {
         let block = self.blocks.get(at.block as usize)?;
         Some(&self.shapes[block.shape as usize].mask)
     }
 
-    /// Whether the flow there has just this match.
+    /// Whether the flow in a row has exactly this match.
     pub fn is(&self, at: Row, key: &FlowKey, mask: &Mask) -> bool {
         self.blocks.get(at.block as usize).is_some_and(|block| {
             let shape = &self.shapes[block.shape as usize];
@@ -141,7 +141,7 @@ impl Keys {
         })
     }
 
-    /// A hash of the masked key, and of a number.
+    /// A hash of the masked key and a number.
     pub fn hash(&self, key: &FlowKey, mask: &Mask, number: u64) -> u64 {
         let mut hasher = self.state.build_hasher();
         hasher.write_u64(number);
@@ -154,13 +154,13 @@ impl Keys {
         hasher.finish()
     }
 
-    /// Says whether a search passes over the blocks, in the order of their numbers: while it does, no key
-    /// moves to a block that the search may have passed.
+    /// Notes whether a search of the blocks, in order of their numbers, is running: meanwhile no key moves to
+    /// a block that the search may have passed.
     pub fn set_searched(&mut self, is_searched: bool) {
         self.is_searched = is_searched;
     }
 
-    /// How many numbers blocks have; some may be of none.
+    /// The number of block numbers, unused ones included.
     pub fn block_count(&self) -> usize {
         self.blocks.len()
     }
@@ -170,8 +170,8 @@ impl Keys {
         self.blocks.get(block).map_or(0, Block::len)
     }
 
-    /// Whether packets of some flow of a block may agree with `key` in the bits of `mask`, as far as the
-    /// bits say that the block's keys have alike.
+    /// Whether packets of some flow of a block may agree with `key` in the bits of `mask`, judged by the
+    /// recorded bits.
     pub fn may_overlap(&self, block: usize, key: &FlowKey, mask: &Mask) -> bool {
         let block = self.blocks.get(block).filter(|block| block.len() > 0);
         block.is_some_and(|block| {
@@ -179,8 +179,8 @@ impl Keys {
         })
     }
 
-    /// The slots of flows in some rows of a block whose packets may agree with `key` in the bits of `mask`,
-    /// where [`Self::may_overlap`].
+    /// The slots of flows in some rows of a block whose packets may agree with `key` in the bits of `mask`.
+    /// Call it if [`Self::may_overlap`].
     pub fn overlapping(
         &self,
         block: usize,
@@ -196,7 +196,7 @@ impl Keys {
         found.into_iter().flatten()
     }
 
-    /// Splits a block that is full. Returns whether it did. The key is of the block.
+    /// Splits a block if it is full. Returns whether it did. `key` is one of the block's.
     fn split(&mut self, number: u32, key: &FlowKey, moved: &mut impl FnMut(u32, Row)) -> bool {
         let block = &mut self.blocks[number as usize];
         if !block.is_full() {
@@ -220,8 +220,7 @@ impl Keys {
         true
     }
 
-    /// Makes one block of the block of a key and the one beside it, where both have few rows. Returns whether
-    /// it did.
+    /// Merges the block of a key with its sibling if both have few rows. Returns whether it did.
     fn merge(&mut self, shape: u32, key: &FlowKey, moved: &mut impl FnMut(u32, Row)) -> bool {
         let Some(sides) = self.shapes[shape as usize].tree.sides(key) else { return false };
         let rows: usize = sides.iter().map(|&side| self.row_count(side as usize)).sum();
@@ -245,7 +244,7 @@ impl Keys {
         moved(from.slot(row), Row { block: into, row: at });
     }
 
-    /// Gives a block a number.
+    /// Assigns a number to a block.
     fn take(&mut self, block: Block) -> u32 {
         match self.free_blocks.pop_if(|_| !self.is_searched) {
             Some(number) => {
@@ -259,7 +258,7 @@ impl Keys {
         }
     }
 
-    /// Takes a block's number from it.
+    /// Releases a block's number.
     fn give_back(&mut self, number: u32) -> Block {
         self.free_blocks.push(number);
         let empty = Block::new(0, 0, self.block_rows);

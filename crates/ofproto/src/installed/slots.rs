@@ -1,5 +1,5 @@
-//! The megaflows' places, numbered from 1: what growing and giving back memory cost does not depend on how
-//! many there are.
+//! The slots of megaflows, numbered from 1. The cost of growing and of freeing memory does not depend on
+//! their number.
 
 use super::keys::Row;
 use base::{Instant, WorkerId};
@@ -7,25 +7,25 @@ use classifier::{Handle, Slab};
 use flow::{FlowId, FlowStats};
 use table::atomic::AtomicU64;
 
-/// What is kept of a flow besides its key.
+/// The state of a flow besides its key.
 #[derive(Debug)]
 pub(super) struct Place {
     pub worker: WorkerId,
     pub tcp_flags: u16,
-    /// Whether it waits to be translated again.
+    /// Whether it waits for revalidation.
     pub is_queued: bool,
     pub row: Row,
-    /// The numbers of its actions and of what it stands for.
+    /// The numbers of its actions and links.
     pub actions: u32,
     pub links: u32,
-    /// Its neighbours in the list of flows that stand for the same; 0 is none.
+    /// Its neighbours in the list of flows with the same links; 0 is none.
     pub previous: u32,
     pub next: u32,
     pub packets: u64,
     pub bytes: u64,
     pub used: Option<std::num::NonZeroU64>,
     pub created: Instant,
-    /// The timing wheel's.
+    /// The word of the timing wheel.
     pub wheel: AtomicU64,
 }
 
@@ -58,7 +58,7 @@ impl Place {
         self.used = stats.used.and_then(|used| std::num::NonZeroU64::new(used.as_nanos().max(1)));
     }
 
-    /// When a packet last hit it, at first when it was put there.
+    /// The time of the last packet, initially of installation.
     pub fn last_used(&self) -> Instant {
         self.used.map_or(self.created, |ns| Instant::from_nanos(ns.get())).max(self.created)
     }
@@ -68,7 +68,7 @@ impl Place {
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     places: Slab<Place>,
-    /// The timing wheel's word of places without a flow.
+    /// The timing wheel's word for unused slots.
     unused: AtomicU64,
 }
 
@@ -79,7 +79,7 @@ impl table::Links for Slots {
 }
 
 impl Slots {
-    /// No places, for flows whose numbers are other ones.
+    /// Empty slots whose flows get numbers different from these.
     pub fn successor(&self) -> Slots {
         Slots { places: self.places.successor(), ..Slots::default() }
     }
@@ -89,40 +89,40 @@ impl Slots {
         self.places.len()
     }
 
-    /// No flow has a higher number.
+    /// The highest slot in use so far.
     pub fn last(&self) -> u32 {
         self.places.end() as u32
     }
 
-    /// A free place, which counts as taken now.
+    /// Takes a free slot.
     pub fn take(&mut self) -> u32 {
         self.places.insert(Place::empty()).index() as u32 + 1
     }
 
-    /// The flow is gone; its number is not used again.
+    /// Frees the slot; the flow's id is not used again.
     pub fn give_back(&mut self, slot: u32) {
         if let Some(handle) = self.handle(slot) {
             self.places.remove(handle);
         }
     }
 
-    /// The number of the flow in a place.
+    /// The id of the flow in a slot.
     pub fn id(&self, slot: u32) -> Option<FlowId> {
         Some(FlowId(self.handle(slot)?.to_word() + 1))
     }
 
-    /// The place of a flow.
+    /// The slot of a flow.
     pub fn slot(&self, id: FlowId) -> Option<u32> {
         let handle = Handle::from_word(id.0.checked_sub(1)?);
         self.places.get(handle).map(|_| id.0 as u32)
     }
 
-    /// What is in a place.
+    /// The state in a slot.
     pub fn at(&self, slot: u32) -> Option<&Place> {
         self.places.at((slot as usize).checked_sub(1)?)
     }
 
-    /// What is in a place, to be changed.
+    /// The same, mutable.
     pub fn at_mut(&mut self, slot: u32) -> Option<&mut Place> {
         self.places.at_mut((slot as usize).checked_sub(1)?)
     }

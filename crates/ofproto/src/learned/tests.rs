@@ -12,7 +12,7 @@ fn bridge(flows: &[&str]) -> TestBridge {
     switch
 }
 
-/// Returns where a packet from the port goes.
+/// The actions for a packet from the port.
 fn packet(switch: &mut TestBridge, port: u32, packet: &str) -> String {
     switch.upcall(port, packet, UpcallKind::Miss);
     let Some((_, FlowCommand::Execute(execute))) = switch.out.commands.pop() else {
@@ -22,7 +22,7 @@ fn packet(switch: &mut TestBridge, port: u32, packet: &str) -> String {
     crate::text::format_actions(&execute.actions, &execute.key, Default::default())
 }
 
-/// Megaflows that are changed or deleted because the tables changed.
+/// Megaflows changed or deleted by revalidation.
 fn revalidate(switch: &mut TestBridge) -> Vec<String> {
     switch.revalidate();
     let short = |(_, command)| match command {
@@ -36,7 +36,7 @@ fn revalidate(switch: &mut TestBridge) -> Vec<String> {
     switch.out.commands.drain(..).map(short).collect()
 }
 
-/// Flows of the table, and how many packets each has carried.
+/// The flows of the table, each with its packet count.
 fn table(switch: &TestBridge, table: u8) -> Vec<String> {
     let request = FlowStatsRequest { table: Some(TableId(table)), ..FlowStatsRequest::default() };
     let flows = switch.ofproto.flows(switch.id, &request, switch.now);
@@ -64,7 +64,7 @@ fn a_learned_flow_carries_packets_until_it_is_no_longer_refreshed() {
     let mut switch = bridge(&MAC_LEARNING);
     assert_eq!(packet(&mut switch, 1, A_TO_B), "2,3");
     assert_eq!(packet(&mut switch, 2, B_TO_A), "1");
-    // The first megaflow learns on, and sends to where B is now.
+    // The first megaflow still learns, and sends to B's present port.
     assert_eq!(revalidate(&mut switch), ["2"]);
     let learned = |a: u64, b: u64, all: u64| {
         [
@@ -80,7 +80,7 @@ fn a_learned_flow_carries_packets_until_it_is_no_longer_refreshed() {
     let dump = FlowDump { worker, at, is_last: true, flows, gone: Vec::new() };
     switch.ofproto.dump(switch.now, dump);
     switch.sleep(6);
-    // Nothing came from B for 12 seconds, and from A 6 seconds ago.
+    // No packet from B for 12 seconds; the last one from A was 6 seconds ago.
     let [of_a, _, all] = learned(1, 0, 1);
     assert_eq!(table(&switch, 1), [of_a, all]);
     switch.sleep(6);
@@ -100,7 +100,7 @@ fn the_packet_that_teaches_a_flow_sees_it_in_later_lookups() {
     assert_eq!(packet(&mut switch, 1, A_TO_B), "drop");
     let flow = "1 tcp,nw_src=10.0.0.10 load:0x7->NXM_NX_REG1[],output:1";
     assert_eq!(table(&switch, 1), [flow, "0 reg0=0x2 output:2", "0  drop"]);
-    // A lookup before the flow was learned does not see it.
+    // A lookup before the flow was learned does not find it.
     let flow = "actions=learn(priority=40000,table=0,NXM_OF_ETH_SRC[],output:NXM_NX_REG5[0..15]),2";
     let mut switch = bridge(&[flow]);
     assert_eq!(packet(&mut switch, 1, A_TO_B), "2");
@@ -119,7 +119,7 @@ fn a_limit_is_kept_and_told() {
     assert_eq!(revalidate(&mut switch), [""; 0]);
     assert_eq!(packet(&mut switch, 1, B_TO_A), "3");
     assert_eq!(table(&switch, 1), ["0 dl_src=02:00:00:00:00:0a drop"]);
-    // Once there is room again, the next packet of each address must ask.
+    // When there is room again, the next packet of each address must miss.
     switch.send(FlowModCommand::Delete, "table=1,cookie=5/-1").unwrap();
     assert_eq!(revalidate(&mut switch), ["delete 1", "delete 2"]);
     assert_eq!(packet(&mut switch, 1, B_TO_A), "2");
@@ -142,13 +142,13 @@ fn learned_flows_go_with_the_last_flow_that_teaches_them() {
         .send(FlowModCommand::Modify, "reg0=2,actions=1,learn(delete_learned,cookie=0x123)")
         .unwrap();
     assert_eq!(count(&switch), [1, 1, 2]);
-    // Taken back, nothing is gone.
+    // After a rollback, no flow is gone.
     let transaction = switch.ofproto.begin();
     switch.send(FlowModCommand::Delete, "table=0").unwrap();
     assert_eq!(count(&switch), [0, 0, 1]);
     switch.ofproto.rollback(transaction);
     assert_eq!(count(&switch), [1, 1, 2]);
-    // With the last teacher its flows go, and what these taught.
+    // With the last teacher its flows are deleted, and those that these learned.
     switch.send(FlowModCommand::Delete, "table=0").unwrap();
     assert_eq!(count(&switch), [0, 0, 1]);
 }
@@ -167,8 +167,8 @@ fn a_fin_shortens_the_timeouts_of_its_flow() {
     assert_eq!(table(&switch, 0).len(), 0);
 }
 
-/// A flow about headers that a packet without an Ethernet header teaches is of frames: the packet itself does
-/// not find it, as later ones do not.
+/// A flow on headers, learned from a packet without an Ethernet header, matches frames: neither the packet
+/// itself nor later ones match it.
 #[test]
 fn a_packet_without_an_ethernet_header_teaches_flows_of_frames() {
     let flow = "packet_type=(1,0x800),actions=learn(table=1,eth_type=0x800,\

@@ -1,4 +1,4 @@
-//! A packet that is paused comes to the same as one that is not.
+//! A paused packet has the same outcome as one that is not paused.
 
 use crate::{BridgeConfig, BridgeId, Config, Event, Ofproto, Outbox, PortDevice, PortSpec};
 use base::{Instant, MacAddr, PortNo, WorkerId};
@@ -12,7 +12,7 @@ const NOW: Instant = Instant::from_millis(5000);
 struct Switch {
     ofproto: Ofproto,
     bridges: [BridgeId; 2],
-    /// What is sent, and what else becomes of packets.
+    /// Packets sent, and other outcomes.
     seen: Vec<String>,
     pauses: usize,
     version: Version,
@@ -63,7 +63,7 @@ impl Switch {
         self.carry_out(out);
     }
 
-    /// Does what the datapath would.
+    /// Executes the datapath's commands.
     fn carry_out(&mut self, out: Outbox) {
         for (_, command) in out.commands {
             let FlowCommand::Execute(execute) = command else { continue };
@@ -100,7 +100,7 @@ impl Switch {
         }
     }
 
-    /// The controller hands a packet back as it came over the wire.
+    /// The controller returns a packet over the wire.
     fn resume(&mut self, packet_in: PacketIn) {
         let format = PacketInFormat::Nxt2;
         let options = EncodeOptions { packet_in_format: format, ..EncodeOptions::default() };
@@ -180,7 +180,7 @@ fn pausing_changes_nothing() {
             let mut plain = Switch::new([&first_only, &second_only], version);
             let mut paused = Switch::new([first, second], version);
             let (mut expect, mut got) = (plain.send(), paused.send());
-            // A copy that waits comes after what did not.
+            // A paused copy follows those that are not paused.
             expect.sort();
             got.sort();
             assert_eq!(got, expect, "{version:?} {first}");

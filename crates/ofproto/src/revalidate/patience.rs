@@ -1,18 +1,18 @@
-//! How long megaflows with few packets are revalidated (`other_config:min-revalidate-pps`).
+//! How long revalidation keeps megaflows with few packets (`other_config:min-revalidate-pps`).
 
 use crate::Config;
 use base::Instant;
 use flow::FlowStats;
 use std::time::Duration;
 
-/// Which megaflows are deleted where revalidation lasts long.
+/// Selects the megaflows to delete when revalidation takes long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// How long all are translated again.
+    /// For this long, all megaflows are revalidated.
     at_most: Duration,
-    /// The longest time between two packets of those that are translated after that.
+    /// The longest packet interval of those that are still revalidated after that.
     interval: Option<Duration>,
-    /// How many workers tell of packets.
+    /// The number of workers that report statistics.
     pub workers: u16,
 }
 
@@ -26,9 +26,9 @@ impl Patience {
         }
     }
 
-    /// Whether a megaflow is to be deleted rather than translated, where revalidation has lasted for so long
-    /// and all packets until `collected` are known. One that had no packets yet is translated
-    /// (ovs: `ofproto/ofproto-dpif-upcall.c`, `should_revalidate`).
+    /// Whether to delete a megaflow instead of revalidating it, after revalidation has lasted this long and
+    /// with statistics complete up to `collected`. One without any packets yet is revalidated (ovs:
+    /// `ofproto/ofproto-dpif-upcall.c`, `should_revalidate`).
     pub fn ends(&self, stats: &FlowStats, lasted: Duration, collected: Instant) -> bool {
         let Some((interval, used)) = self.interval.zip(stats.used) else { return false };
         lasted > self.at_most && collected - used >= interval

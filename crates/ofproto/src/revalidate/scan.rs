@@ -1,5 +1,5 @@
-//! A scan of all slots for megaflows that depend on changes, where what they stand for has too many numbers
-//! to be collected at once.
+//! A scan of all slots for megaflows that depend on changes, used when too many links are affected to collect
+//! at once.
 
 use super::search::concerns;
 use super::{Dependency, FLOWS_AT_ONCE, SEARCHED_AT_ONCE};
@@ -8,36 +8,36 @@ use crate::lookup::Added;
 use flow::FlowId;
 use hashbrown::HashSet;
 
-/// Slots that are looked at in one go.
+/// Slots examined at once.
 const SLOTS_AT_ONCE: u32 = 2048;
 
-/// A scan. Megaflows do not change their slots, and those that come after it began are translated by a
-/// snapshot with the changes.
+/// A scan. Megaflows do not change their slots, and those installed after its begin are based on a snapshot
+/// with the changes.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     on: HashSet<Dependency>,
     added: Vec<Added>,
-    /// The last slot that was looked at, and the slot to end at, once it has begun.
+    /// The last slot examined, and the slot to end at, once it has begun.
     at: u32,
     end: Option<u32>,
 }
 
-/// Which megaflows that stand for the same are concerned.
+/// Which megaflows with the same links are affected.
 #[derive(Clone, Copy)]
 enum Concerned {
     None,
     All,
-    /// Those with packets that an addition matches.
+    /// Those that an added flow may match.
     ByMatch,
 }
 
 impl Scan {
-    /// Finds megaflows that depend on this. Only before the scan begins.
+    /// Adds a dependency to find. Only before the scan begins.
     pub fn find(&mut self, on: Dependency) {
         self.on.insert(on);
     }
 
-    /// Finds megaflows whose packets the addition may match. Only before the scan begins.
+    /// Adds an added flow whose megaflows to find. Only before the scan begins.
     pub fn find_added(&mut self, added: &Added) {
         if self.added.len() < SEARCHED_AT_ONCE {
             self.added.push(added.clone());
@@ -46,11 +46,11 @@ impl Scan {
         }
     }
 
-    /// Looks at some slots. Returns whether all are done.
+    /// Examines some slots. Returns whether the scan is complete.
     pub fn go_on(&mut self, installed: &Installed, found: &mut Vec<FlowId>) -> bool {
         let end = *self.end.get_or_insert_with(|| installed.last_slot());
         let stop = self.at.saturating_add(SLOTS_AT_ONCE).min(end);
-        // One flow often stands for the same as the one before it.
+        // Consecutive flows often share links.
         let mut known = None;
         while self.at < stop && found.len() < FLOWS_AT_ONCE {
             self.at += 1;

@@ -1,28 +1,27 @@
-//! A search through the keys for megaflows that additions to tables may concern.
+//! A search of the keys for megaflows that added flows may affect.
 
 use crate::installed::Installed;
 use crate::lookup::{Added, header_mask};
 use flow::{FlowId, Mask};
 use hashbrown::HashSet;
 
-/// Rows that are looked at in one go. What else is done counts for so many rows: to look at a block's bits,
-/// and at a flow that was found.
+/// Budget of a step, in rows. Reading a block's bounds and examining a found flow count as several rows.
 const ROWS_AT_ONCE: usize = 32 * 1024;
 const BLOCK_COST: usize = 16;
 const FOUND_COST: usize = 64;
-/// Rows of a block that are looked at before the work is counted.
+/// Rows of a block examined between two checks of the budget.
 const ROWS_AT_A_TIME: usize = 2048;
 
-/// A search for flows that additions concern.
+/// A search for megaflows affected by added flows.
 #[derive(Debug)]
 pub(super) struct Search {
-    /// Each with the bits of headers that it looks at.
+    /// Each with the header bits that it matches.
     added: Vec<(Added, Mask)>,
-    /// What the flows in question stand for, where that is known.
+    /// The links to find, if they are known.
     links: Option<HashSet<u32>>,
     block: usize,
-    /// Rows of the block that are still to be searched: those before this one. Going down, the search
-    /// misses no row that moves down to fill a hole, nor one that stays when the block is split.
+    /// The rows of the current block still to be searched: those before this one. Searching downwards misses
+    /// no row that moves down to fill a hole, nor one that stays when the block is split.
     row: Option<usize>,
 }
 
@@ -32,12 +31,12 @@ impl Search {
             let mask = it.matching.mask().and(header_mask());
             (it, mask)
         };
-        // What looks at no header concerns flows by what they stand for alone.
+        // Flows that match no header affect megaflows through their links alone.
         let added = added.into_iter().map(with_mask).filter(|(_, mask)| !mask.is_empty()).collect();
         Search { added, links, block: 0, row: None }
     }
 
-    /// Searches some keys. Returns whether all are searched.
+    /// Searches some keys. Returns whether the search is complete.
     pub fn go_on(&mut self, installed: &Installed, flows: &mut Vec<FlowId>) -> bool {
         let (mut left, keys) = (ROWS_AT_ONCE, installed.keys());
         while left > 0 && self.block < keys.block_count() {
@@ -64,7 +63,7 @@ impl Search {
         self.block >= keys.block_count()
     }
 
-    /// The flow in a slot, if the addition concerns it.
+    /// The flow in a slot, if the added flow affects it.
     fn concerned(&self, installed: &Installed, slot: u32, added: &Added) -> Option<FlowId> {
         let (number, links) = installed.links_at(slot)?;
         let may_be = match &self.links {

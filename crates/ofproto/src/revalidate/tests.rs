@@ -1,5 +1,5 @@
-//! After a change, what is installed is what translation from scratch gives, though only what depends on
-//! the change is translated again.
+//! After a change, the installed megaflows equal a translation from scratch, although only dependent ones are
+//! revalidated.
 
 use super::*;
 use crate::{
@@ -20,21 +20,21 @@ fn mac(last: u8) -> MacAddr {
     MacAddr([2, 0, 0, 0, 0, last])
 }
 
-/// Two learning switches with a patch between them, over three devices and one that is of no bridge.
+/// Two learning switches with a patch between them, over three devices, and one device of no bridge.
 struct Switch {
     ofproto: Ofproto,
     bridges: [BridgeId; 2],
     now: Instant,
-    /// Whether every change counts as one of the configuration.
+    /// Whether every change counts as a configuration change.
     all: bool,
-    /// Numbers of frozen states that packets may come back with.
+    /// Recirculation ids that packets may have.
     recircs: Vec<RecircId>,
-    /// One that is slow to install what it translated.
+    /// A handler that delays the installation of its translations.
     late: Handler,
     out: Outbox,
 }
 
-/// Something that happens to a switch. Bridges, ports and the like are taken modulo their number.
+/// An event. Numbers of bridges, ports and the like are taken modulo their count.
 #[derive(Clone, Debug)]
 enum Event {
     Flow {
@@ -79,7 +79,8 @@ enum Event {
     Wait {
         s: u64,
     },
-    /// A handler translates a packet, and installs the answer only when it is told to, or after so many.
+    /// A handler translates a packet. It installs the answer upon a later event, or after so many
+    /// translations.
     Translate {
         device: u32,
         packet: &'static str,
@@ -139,7 +140,7 @@ impl Switch {
         match event {
             Event::Flow { bridge, command, text } => {
                 let flow_mod = openflow::text::parse_flow(text, *command, &|_| None).unwrap();
-                // Refused where goto_table does not go forward.
+                // Refused if goto_table does not go forward.
                 let _ = self.ofproto.flow_mod(self.bridges[*bridge], &flow_mod, now);
             }
             Event::Miss { device, packet, recirculated } => {
@@ -210,7 +211,7 @@ impl Switch {
         self.revalidate();
     }
 
-    /// Tells of no packets where that is asked.
+    /// Answers requests for statistics without packets.
     fn answer(&mut self) {
         let is_collect =
             |(_, command): &(WorkerId, FlowCommand)| matches!(command, FlowCommand::Collect);
@@ -253,8 +254,8 @@ impl Switch {
         while self.ofproto.go_on(self.now, &mut self.out) {}
     }
 
-    /// Holds every megaflow against what translation says now: of the packet that it was made for, and of
-    /// all others that would hit it.
+    /// Compares every megaflow with its translation now: for the packet that it was made for, and for all
+    /// others that would hit it.
     fn check(&self) -> Result<(), String> {
         let mut packets: Vec<FlowKey> = Vec::new();
         for (device, packet) in
@@ -290,7 +291,7 @@ impl Switch {
         Ok(())
     }
 
-    /// What the workers were told, and all that is known of their flows.
+    /// The commands sent to workers, and the state of their flows.
     fn state(&mut self) -> (Vec<String>, Vec<String>) {
         let told = |(_, command): (WorkerId, FlowCommand)| match command {
             FlowCommand::Put(put) => format!("{:?} {:?} {:?}", put.id, put.matching, put.actions),
@@ -307,7 +308,7 @@ impl Switch {
         (told, self.ofproto.megaflows().into_iter().map(flow).collect())
     }
 
-    /// How many megaflows an event makes translated again.
+    /// How many megaflows an event revalidates.
     fn cost(&mut self, event: &Event) -> u64 {
         let before = self.ofproto.megaflow_counters().revalidated;
         self.happen(event);
@@ -424,7 +425,7 @@ fn a_change_costs_what_depends_on_it() {
     switch.happen(&flow("table=0,in_port=1,actions=resubmit(,7)"));
     switch.happen(&flow("table=7,actions=output:2"));
     switch.happen(&flow("table=0,in_port=2,actions=NORMAL"));
-    // Two megaflows that look in table 7, and two that go to what addresses 1 and 2 are behind.
+    // Two megaflows look in table 7, and two are sent to the ports of addresses 1 and 2.
     for (device, packet) in [(1, 0), (1, 2), (2, 0), (2, 1)] {
         let miss = Event::Miss { device, packet: PACKETS[packet], recirculated: false };
         switch.happen(&miss);
@@ -433,9 +434,9 @@ fn a_change_costs_what_depends_on_it() {
     let megaflows: Vec<Match> =
         switch.ofproto.megaflows().iter().map(|flow| flow.matching.clone()).collect();
     assert_eq!(counters.current, 3, "{megaflows:?}");
-    // The one of table 7 does not look at addresses: both packets have it.
+    // The one of table 7 does not match addresses: both packets hit it.
     assert_eq!(switch.cost(&flow("table=7,priority=40009,ip,actions=drop")), 1);
-    // None of the megaflows' packets is of this kind, or can be found in place of what was.
+    // No packet of the megaflows is of this kind, or could match it instead of the flow found.
     assert_eq!(switch.cost(&flow("table=7,priority=40010,arp,actions=drop")), 0);
     assert_eq!(switch.cost(&flow("table=7,priority=40008,ip,actions=output:3")), 0);
     assert_eq!(switch.cost(&flow("table=7,priority=40011,in_port=2,actions=output:3")), 0);
@@ -447,7 +448,7 @@ fn a_change_costs_what_depends_on_it() {
             .cost(&flow("table=0,priority=60000,in_port=2,dl_dst=02:00:00:00:00:01,actions=drop")),
         1
     );
-    // The flow that stood for the others' packets goes: nothing was sent by it.
+    // The flow that the others' packets hit is deleted: it had sent none of them.
     let deleted = "table=0,priority=60000,in_port=2,dl_dst=02:00:00:00:00:01".to_owned();
     let deleted = Event::Flow { bridge: 0, command: FlowModCommand::DeleteStrict, text: deleted };
     assert_eq!(switch.cost(&deleted), 1);
@@ -458,9 +459,9 @@ fn a_change_costs_what_depends_on_it() {
     assert_eq!(switch.cost(&Event::Learn { bridge: 0, mac: 9, port: 3 }), 0);
     assert_eq!(switch.cost(&Event::Learn { bridge: 0, mac: 2, port: 3 }), 1);
     assert_eq!(switch.cost(&Event::Learn { bridge: 1, mac: 2, port: 2 }), 0);
-    // Seen where it was known to be.
+    // Seen at its known port.
     assert_eq!(switch.cost(&Event::Learn { bridge: 0, mac: 2, port: 3 }), 0);
-    // Port 3 is where address 2 is.
+    // Address 2 is behind port 3.
     assert_eq!(switch.cost(&Event::Vlan { port: 3, tag: 5 }), 1);
 }
 
@@ -479,8 +480,8 @@ fn a_change_of_the_configuration_costs_what_depends_on_it() {
     switch.happen(&flow(0, "table=0,in_port=4,actions=drop"));
     switch.happen(&flow(1, "table=0,in_port=1,actions=output:2"));
     switch.happen(&flow(1, "table=0,in_port=2,actions=FLOOD"));
-    // 1 to 2; 2 through the patch to the other bridge; 3 to a port that is not there; the other bridge's
-    // device floods to the patch.
+    // 1 to 2; 2 through the patch to the other bridge; 3 to a missing port; the other bridge's device floods
+    // to the patch.
     [1, 2, 3, 7].iter().for_each(|device| switch.happen(&miss(*device)));
     assert_eq!(switch.ofproto.megaflow_counters().current, 4);
     assert_eq!(switch.cost(&Event::PortMod { port: 1, down: true }), 1);
@@ -504,14 +505,14 @@ fn a_change_of_the_configuration_costs_what_depends_on_it() {
     let add = |number: usize, spec: PortSpec| {
         move |ofproto: &mut Ofproto| drop(ofproto.add_port(ids[number], spec.clone(), now))
     };
-    // A port of the first bridge that none asked for, the one that was missing, and one of the second, to
-    // whose ports packets were flooded.
+    // A port of the first bridge without dependents, the missing one, and one of the second bridge, which
+    // flooded packets.
     assert_eq!(cost(&mut add(0, spec("port8", 8, 8))), 0);
     assert_eq!(cost(&mut add(0, spec("port9", 9, 9))), 1);
     assert_eq!(cost(&mut add(1, spec("port10", 10, 10))), 1);
     assert_eq!(cost(&mut |ofproto| ofproto.remove_port(ids[0], OfPort(8), now)), 0);
     assert_eq!(cost(&mut |ofproto| ofproto.remove_port(ids[0], OfPort(9), now)), 1);
-    // A timeout policy of the zone in which connections begin, and of another.
+    // A timeout policy of the zone in which connections are committed, and of another.
     assert_eq!(cost(&mut |ofproto| ofproto.set_timeout_policy(Zone(7), Some(3))), 1);
     assert_eq!(cost(&mut |ofproto| ofproto.set_timeout_policy(Zone(8), Some(3))), 0);
     // The second bridge: its own megaflow and what comes through the patch.
@@ -539,7 +540,7 @@ fn an_added_flow_is_searched_for_among_many_that_stand_for_the_same_or_for_other
     let of_port = |port: u16| {
         format!("table=0,priority=2,udp,in_port=1,udp_dst={port},actions=output:{}", 2 + port % 2)
     };
-    // All flows stand for one rule, or each for its own.
+    // All flows with one rule, or each with its own.
     for has_rules in [false, true] {
         let mut switch = Switch::new(false);
         let add = |text: &str| Event::Flow {
@@ -561,7 +562,7 @@ fn an_added_flow_is_searched_for_among_many_that_stand_for_the_same_or_for_other
         for matching in ["table=0,tcp", "table=0,reg3=1", "table=3,udp,udp_dst=7"] {
             assert_eq!(cost(matching), 0, "{matching}");
         }
-        // What the megaflows match, and what they did not look at.
+        // The match of the megaflows, and fields that they do not match.
         let (precise, wide) = match has_rules {
             false => ("table=0,udp,udp_src=77", "table=0,udp,udp_dst=78"),
             true => ("table=0,udp,udp_dst=78", "table=0,udp,udp_src=77"),

@@ -1,4 +1,4 @@
-//! Which megaflows are still to be translated again, after all changes so far.
+//! The queue of megaflows to be revalidated.
 
 use super::scan::Scan;
 use super::search::{Search, concerns};
@@ -12,45 +12,45 @@ use hashbrown::HashSet;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// So many numbers of what flows stand for are looked at to find out which of them an addition may concern.
-/// Where more looked in its table, the keys say it.
+/// Maximum number of links examined to find those that an added flow may affect. If more looked in its table,
+/// the keys are searched instead.
 const LINKS_AT_ONCE: usize = 1024;
-/// Most of these numbers that a publication collects under the lock. What depends on changes beyond that
-/// is found by a [`Scan`], a part at a time.
+/// Maximum number of links that a publication collects under the lock. A [`Scan`] finds what depends on
+/// further changes, in steps.
 const LISTED_AT_ONCE: usize = 4096;
-/// Most searches that wait. Changes that come while so many wait are found by a [`Scan`].
+/// Maximum number of waiting searches. Further changes are left to a [`Scan`].
 const SEARCHES_MAX: usize = 64;
-/// Entries that one call takes at most, those of megaflows that are gone included.
+/// Maximum number of entries taken by a call, including those of removed megaflows.
 const TAKEN_AT_ONCE: usize = 2048;
 
-/// What is still to be looked through.
+/// The work left to revalidation.
 ///
-/// Each megaflow and each list waits once, and all sources take turns. So every megaflow that a change
-/// concerns is translated after a bounded number of calls, even if snapshots are published faster than
-/// megaflows are translated and each translation is of an old snapshot when it is carried out.
+/// Each megaflow and each list waits at most once, and the sources are served in turn. So each affected
+/// megaflow is revalidated after a bounded number of calls, even if snapshots are published faster than
+/// megaflows are translated and every result is outdated on arrival.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
     all: Option<Round>,
-    /// Flows to be translated again.
+    /// Flows to be revalidated.
     flows: Queue<FlowId>,
-    /// Flows that were last translated by a snapshot that was not the newest.
+    /// Flows last translated from an outdated snapshot.
     stale: Queue<FlowId>,
-    /// Numbers of what flows stand for whose flows are all to be translated again.
+    /// Numbers of links all of whose flows are to be revalidated.
     lists: Queue<u32>,
     searches: VecDeque<Search>,
     scan: Option<Scan>,
-    /// The scan after this one.
+    /// The scan after the current one.
     next_scan: Option<Scan>,
-    /// When the present turn of all that waits began, and how much of it is left.
+    /// When the current turn began, and how many entries are left in it.
     turn: Option<(Instant, usize)>,
-    /// Flows that are being translated again now.
+    /// Flows being translated now.
     pub(super) in_hand: usize,
-    /// Nothing is translated again for now.
+    /// Revalidation is paused.
     pub is_paused: bool,
 }
 
-/// A round through all slots. A change during a round makes it longer, but it goes on where it is, so that
-/// changes cannot keep it from the last slots.
+/// A pass over all slots. A change extends it but does not restart it, so changes cannot keep it from
+/// reaching the last slots.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     slot: u32,
@@ -65,7 +65,7 @@ impl Round {
     }
 }
 
-/// Where flows to be translated again come from.
+/// The sources of flows to be revalidated.
 #[derive(Clone, Copy)]
 enum Source {
     Flows,
@@ -81,12 +81,12 @@ impl Work {
         no_flows && is_found && self.all.is_none()
     }
 
-    /// How long what waited at the same time has been worked on.
+    /// How long the current turn has lasted.
     pub fn lasted(&self, now: Instant) -> Duration {
         self.turn.map_or(Duration::ZERO, |(began, _)| now - began)
     }
 
-    /// Begins another turn if the last one is over.
+    /// Begins a new turn if the last one is over.
     fn begin_turn(&mut self, installed: &Installed, now: Instant) {
         let is_over = self.turn.is_none_or(|(_, left)| left == 0) && !installed.is_walking();
         if !is_over {
@@ -100,38 +100,38 @@ impl Work {
         self.turn = (left > 0).then_some((now, left));
     }
 
-    /// Something that waited is done.
+    /// An entry of the turn is done.
     fn done(&mut self) {
         if let Some((_, left)) = &mut self.turn {
             *left = left.saturating_sub(1);
         }
     }
 
-    /// Whether flows are left, or are being translated again now.
+    /// Whether flows are waiting or being translated.
     pub fn is_busy(&self) -> bool {
         !self.is_empty() || self.in_hand > 0
     }
 
-    /// How many lists and searches wait.
+    /// How many lists and searches are waiting.
     #[cfg(test)]
     pub fn waiting(&self) -> (usize, usize) {
         (self.lists.len(), self.searches.len())
     }
 
-    /// Looks at a megaflow again that was translated by an old snapshot.
+    /// Queues a megaflow again that was translated from an outdated snapshot.
     pub fn again(&mut self, id: FlowId, installed: &mut Installed) {
         if installed.set_queued(id, true) {
             self.stale.push(id);
         }
     }
 
-    /// There are no flows any more.
+    /// All flows were removed.
     pub fn clear(&mut self) {
         let (in_hand, is_paused) = (self.in_hand, self.is_paused);
         *self = Work { in_hand, is_paused, ..Work::default() };
     }
 
-    /// Takes up what changed.
+    /// Adds the work for changes.
     pub fn add(&mut self, changes: Changes, installed: &mut Installed) {
         if changes.configuration {
             self.all = Round::new(self.all, installed.last_slot());
@@ -152,7 +152,7 @@ impl Work {
         }
         self.add_searches(changes.added, installed, &mut lists, &mut left);
         installed.set_searched(!self.searches.is_empty());
-        // In the same order each time, so that a simulation can be replayed.
+        // A deterministic order, so that a simulation can be replayed.
         lists.sort_unstable();
         for number in lists {
             if installed.set_listed(number, true) {
@@ -161,7 +161,7 @@ impl Work {
         }
     }
 
-    /// Finds out which flows additions may concern, by what the flows stand for.
+    /// Finds the links that added flows may affect, or begins searches.
     fn add_searches(
         &mut self,
         added: Vec<Added>,
@@ -181,7 +181,7 @@ impl Work {
                 self.next_scan.get_or_insert_default().find_added(&it);
                 continue;
             }
-            // What packets look like after a change of a header is not known.
+            // After a header rewrite, the packets' headers are unknown.
             let found = installed.links_on(listed).filter(|(_, of, _)| match has_headers {
                 true => of.may_find_rewritten(&it),
                 false => of.may_find(&it),
@@ -208,7 +208,7 @@ impl Work {
         } else if count > FLOWS_AT_ONCE && !links.is_empty() {
             self.add_search(searched, Some(links));
         } else {
-            // In the same order each time, so that a simulation can be replayed.
+            // A deterministic order, so that a simulation can be replayed.
             let mut numbers: Vec<u32> = links.into_iter().collect();
             numbers.sort_unstable();
             let flows = numbers.iter().flat_map(|&number| installed.flows_of(number));
@@ -236,7 +236,7 @@ impl Work {
         }
     }
 
-    /// Searches some keys and some slots, while there are few flows to be translated again.
+    /// Continues the searches and scans while few flows are queued.
     fn search(&mut self, installed: &mut Installed) {
         if self.flows.len() >= FLOWS_AT_ONCE {
             return;
@@ -257,7 +257,7 @@ impl Work {
         self.queue(found, installed);
     }
 
-    /// Takes flows that are to be translated again, a bounded number. Those that are gone are left out.
+    /// Takes a bounded number of flows to be revalidated, leaving out those that were removed.
     pub fn take(&mut self, installed: &mut Installed, now: Instant) -> Vec<FlowId> {
         self.begin_turn(installed, now);
         self.search(installed);
@@ -277,7 +277,7 @@ impl Work {
         ids
     }
 
-    /// The next entry of a source: a flow, or the place of one that is gone.
+    /// The next entry of a source: a flow, or a removed one.
     fn next(
         &mut self,
         source: Source,
@@ -315,7 +315,7 @@ impl Work {
     }
 }
 
-/// Takes a number from a budget, if it is there.
+/// Subtracts from a budget, if enough is left.
 fn take_budget(left: &mut usize, count: usize) -> bool {
     match left.checked_sub(count) {
         Some(rest) => *left = rest,

@@ -1,4 +1,4 @@
-//! A datapath flow's actions.
+//! Datapath actions as text.
 
 use super::field::{Fields, Number, hex};
 use super::key::{bracketed, port_header};
@@ -10,8 +10,8 @@ use flow::{
 };
 use wire::{LabelEntry, ethertype};
 
-/// The actions as text: `ct(commit),recirc(0x1)`, or `drop`. `key` is that of some packet of the
-/// flow: it says which header a port or a TTL belongs to.
+/// The actions as text: `ct(commit),recirc(0x1)`, or `drop`. `key` is the key of a packet of the flow: it
+/// determines the header that a port or a TTL belongs to.
 pub fn format_actions(actions: &[Action], key: &FlowKey, names: PortNames<'_>) -> String {
     if actions.is_empty() {
         return "drop".to_owned();
@@ -21,7 +21,7 @@ pub fn format_actions(actions: &[Action], key: &FlowKey, names: PortNames<'_>) -
     while let Some((first, after)) = rest.split_first() {
         rest = after;
         match first {
-            // One header's fields were set one by one, and are written as one.
+            // Fields of one header, set one by one, are written together.
             Action::Set(set) => {
                 let header = header_of(set.field, key);
                 let same = rest.iter().take_while(|action| match action {
@@ -33,7 +33,7 @@ pub fn format_actions(actions: &[Action], key: &FlowKey, names: PortNames<'_>) -
                 parts.push(format_set(header, sets, key));
                 rest = &rest[same..];
             }
-            // Open vSwitch cuts before it says which tunnel; both concern the output behind them.
+            // Open vSwitch writes the truncation before the tunnel; both apply to the output behind them.
             Action::SetTunnel(to) if matches!(rest.first(), Some(Action::OutputCut { .. })) => {
                 let Some(Action::OutputCut { port, max_len }) = rest.first() else { continue };
                 let (tunnel, port) = (told_tunnel(to), names.device(*port));
@@ -105,7 +105,7 @@ fn format_action(action: &Action, key: &FlowKey, names: PortNames<'_>) -> String
         }
         Action::Meter(meter) => format!("meter({})", meter.0.number()),
         Action::SetTunnel(to) => format!("set(tunnel({}))", told_tunnel(to)),
-        // Open vSwitch limits what goes to controllers within a sample of all packets.
+        // Open vSwitch meters packets to controllers within a sample of all packets.
         Action::Clone(inner) if matches!(**inner, [Action::Meter(_), Action::Controller(_)]) => {
             format!("sample(sample=100.0%,actions({}))", format_actions(inner, key, names))
         }
@@ -238,7 +238,7 @@ fn format_nat(range: &NatRange) -> String {
         NatKind::Dst => "nat(dst".to_owned(),
     };
     if let Some((first, last)) = range.addresses {
-        // Brackets tell an IPv6 address from the port behind it.
+        // Brackets separate an IPv6 address from its port.
         let address = |address| match range.ports {
             Some(_) => bracketed(address),
             None => address.to_string(),

@@ -1,4 +1,4 @@
-//! Values with their masks.
+//! Values with masks as text.
 
 use base::MacAddr;
 use flow::{FRAG_ANY, FRAG_LATER, Field, FlowKey, Mask};
@@ -9,12 +9,12 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 pub(super) struct Fields<'a> {
     pub key: &'a FlowKey,
     pub mask: &'a Mask,
-    /// Also those that don't matter.
+    /// Also write fields without mask bits.
     pub verbose: bool,
     pub out: String,
 }
 
-/// How a number is written.
+/// The notation of a number.
 #[derive(Clone, Copy)]
 pub(super) enum Number {
     Decimal,
@@ -46,7 +46,7 @@ impl<'a> Fields<'a> {
         self.field(name, field, text, text);
     }
 
-    /// Whether the packet is a fragment. Only these two bits count.
+    /// The fragment type; only two bits are used.
     pub fn frag(&mut self) {
         let mask = self.mask.get(Field::NwFrag) as u8 & (FRAG_ANY | FRAG_LATER);
         if mask == 0 && !self.verbose {
@@ -88,7 +88,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// C's `%#x`: zero has no `0x`.
+/// Like `%#x` in C: zero has no `0x`.
 pub(super) fn hex(value: u128) -> String {
     if value == 0 { "0".to_owned() } else { format!("{value:#x}") }
 }
@@ -109,7 +109,7 @@ pub(super) fn frag_name(frag: u8) -> &'static str {
     }
 }
 
-/// Flags of which only some count: `+new-est`; `0/0` where none does.
+/// Masked flags: `+new-est`; `0/0` for an empty mask.
 pub(super) fn masked_flags(value: u128, mask: u128, names: &[(u128, &str)]) -> String {
     if mask == 0 {
         return "0/0".to_owned();
@@ -124,7 +124,7 @@ pub(super) fn masked_flags(value: u128, mask: u128, names: &[(u128, &str)]) -> S
     out
 }
 
-/// Flags that all count: `est|trk`, or `0`.
+/// Exact flags: `est|trk`, or `0`.
 pub(super) fn all_flags(value: u128, names: &[(u128, &str)]) -> String {
     let set: Vec<&str> =
         names.iter().filter(|(bit, _)| value & bit != 0).map(|(_, name)| *name).collect();
@@ -147,7 +147,7 @@ pub(super) const TCP_FLAGS: [(u128, &str); 12] = [
     (0x800, "[800]"),
 ];
 
-/// Connection states with their names.
+/// Connection states and their names.
 pub(super) const CT_STATES: [(u128, &str); 8] = [
     (0x01, "new"),
     (0x02, "est"),

@@ -1,4 +1,4 @@
-//! A datapath flow's key and mask.
+//! The key and mask of a datapath flow as text.
 
 use super::field::{CT_STATES, Fields, Number, TCP_FLAGS, all_flags, hex, masked_flags};
 use super::{PortNames, mpls, nsh};
@@ -6,9 +6,9 @@ use flow::{ETH_TYPE_NONE, FRAG_LATER, Field, FlowKey, Mask, OptionMapping, VLAN_
 use std::net::IpAddr;
 use wire::{ethertype, icmpv6, protocol};
 
-/// The headers of a flow as text: `recirc_id(0),in_port(2),packet_type(ns=0,id=0),...`. With
-/// `verbose` also what does not matter, with its mask; `key` then is the whole key of some packet
-/// of the flow.
+/// The headers of a flow as text: `recirc_id(0),in_port(2),packet_type(ns=0,id=0),...`. With `verbose`,
+/// fields without mask bits are included, with their masks; `key` then is the whole key of a packet of the
+/// flow.
 pub fn format_flow(key: &FlowKey, mask: &Mask, verbose: bool, names: PortNames<'_>) -> String {
     let mut out = Headers { key, mask, verbose, parts: Vec::new() };
     out.metadata(names);
@@ -32,7 +32,7 @@ struct Headers<'a> {
 
 impl Headers<'_> {
     fn metadata(&mut self, names: PortNames<'_>) {
-        // It has no field: no packet has one. It counts where everything does.
+        // This attribute has no field, and no packet has it. It is exact if everything is.
         const ALL: [Field; 5] =
             [Field::PktMark, Field::CtMark, Field::CtLabel, Field::DpHash, Field::EthSrc];
         if ALL.into_iter().all(|field| self.mask.is_exact(field)) {
@@ -61,7 +61,7 @@ impl Headers<'_> {
         });
     }
 
-    /// A header that is one number.
+    /// A header that consists of one number.
     fn whole(&mut self, name: &str, field: Field) {
         let (value, mask) = (hex(self.key.get(field)), self.mask.get(field));
         if self.mask.is_exact(field) {
@@ -81,7 +81,7 @@ impl Headers<'_> {
     }
 
     fn ct_state(&mut self) {
-        // A flow never looks at more than the bits that have names; a packet's key has all.
+        // The mask of a flow covers only named bits; a packet's key is exact in all.
         let exact = self.mask.is_exact(Field::CtState);
         let mask = self.mask.get(Field::CtState) & 0xff;
         let value = self.key.get(Field::CtState);
@@ -115,7 +115,7 @@ impl Headers<'_> {
         self.header(if is_v4 { "ct_tuple4" } else { "ct_tuple6" }, fields.out);
     }
 
-    /// A header with its fields, if any is written.
+    /// A header with its fields, if it has any.
     fn header(&mut self, name: &str, fields: String) {
         if !fields.is_empty() {
             self.parts.push(format!("{name}({fields})"));
@@ -138,7 +138,7 @@ impl Headers<'_> {
         self.tags_and_rest(&tags);
     }
 
-    /// What stands behind a tag is written inside `encap(...)`.
+    /// The part behind a tag is written inside `encap(...)`.
     fn tags_and_rest(&mut self, tags: &[(u16, Field)]) {
         let Some(((tpid, tci), rest)) = tags.split_first() else {
             self.rest();
@@ -147,7 +147,7 @@ impl Headers<'_> {
         self.parts.push(format!("eth_type(0x{tpid:04x})"));
         let (value, mask) = (self.key.get(*tci) as u16, self.mask.get(*tci) as u16);
         let mut parts = Vec::new();
-        // What does not count is written where it is not 0 (ovs: `lib/odp-util.c`, `format_vlan_tci`).
+        // Parts without mask bits are written if non-zero (ovs: `lib/odp-util.c`, `format_vlan_tci`).
         let mut part = |name: &str, value: u16, mask: u16, all: u16, verbose: bool| {
             if mask == all {
                 parts.push(format!("{name}={value}"));
@@ -157,7 +157,8 @@ impl Headers<'_> {
         };
         part("vid", value & 0xfff, mask & 0xfff, 0xfff, self.verbose);
         part("pcp", value >> 13, mask >> 13, 7, self.verbose);
-        // A second tag that only has to be there is not told of, as Open vSwitch does not ask for it.
+        // A second tag of which only the presence matters is not printed, since Open vSwitch does not match
+        // it.
         if *tci == Field::VlanTci || mask & !VLAN_PRESENT != 0 || self.verbose {
             self.parts.push(format!("vlan({})", parts.join(",")));
         }
@@ -238,7 +239,7 @@ impl Headers<'_> {
                     fields.mac("sll", Field::NdSll);
                     fields.mac("tll", Field::NdTll);
                     self.header("nd", fields.out);
-                    // Open vSwitch's userspace datapath matches on these and does not say so.
+                    // Open vSwitch's userspace datapath matches on these without printing them.
                     let mut fields = Fields::new(self.key, self.mask, false);
                     fields.nd_extensions();
                     self.header("nd_ext", fields.out);
@@ -259,7 +260,7 @@ impl Headers<'_> {
     }
 }
 
-/// The name of the header that has the ports.
+/// The name of the header with the ports.
 pub(super) fn port_header(proto: u8) -> &'static str {
     match proto {
         17 => "udp",
@@ -268,7 +269,7 @@ pub(super) fn port_header(proto: u8) -> &'static str {
     }
 }
 
-/// An address with a port behind it: IPv6 stands in brackets.
+/// An address and a port: IPv6 is in brackets.
 pub(super) fn bracketed(address: IpAddr) -> String {
     match address {
         IpAddr::V4(address) => address.to_string(),

@@ -7,8 +7,8 @@ use flow::{Field, FlowKey, Match};
 use openflow::text;
 use std::borrow::Cow;
 
-/// A match in the syntax of `ovs-ofctl`. One that says which pass through the datapath is meant
-/// also says that the packet is Ethernet (ovs: `lib/match.c`, `match_format`).
+/// A match in the syntax of `ovs-ofctl`. A match on the recirculation id also prints that the packet is
+/// Ethernet (ovs: `lib/match.c`, `match_format`).
 pub fn format_match(matching: &Match, names: PortNames<'_>) -> String {
     let matching = &*tunnel_told(matching, names);
     let text = text::format_match(matching, None);
@@ -26,8 +26,8 @@ pub fn format_match(matching: &Match, names: PortNames<'_>) -> String {
         if part.starts_with("in_port=") {
             *part = format!("in_port={}", names.bridge(port));
         }
-        // A megaflow looks at the lower byte of ICMP's type, of which there is no upper one. Open
-        // vSwitch holds the type of an option in 16 bits, too.
+        // A megaflow matches only the lower byte of ICMP's type; the field has no upper byte. Open vSwitch
+        // stores the type of an option in 16 bits, too.
         for (name, field) in [
             ("icmp_type", Field::TpSrc),
             ("icmp_code", Field::TpDst),
@@ -43,8 +43,8 @@ pub fn format_match(matching: &Match, names: PortNames<'_>) -> String {
     parts.join(",")
 }
 
-/// A match with tunnel options apart from the key, and with addresses of IPv4 tunnels by which IPv6 ones do not
-/// match: a megaflow may look at the bits alone that an IPv4 address has in the place of an IPv6 one.
+/// A match with tunnel options split from the key. An IPv4 tunnel address is stored in the low bits of an
+/// IPv6 one; a megaflow may match only these bits, so the others are added as zeros.
 fn tunnel_told<'a>(matching: &'a Match, names: PortNames<'_>) -> Cow<'a, Match> {
     let mask = matching.mask();
     let is_ipv4 = |&field: &Field| matches!(u32::try_from(mask.get(field)), Ok(1..));
@@ -59,8 +59,7 @@ fn tunnel_told<'a>(matching: &'a Match, names: PortNames<'_>) -> Cow<'a, Match> 
     Cow::Owned(told.with_options_apart(names.options))
 }
 
-/// A whole key: everything that the packet has, and of its metadata what is not zero
-/// (ovs: `lib/flow.c`, `flow_format`).
+/// A whole key: all fields that the packet has, and its non-zero metadata (ovs: `lib/flow.c`, `flow_format`).
 pub fn format_key(key: &FlowKey, names: PortNames<'_>) -> String {
     let mut mask = packet_fields(key);
     for &field in Field::BASIC {
@@ -68,7 +67,7 @@ pub fn format_key(key: &FlowKey, names: PortNames<'_>) -> String {
             || field.is_ct()
             || matches!(field, Field::PktMark | Field::DpHash | Field::RecircId)
             || field.is_tunnel();
-        // IPv4 addresses lie in the places of IPv6 ones.
+        // IPv4 addresses are stored in the places of IPv6 ones.
         let v4 = matches!(field, Field::CtNwSrc | Field::CtNwDst);
         let v6 = matches!(field, Field::CtIpv6Src | Field::CtIpv6Dst);
         let v6_tunnel = matches!(field, Field::TunIpv6Src | Field::TunIpv6Dst);
@@ -82,7 +81,7 @@ pub fn format_key(key: &FlowKey, names: PortNames<'_>) -> String {
             mask.add(field);
         }
     }
-    // Of the options only those that the packet has.
+    // Only the options that the packet has.
     mask.set(Field::TunMetadataPresent, key.get(Field::TunMetadataPresent));
     format_match(&Match::new(key, &mask), names)
 }

@@ -1,4 +1,4 @@
-//! Whole lines of a dump of the datapath's flows.
+//! Lines of a dump of the datapath's flows.
 
 use super::field::TCP_FLAGS;
 use super::{PortNames, format_actions, format_flow};
@@ -7,16 +7,16 @@ use base::Instant;
 use flow::{FlowId, FlowStats};
 use std::fmt::Write;
 
-/// How a dump is written.
+/// The format of a dump.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct DumpOptions<'a> {
-    /// Everything, with masks (`-m`).
+    /// All fields, with masks (`-m`).
     pub verbose: bool,
-    /// Only what Open vSwitch's bridges tell, not what datapaths add (`dpif/dump-flows`).
+    /// Only what Open vSwitch's `dpif/dump-flows` prints, without a datapath's additions.
     pub of_bridge: bool,
-    /// A device forwards part of its packets.
+    /// A device forwards some of the flow's packets.
     pub is_offloaded: bool,
-    /// Names of ports.
+    /// Port names.
     pub names: PortNames<'a>,
 }
 
@@ -28,10 +28,10 @@ pub fn format_megaflow(flow: &DatapathFlow, now: Instant, options: DumpOptions<'
         let comma = if options.of_bridge { "" } else { "," };
         let _ = write!(out, "ufid:{}{comma} ", format_ufid(flow.id));
     }
-    // Where only some bits of a field matter, it is printed as it was in the packet that the flow
-    // was made for; with -m, so is what does not matter at all.
+    // A partly masked field is printed as it was in the packet that the flow was made for; with -m, so are
+    // fields without mask bits.
     let matching = format_flow(&flow.key, flow.matching.mask(), options.verbose, options.names);
-    // What bridges make of a packet depends on its type; a command's match does not name it.
+    // A translation depends on the packet type; the match of a command does not name it.
     out += &match flow.is_by_hand() && !options.verbose {
         true => matching.replacen("packet_type(ns=0,id=0),", "", 1),
         false => matching,
@@ -43,8 +43,8 @@ pub fn format_megaflow(flow: &DatapathFlow, now: Instant, options: DumpOptions<'
     let actions = format_actions(&flow.actions, &flow.key, options.names);
     let _ = write!(out, ", actions:{actions}");
     if options.verbose && !options.of_bridge {
-        // What a datapath says here is its own affair. Open vSwitch's tells how many words of its
-        // flow a lookup compares, by halves; this is the same of ours, which are in one piece.
+        // The content of `dp-extra-info` is specific to a datapath. Open vSwitch's shows how many words of
+        // its two miniflow halves a lookup compares; this shows the words of our mask, which is one piece.
         let words = flow.matching.mask().count_words();
         let _ = write!(out, ", dp-extra-info:mask_words({words})");
     }
@@ -66,11 +66,11 @@ pub fn format_stats(stats: &FlowStats, now: Instant) -> String {
     out
 }
 
-/// `SFP.`: a letter a flag (ovs: `lib/packets.c`, `packet_format_tcp_flags`).
+/// `SFP.`: one letter per flag (ovs: `lib/packets.c`, `packet_format_tcp_flags`).
 fn short_flags(flags: u16) -> String {
     let letters = "FSRP.UECN";
     let mut out = String::new();
-    // Open vSwitch writes them in this order.
+    // The order in which Open vSwitch writes them.
     for letter in "SFPRU.ECN".chars() {
         let place = letters.chars().position(|other| other == letter);
         if place.is_some_and(|place| flags & (1 << place) != 0) {
@@ -85,9 +85,9 @@ fn short_flags(flags: u16) -> String {
     out
 }
 
-/// A flow's number in the form of the 128-bit identifiers that the tools expect.
+/// A flow's number in the form of the 128-bit identifiers that Open vSwitch's tools expect.
 pub fn format_ufid(id: FlowId) -> String {
-    // Spread, so that numbers that follow each other do not look alike.
+    // Spread, so that consecutive numbers do not look alike.
     let high = id.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let text = format!("{high:016x}{:016x}", id.0);
     let parts = [&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]];

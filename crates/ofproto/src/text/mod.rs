@@ -24,14 +24,14 @@ pub use parse_actions::parse_actions;
 use base::{OfPort, PortNo};
 use flow::OptionMapping;
 
-/// Names of ports, where they are wanted in place of numbers, and of tunnel options.
+/// Names to print instead of numbers, and the names of tunnel options.
 #[derive(Clone, Copy, Default)]
 pub struct PortNames<'a> {
-    /// The datapath's ports.
+    /// Names of datapath ports.
     pub device: Option<&'a dyn Fn(PortNo) -> Option<String>>,
-    /// A bridge's ports.
+    /// Names of a bridge's ports.
     pub bridge: Option<&'a dyn Fn(OfPort) -> Option<String>>,
-    /// The tunnel options that keys hold, and their places.
+    /// The tunnel options in keys, and their positions.
     pub options: &'a [OptionMapping],
 }
 

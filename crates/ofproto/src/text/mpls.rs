@@ -5,11 +5,11 @@ use flow::{FlowKey, MPLS_LABELS, Mask};
 use wire::LabelEntry;
 use wire::mpls::LABEL_MAX;
 
-/// A label stack entry and which of its bits count.
+/// A label stack entry and its mask.
 type Masked = (LabelEntry, LabelEntry);
 
-/// The label stack of a key: `label=5,tc=0,ttl=64,bos=1` for each entry. Nothing of it is said if none of it
-/// counts, unless `verbose`.
+/// The label stack of a key: `label=5,tc=0,ttl=64,bos=1` for each entry. Empty if the mask is, unless
+/// `verbose`.
 pub(super) fn format_stack(key: &FlowKey, mask: &Mask, verbose: bool) -> String {
     let mut masks = FlowKey::new();
     masks.words_mut().copy_from_slice(mask.words());
@@ -37,13 +37,13 @@ pub(super) fn format_stack(key: &FlowKey, mask: &Mask, verbose: bool) -> String 
     entries.iter().map(text).collect::<Vec<_>>().join(",")
 }
 
-/// One whole entry.
+/// One exact entry.
 pub(super) fn format_entry(entry: LabelEntry) -> String {
     let bottom = u8::from(entry.is_bottom());
     format!("label={},tc={},ttl={},bos={bottom}", entry.label(), entry.tc(), entry.ttl())
 }
 
-/// Reads a label stack; what is left out of an entry does not count.
+/// Parses a label stack; omitted parts of an entry have no mask bits.
 pub(super) fn parse_stack(inside: &str) -> Result<Vec<Masked>, ParseError> {
     let mut entries: Vec<Masked> = Vec::new();
     let mut seen = "";
@@ -52,7 +52,7 @@ pub(super) fn parse_stack(inside: &str) -> Result<Vec<Masked>, ParseError> {
         let Some(place) = PARTS.iter().position(|(known, ..)| *known == name) else {
             return error(part, "mpls() has label, tc, ttl and bos");
         };
-        // A part that comes first, or again, begins an entry.
+        // A part out of order, or repeated, begins a new entry.
         let is_later =
             PARTS.iter().position(|(known, ..)| *known == seen).is_some_and(|it| it < place);
         if !is_later {
@@ -74,7 +74,7 @@ pub(super) fn parse_stack(inside: &str) -> Result<Vec<Masked>, ParseError> {
     Ok(entries)
 }
 
-/// The parts of an entry in order: name, place and largest value.
+/// The parts of an entry in order: name, bit position and largest value.
 const PARTS: [(&str, u32, u32); 4] =
     [("label", 12, LABEL_MAX), ("tc", 9, 7), ("ttl", 0, 0xff), ("bos", 8, 1)];
 
@@ -103,7 +103,7 @@ fn fitting(text: &str, max: u32) -> Result<u32, ParseError> {
     fits.map_or_else(|| error(text, "is too large for its field"), Ok)
 }
 
-/// A mask, which dumps print in hexadecimal with and without `0x`.
+/// A mask, which dumps print in hexadecimal, with or without `0x`.
 fn hex(text: &str, max: u32) -> Result<u32, ParseError> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     match u32::from_str_radix(digits, 16) {

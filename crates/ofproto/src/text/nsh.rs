@@ -21,7 +21,7 @@ pub(super) const FIELDS: [(&str, Field, bool); 10] = [
     ("c4", Field::NshC4, false),
 ];
 
-/// The fields that count: `flags=0,ttl=63,spi=0x123456`.
+/// The fields with mask bits: `flags=0,ttl=63,spi=0x123456`.
 pub(super) fn format_fields(key: &FlowKey, mask: &Mask) -> String {
     let mut parts = Vec::new();
     for (name, field, is_decimal) in FIELDS {
@@ -67,7 +67,7 @@ pub(super) fn format_header(header: &[u8]) -> String {
     out
 }
 
-/// Reads what [`format_header`] prints; what is left out has its default.
+/// Parses the output of [`format_header`]; omitted parts have their defaults.
 pub(super) fn parse_header(inside: &str) -> Result<Arc<[u8]>, ParseError> {
     let mut key = FlowKey::new();
     key.set(Field::NshTtl, 63);

@@ -2,11 +2,11 @@
 
 use super::parse::{ParseError, error};
 
-/// Parentheses within each other (ovs: `lib/odp-util.c`, `MAX_ODP_NESTED`).
+/// Maximum nesting (ovs: `lib/odp-util.c`, `MAX_ODP_NESTED`).
 const NESTED_MAX: usize = 32;
 
-/// Refuses text whose parentheses nest too deeply: what stands in them is read, printed and carried out by
-/// functions that call themselves.
+/// Refuses text with parentheses nested too deeply: recursive functions parse, print and execute the
+/// contents.
 pub(super) fn check_nesting(text: &str) -> Result<(), ParseError> {
     let mut depth = 0usize;
     for (at, c) in text.char_indices() {
@@ -20,7 +20,7 @@ pub(super) fn check_nesting(text: &str) -> Result<(), ParseError> {
     Ok(())
 }
 
-/// Where the parenthesis that is open at the start is closed.
+/// The position at which the parenthesis open at the start is closed.
 pub(super) fn closing(text: &str) -> Option<usize> {
     let mut depth = 0;
     for (at, c) in text.char_indices() {

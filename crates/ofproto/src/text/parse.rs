@@ -1,4 +1,4 @@
-//! Reading a datapath flow's key: `recirc_id(0),in_port(1),eth_type(0x0800),ipv4(proto=6)`.
+//! Parsing of a datapath flow's key: `recirc_id(0),in_port(1),eth_type(0x0800),ipv4(proto=6)`.
 
 use super::field::{CT_STATES, TCP_FLAGS};
 use super::mpls::parse_stack;
@@ -14,13 +14,13 @@ use flow::{
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::ethertype;
 
-/// A text that is no datapath flow.
+/// A syntax error in a datapath flow.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("syntax error at \"{at}\": {what}")]
 pub struct ParseError {
-    /// From here on.
+    /// The text from the error on.
     pub at: String,
-    /// What is wrong.
+    /// The error.
     pub what: String,
 }
 
@@ -28,8 +28,8 @@ pub(super) fn error<T>(at: &str, what: impl Into<String>) -> Result<T, ParseErro
     Err(ParseError { at: at.to_owned(), what: what.into() })
 }
 
-/// Reads a flow: values, and which bits of them count. `device` finds ports by their names. Tunnel options are
-/// read that are known; others are left out like those of packets.
+/// Parses a flow: values and masks. `device` resolves port names. Unknown tunnel options are left out, like
+/// those of packets.
 pub fn parse_flow(
     text: &str,
     device: &dyn Fn(&str) -> Option<PortNo>,
@@ -39,14 +39,14 @@ pub fn parse_flow(
     let mut reader = Reader { options, ..Reader::new(device) };
     reader.headers(text)?;
     if reader.key.eth_type() == 0 && !reader.mask.has(Field::EthType) {
-        // A network header says of what type the packet is.
+        // A network header implies the Ethernet type.
         reader.key.set_eth_type(reader.network.unwrap_or(ETH_TYPE_NONE));
     }
     Ok((reader.key, reader.mask))
 }
 
-/// Reads a flow that is to be put into the datapath: its recirculation counts, and whether there is a VLAN tag
-/// (ovs: `lib/odp-util.c`, `odp_flow_key_to_flow__`).
+/// Parses a flow for installation in the datapath: the recirculation id is exact, and so is the presence of a
+/// VLAN tag (ovs: `lib/odp-util.c`, `odp_flow_key_to_flow__`).
 pub fn parse_megaflow(
     text: &str,
     device: &dyn Fn(&str) -> Option<PortNo>,
@@ -57,7 +57,7 @@ pub fn parse_megaflow(
     Ok((key, datapath_mask(&mask)))
 }
 
-/// Reads headers for their fields alone: each with its value and which of its bits count, in order.
+/// Parses headers into a list of fields, each with its value and mask, in order.
 pub(super) fn parse_fields(
     text: &str,
     device: &dyn Fn(&str) -> Option<PortNo>,
@@ -70,11 +70,11 @@ pub(super) fn parse_fields(
 struct Reader<'a> {
     key: FlowKey,
     mask: Mask,
-    /// What was read, field by field.
+    /// The parsed fields.
     fields: Vec<(Field, u128, u128)>,
-    /// VLAN tags so far.
+    /// The number of VLAN tags so far.
     tags: usize,
-    /// The Ethernet type of the network header that there is.
+    /// The Ethernet type of the network header, if there is one.
     network: Option<u16>,
     device: &'a dyn Fn(&str) -> Option<PortNo>,
     options: &'a [OptionMapping],
@@ -86,10 +86,10 @@ impl<'a> Reader<'a> {
         Reader { key, mask, fields, tags: 0, network: None, device, options: &[] }
     }
 
-    /// Reads `name(...)`, one after the other.
+    /// Parses a sequence of `name(...)`.
     fn headers(&mut self, text: &str) -> Result<(), ParseError> {
         let mut rest = text.trim();
-        // What a dump calls the flow says nothing of its packets.
+        // The identifier in a dump does not belong to the match.
         if let Some((_, behind)) = rest.strip_prefix("ufid:").and_then(|it| it.split_once(',')) {
             rest = behind.trim_start_matches([',', ' ']);
         }
@@ -140,7 +140,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `ns=1,id=0x800`, where what is in a tunnel has no Ethernet header.
+    /// `ns=1,id=0x800` for packets in a tunnel without an Ethernet header.
     fn packet_type(&mut self, inside: &str) -> Result<(), ParseError> {
         let (space, id) = inside.split_once(",id=").unwrap_or((inside, "0"));
         match space.trim_start_matches("ns=") {
@@ -277,7 +277,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// An Ethernet type; one of a VLAN tag says that the tag follows.
+    /// An Ethernet type; that of a VLAN tag is followed by the tag.
     fn eth_type(&mut self, text: &str) -> Result<(), ParseError> {
         let (value, mask) = text.split_once('/').map_or((text, None), |(v, m)| (v, Some(m)));
         let value = fitting(Field::EthType, value, number(value)?)?;
@@ -369,7 +369,7 @@ fn field_of(header: &str, name: &str) -> Option<Field> {
     })
 }
 
-/// The value, if the field is wide enough for it.
+/// The value, if it fits the field.
 fn fitting(field: Field, text: &str, value: u128) -> Result<u128, ParseError> {
     if value <= field.all_ones() { Ok(value) } else { error(text, "is too large for its field") }
 }
@@ -467,7 +467,7 @@ mod tests {
             ("ipv6(src=::g)", "is no address"),
             ("ipv4(frag=maybe)", "frag is no, first or later"),
             ("vlan(foo)", "vlan() has vid and pcp"),
-            // Found by fuzzing: the upper bits were cut off.
+            // Found by fuzzing: the upper bits were truncated.
             ("eth_type(0x10800)", "is too large for its field"),
             ("recirc_id(4294967296)", "is too large for its field"),
             ("tcp(dst=65536/0xffff)", "is too large for its field"),

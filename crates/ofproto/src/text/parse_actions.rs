@@ -1,6 +1,6 @@
-//! Reading a datapath flow's actions: `push_vlan(vid=5,pcp=0),ct(commit,zone=3),recirc(0x1)`.
+//! Parsing of datapath actions: `push_vlan(vid=5,pcp=0),ct(commit,zone=3),recirc(0x1)`.
 //!
-//! What needs more than the text tells is refused: meters, tunnels' headers, copies for controllers.
+//! Actions whose text is not self-contained are refused: meters, tunnel headers, copies for controllers.
 
 use super::parentheses::{check_nesting, closing};
 use super::parse::{ParseError, error, number, parse_fields};
@@ -48,7 +48,7 @@ const SETTABLE: [Field; 29] = [
 /// The shortest cut: an Ethernet header (ovs: `lib/odp-util.c`, `parse_odp_action`).
 const CUT_BYTES_MIN: u32 = 14;
 
-/// Reads actions. `device` finds ports by their names; no action at all is `drop`.
+/// Parses actions. `device` resolves port names; an empty list is `drop`.
 pub fn parse_actions(
     text: &str,
     device: &dyn Fn(&str) -> Option<PortNo>,
@@ -57,7 +57,7 @@ pub fn parse_actions(
     parse_list(text, device)
 }
 
-/// Reads actions, which may have others within them.
+/// Parses a list of actions, which may nest.
 fn parse_list(
     text: &str,
     device: &dyn Fn(&str) -> Option<PortNo>,
@@ -89,7 +89,7 @@ fn parse_list(
     }
 }
 
-/// Reads one action that does not depend on others.
+/// Parses one action that does not depend on others.
 fn read(
     name: &str,
     inside: Option<&str>,
@@ -142,7 +142,7 @@ fn read(
     Ok(())
 }
 
-/// `name`, `name(inside)` or a number, one after the other.
+/// A sequence of `name`, `name(inside)` or numbers.
 fn items(text: &str) -> Result<Vec<(&str, Option<&str>)>, ParseError> {
     let (mut items, mut rest) = (Vec::new(), text.trim());
     while !rest.is_empty() {
@@ -173,13 +173,13 @@ fn read_port(text: &str, device: &dyn Fn(&str) -> Option<PortNo>) -> Result<Port
     }
 }
 
-/// A number that its place is wide enough for.
+/// A number that fits its type.
 fn fit<T: TryFrom<u128>>(text: &str) -> Result<T, ParseError> {
     let value = number(text)?;
     T::try_from(value).or_else(|_| error(text, "is too large for its place"))
 }
 
-/// `5/0xff`, or all bits.
+/// `5/0xff`; without a mask, all bits.
 fn masked<T: TryFrom<u128>>(text: &str, all: T) -> Result<Masked<T>, ParseError> {
     Ok(match text.split_once('/') {
         Some((value, mask)) => Masked { value: fit(value)?, mask: fit(mask)? },
@@ -200,7 +200,7 @@ fn push_vlan(inside: &str) -> Result<Action, ParseError> {
             ("tpid", number @ ..=0xffff) => tpid = number as u16,
             ("vid", number @ ..=0xfff) => tci |= number as u16,
             ("pcp", number @ ..=7) => tci |= (number as u16) << 13,
-            // The bit says here that there is a tag.
+            // This bit means that the tag is present.
             ("cfi", 1) => {}
             _ => return error(inside, "push_vlan() has tpid, vid up to 4095 and pcp up to 7"),
         }

@@ -1,4 +1,4 @@
-//! Reading tunnel options of a datapath flow's key: `{class=0x102,type=0x80,len=8,0x1/0xff}` (ovs:
+//! Parsing of tunnel options in a datapath flow's key: `{class=0x102,type=0x80,len=8,0x1/0xff}` (ovs:
 //! `lib/odp-util.c`, `scan_geneve`).
 
 use super::parse::{ParseError, error, number};
@@ -14,8 +14,8 @@ struct GivenOption {
     mask: Wide,
 }
 
-/// Reads options into a key and its mask. That there are no others matters, too. Of those that are not known, none
-/// may be critical, as in a packet.
+/// Parses options into a key and its mask, which also matches the absence of others. As in a packet, an
+/// unknown option may not be critical.
 pub(super) fn read_geneve(
     key: &mut FlowKey,
     mask: &mut Mask,

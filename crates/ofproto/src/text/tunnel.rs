@@ -1,4 +1,4 @@
-//! Tunnels as the datapath's dumps print them (ovs: `lib/odp-util.c`, `format_odp_tun_attr`,
+//! Tunnels in the format of datapath dumps (ovs: `lib/odp-util.c`, `format_odp_tun_attr`,
 //! `format_odp_tnl_push_header`).
 
 use super::PortNames;
@@ -9,7 +9,7 @@ use flow::{
 };
 use wire::{Erspan, Ethernet, Geneve, Gre, Ipv6, Srv6, gre, udp};
 
-/// Flags with their names (ovs: `lib/packets.c`, `flow_tun_flag_to_string`).
+/// Flags and their names (ovs: `lib/packets.c`, `flow_tun_flag_to_string`).
 pub(super) const TUNNEL_FLAGS: [(u128, &str); 4] = [
     (TUN_OAM as u128, "oam"),
     (TUN_DONT_FRAGMENT as u128, "df"),
@@ -18,7 +18,7 @@ pub(super) const TUNNEL_FLAGS: [(u128, &str); 4] = [
 ];
 
 impl Fields<'_> {
-    /// The fields of `tunnel(...)`. What is zero in a tunnel's header has no attribute, and is not printed.
+    /// The fields of `tunnel(...)`. Zero header fields have no attribute and are not printed.
     pub(super) fn tunnel(&mut self, options: &[OptionMapping]) {
         self.tunnel_ends();
         let options = geneve_options(self.key, Some((self.mask, self.verbose)), options);
@@ -26,7 +26,7 @@ impl Fields<'_> {
             self.put(&format!("geneve({options})"));
         }
         self.tunnel_extensions();
-        // The key's flag counts with the key.
+        // The key flag is matched if the tunnel id is.
         let key = if self.mask.has(Field::TunId) && self.has_tunnel_key() { TUN_KEY } else { 0 };
         let mask = (self.mask.get(Field::TunFlags) & !u128::from(TUN_KEY)) | u128::from(key);
         let value = self.key.get(Field::TunFlags);
@@ -38,13 +38,13 @@ impl Fields<'_> {
         self.put(&format!("flags({})", if mask == 0 { "" } else { &flags }));
     }
 
-    /// A key of zero may be there or not.
+    /// Whether the tunnel has a key: an id of zero may be a key or none.
     fn has_tunnel_key(&self) -> bool {
         let has_flag = self.key.get(Field::TunFlags) as u16 & TUN_KEY != 0;
         has_flag || self.key.get(Field::TunId) != 0
     }
 
-    /// Which tunnel it is, and what stands in the outer IP header.
+    /// The tunnel's addresses, and the fields of the outer IP header.
     fn tunnel_ends(&mut self) {
         let id = self.mask.get(Field::TunId);
         if id != 0 && self.has_tunnel_key() {
@@ -99,7 +99,7 @@ impl Fields<'_> {
     }
 }
 
-/// What a device is told of a tunnel: what is zero is left out.
+/// The tunnel of a `set` action: zero fields are left out.
 pub(super) fn told_tunnel(to: &SetTunnel) -> String {
     let key = &to.key;
     let mut mask = Mask::new();
@@ -139,9 +139,8 @@ pub(super) fn told_tunnel(to: &SetTunnel) -> String {
     fields.out
 }
 
-/// The options that a packet has, as dumps write them: `{class=0xffff,type=0,len=4,0x1/0xf}`. With a mask, the
-/// value is left out where nothing of it matters, unless everything is to be told (ovs: `lib/odp-util.c`,
-/// `format_geneve_opts`).
+/// The options of a packet in the format of dumps: `{class=0xffff,type=0,len=4,0x1/0xf}`. If a mask is given,
+/// values without mask bits are left out unless verbose (ovs: `lib/odp-util.c`, `format_geneve_opts`).
 fn geneve_options(key: &FlowKey, mask: Option<(&Mask, bool)>, options: &[OptionMapping]) -> String {
     let text = |option: &OptionMapping| {
         let (class, kind, len) = (option.class, option.kind, option.len());
@@ -202,7 +201,7 @@ fn headers(kind: TunnelKind, header: &[u8]) -> Option<String> {
     Some(format!("eth(dst={dst},src={src},dl_type=0x{eth_type:04x}),{network},{inner}"))
 }
 
-/// The template's lengths are zero, which no checked view takes.
+/// The template has zero lengths, which a checked view refuses.
 fn ipv4(outer: &[u8]) -> Option<String> {
     let octets = |at: usize| Some(<[u8; 4]>::try_from(outer.get(at..at + 4)?).ok()?.into());
     let (src, dst): (std::net::Ipv4Addr, std::net::Ipv4Addr) = (octets(12)?, octets(16)?);

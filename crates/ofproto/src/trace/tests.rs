@@ -1,4 +1,4 @@
-//! What a trace leaves behind. What it prints is in `testdata/ofproto`.
+//! Side effects of a trace. Its output is tested in `testdata/ofproto`.
 
 use super::*;
 use crate::{BridgeConfig, Config, PortDevice, PortSpec, PriorityTags, VlanMode};
@@ -6,7 +6,7 @@ use openflow::message::FlowModCommand;
 
 const NOW: Instant = Instant::from_millis(100_000);
 
-/// A learning switch of two ports, whose packets pass two tables.
+/// A learning switch with two ports and two tables.
 fn switch() -> (Ofproto, BridgeId) {
     let mut ofproto = Ofproto::new(Config::default());
     let id = ofproto.add_bridge(BridgeConfig::new("br0", MacAddr::ZERO), NOW);

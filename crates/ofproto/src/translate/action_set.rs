@@ -1,4 +1,4 @@
-//! The action set: what is done with the packet after the last table.
+//! The action set, executed after the last table.
 
 use super::context::Context;
 use super::report::NoteKind;
@@ -7,12 +7,12 @@ use flow::{Field, Match};
 use openflow::Action as OfAction;
 
 impl Context<'_> {
-    /// Merges actions into the set.
+    /// Adds actions to the set.
     pub fn write_actions(&mut self, actions: &[OfAction]) {
         let mut has_group = self.action_set.iter().any(is_group);
         for action in actions {
             match action {
-                // A group takes precedence.
+                // A group takes precedence over an output.
                 OfAction::Group(_) => {
                     has_group = true;
                     self.key.set(Field::ActsetOutput, OfPort::UNSET.0.into());
@@ -26,7 +26,7 @@ impl Context<'_> {
         self.action_set.extend_from_slice(actions);
     }
 
-    /// Tells what the set `verb` ("is", "was"), as it will be carried out.
+    /// Notes the set as it will be executed; `verb` is "is" or "was".
     pub fn report_action_set(&mut self, verb: &str) {
         let set = &self.action_set;
         self.notes.add(NoteKind::Detail, || match &in_order(set)[..] {
@@ -38,7 +38,7 @@ impl Context<'_> {
         });
     }
 
-    /// Carries the set out and empties it.
+    /// Executes the set and empties it.
     pub fn execute_action_set(&mut self) {
         if self.action_set.is_empty() {
             return;
@@ -60,10 +60,10 @@ fn is_group(action: &OfAction) -> bool {
     matches!(action, OfAction::Group(_))
 }
 
-/// The order of OpenFlow 1.3.5 section 5.10: one action of each kind, the one written last;
-/// assignments in the order in which they were written; then a group or, without one, an output,
-/// and without that what Open vSwitch has besides (ovs: `lib/ofp-actions.c`,
-/// `ofpacts_execute_action_set`). A set without any drops the packet, and then none of it matters.
+/// The order of OpenFlow 1.3.5 section 5.10: one action of each kind, the one written last; assignments in
+/// the order of writing; then a group, else an output, else Open vSwitch's own kinds (ovs:
+/// `lib/ofp-actions.c`, `ofpacts_execute_action_set`). A set without any of these drops the packet, so the
+/// rest of it is omitted.
 pub(super) fn in_order(set: &[OfAction]) -> Vec<OfAction> {
     let mut actions = Vec::new();
     let mut last_of = |is_kind: fn(&OfAction) -> bool| {

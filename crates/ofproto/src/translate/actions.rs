@@ -1,4 +1,4 @@
-//! Carrying out a list of OpenFlow actions.
+//! Execution of OpenFlow action lists.
 
 use super::Effect;
 use super::context::{Context, Scope};
@@ -13,21 +13,20 @@ use openflow::message::reason;
 use std::sync::Arc;
 use wire::{ethertype, protocol};
 
-/// Whether to go on with the list.
+/// How the list continues.
 #[derive(PartialEq, Eq)]
 enum Next {
     Go,
-    /// Leave this list, as after a TTL that ran out.
+    /// End this list, as after an expired TTL.
     Leave,
-    /// Leave this list, and go on with this action once the packet comes back.
+    /// End this list, and continue with this action after recirculation.
     Again,
-    /// Leave this list, and go on with the next action once the packet comes back.
+    /// End this list, and continue with the next action after recirculation.
     After,
 }
 
 impl Context<'_> {
-    /// Carries out actions on the packet. `last` says that nothing will be done with it
-    /// afterwards.
+    /// Executes actions on the packet. `last`: nothing is done with the packet afterwards.
     pub fn execute(&mut self, actions: &[OfAction], last: bool) {
         if actions.is_empty() {
             self.notes.add(NoteKind::Action, || "drop".to_owned());
@@ -116,7 +115,7 @@ impl Context<'_> {
             }
             OfAction::WriteMetadata { value, mask } => self.write_metadata(*value, *mask),
             OfAction::Enqueue { port, .. } => self.output(*port, 0, false, last),
-            // No port has queues that differ, so that all packets go through the same one.
+            // The queues of a port do not differ, so all packets go through the same one.
             OfAction::SetQueue(_) | OfAction::PopQueue | OfAction::Note(_) => {}
             OfAction::Learn(learn) => self.learn_flow(learn),
             OfAction::Bundle(bundle) => self.bundle(bundle, last),
@@ -129,7 +128,7 @@ impl Context<'_> {
         Next::Go
     }
 
-    /// Actions on a header in front of the network layer, behind which the packet may not go on.
+    /// Actions on headers in front of the network layer, after which the list may end.
     fn outer_header(&mut self, action: &OfAction) -> Next {
         match action {
             OfAction::DecMplsTtl if !self.dec_mpls_ttl() => Next::Leave,
@@ -142,7 +141,7 @@ impl Context<'_> {
         }
     }
 
-    /// Writes the bits of `mask` of the metadata.
+    /// Writes the masked bits of the metadata.
     fn write_metadata(&mut self, value: u64, mask: u64) {
         let metadata = (self.key.metadata() & !mask) | (value & mask);
         self.key.set_metadata(metadata);
@@ -150,14 +149,14 @@ impl Context<'_> {
         self.varying.set(Field::Metadata, varied);
     }
 
-    /// Lets the packet on only as fast as the meter allows.
+    /// Limits the packet by a meter.
     fn meter(&mut self, number: u32) {
         if let Some(meter) = self.bridge.meters.get(number) {
             self.actions.push(Action::Meter(MeterRef(Arc::clone(meter))));
         }
     }
 
-    /// Sends the packet to the port that a field names.
+    /// Outputs to the port number in a field.
     fn output_field(&mut self, source: Subfield, max_len: u16, last: bool) {
         let port = self.read(source).low();
         if let Ok(port) = u16::try_from(port) {
@@ -169,7 +168,7 @@ impl Context<'_> {
         }
     }
 
-    /// Actions that change the packet or the pipeline's state, or how translation goes on.
+    /// Actions that change the packet, the pipeline state or the course of translation.
     fn rewrite(&mut self, action: &OfAction) {
         match action {
             OfAction::Set { field, value, mask, .. } => self.set_field(*field, *value, *mask),
@@ -223,13 +222,13 @@ impl Context<'_> {
         }
     }
 
-    /// The flow gets shorter timeouts with the first FIN or RST.
+    /// Gives the flow shorter timeouts upon the first FIN or RST.
     fn fin_timeout(&mut self, idle_s: u16, hard_s: u16) {
         self.mask.add(Field::NwProto);
         self.effects.extend(self.rule.map(|rule| Effect::FinTimeout { rule, idle_s, hard_s }));
     }
 
-    /// Assigns a whole field that the packet has, or leaves it alone.
+    /// Assigns a whole field if the packet has it.
     fn assign(&mut self, field: Field, value: u128, has: bool) {
         if has {
             self.look_at_protocol(field);
@@ -251,7 +250,7 @@ impl Context<'_> {
         );
     }
 
-    /// OpenFlow 1.0's assignments to the tag, which add one where none is.
+    /// OpenFlow 1.0's assignments to the VLAN tag, which push one if there is none.
     fn set_tag(&mut self, bits: u16, value: u16) {
         if !self.is_frame() {
             return;
@@ -291,8 +290,7 @@ impl Context<'_> {
         key.set_vlan_tpid(tpid);
     }
 
-    /// A packet whose time runs out goes to controllers, and nothing else happens to it in this
-    /// table.
+    /// Decrements the TTL. If it expires, the packet goes to controllers and this list ends.
     fn dec_ttl(&mut self, controllers: &[u16]) -> Next {
         if !self.key.is_ip() {
             return Next::Go;
@@ -319,8 +317,8 @@ impl Context<'_> {
         Next::Leave
     }
 
-    /// Carries out actions on a copy of the packet. The datapath needs to make a copy only where
-    /// they do something that cannot be taken back (ovs: `clone_xlate_actions`).
+    /// Executes actions on a copy of the packet. The datapath copies it only if they do something that cannot
+    /// be undone (ovs: `clone_xlate_actions`).
     pub fn execute_clone(&mut self, actions: &[OfAction], last: bool) {
         let (stack, action_set) = (self.stack.clone(), self.action_set.clone());
         let (key, varying) = (self.key.clone(), self.varying.clone());

@@ -1,5 +1,5 @@
-//! `check_pkt_larger`: what follows is translated twice, for long packets and for short ones
-//! (ovs: `ofproto/ofproto-dpif-xlate.c`, `xlate_check_pkt_larger`).
+//! `check_pkt_larger`: the actions behind it are translated for long and for short packets (ovs:
+//! `ofproto/ofproto-dpif-xlate.c`, `xlate_check_pkt_larger`).
 
 use super::context::Context;
 use flow::{Action, CheckLen};
@@ -8,8 +8,8 @@ use openflow::action::Subfield;
 use std::sync::Arc;
 
 impl Context<'_> {
-    /// Says in a bit whether the packet has more bytes. Gives `true` where the actions that are left of
-    /// the list were translated meanwhile.
+    /// Sets a bit if the packet is longer than `bytes`. Returns `true` if it has translated the rest of the
+    /// list.
     pub fn check_len(&mut self, bytes: u16, target: Subfield, rest: &[OfAction]) -> bool {
         if !self.world.features.length_check {
             let is_larger = self.world.packet_len.is_some_and(|len| len > usize::from(bytes));
@@ -28,7 +28,7 @@ impl Context<'_> {
         true
     }
 
-    /// The steps for long or for short packets. What they change is forgotten behind them.
+    /// The datapath actions for long or short packets. Their changes end with the branch.
     fn branch(&mut self, target: Subfield, is_larger: bool, rest: &[OfAction]) -> Vec<Action> {
         let (key, base, varying) = (self.key.clone(), self.base.clone(), self.varying.clone());
         let (stack, action_set) = (self.stack.clone(), self.action_set.clone());

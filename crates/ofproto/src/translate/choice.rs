@@ -1,5 +1,5 @@
-//! `bundle`, `bundle_load` and `multipath`: choosing by a hash of the packet. OpenFlow leaves the hash
-//! open; this one is the same in every run, so that connections stay where they are.
+//! `bundle`, `bundle_load` and `multipath`: selection by a hash of the packet. OpenFlow does not define the
+//! hash; this one is the same in every run, so that connections keep their paths.
 
 use super::context::Context;
 use crate::revalidate::Dependency;
@@ -9,7 +9,7 @@ use openflow::action::{Bundle, BundleAlgorithm, HashFields, Multipath, Multipath
 use wire::protocol;
 
 impl Context<'_> {
-    /// Sends to a member that is up, or tells which (ovs: `lib/bundle.c`, `bundle_execute`).
+    /// Outputs to a live member, or stores its number (ovs: `lib/bundle.c`, `bundle_execute`).
     pub fn bundle(&mut self, bundle: &Bundle, last: bool) {
         let id = self.bridge.id;
         for &port in bundle.members.iter().filter(|port| port.is_real()) {
@@ -38,14 +38,14 @@ impl Context<'_> {
         }
     }
 
-    /// Chooses a link (ovs: `lib/multipath.c`, `multipath_execute`).
+    /// Selects a link (ovs: `lib/multipath.c`, `multipath_execute`).
     pub fn multipath(&mut self, multipath: &Multipath) {
         self.look_at_hashed(multipath.fields);
         let hash = hash(&self.key, multipath.fields, multipath.basis);
         self.load(multipath.target, choose_link(multipath, hash).into(), true);
     }
 
-    /// Makes what is hashed matter.
+    /// Adds the hashed fields to the mask.
     fn look_at_hashed(&mut self, fields: HashFields) {
         for (field, with) in hashed(&self.key, fields) {
             self.look_at(field, u128::MAX);
@@ -54,7 +54,7 @@ impl Context<'_> {
     }
 }
 
-/// Whether packets can be sent there (ovs: `ofproto/ofproto-dpif-xlate.c`, `member_enabled_cb`).
+/// Whether a port is live (ovs: `ofproto/ofproto-dpif-xlate.c`, `member_enabled_cb`).
 fn is_enabled(context: &Context<'_>, port: OfPort) -> bool {
     match port {
         OfPort::IN_PORT
@@ -77,7 +77,7 @@ fn choose_link(multipath: &Multipath, hash: u64) -> u16 {
     let rounded = links.next_power_of_two();
     let link = match multipath.algorithm {
         MultipathAlgorithm::ModuloN => hash % links,
-        // The upper half of the hash, as a fraction of its range.
+        // The upper half of the hash, scaled to the number of links.
         MultipathAlgorithm::HashThreshold => ((hash >> 32) * links) >> 32,
         MultipathAlgorithm::HighestRandomWeight if links <= 64 => {
             (0..links).max_by_key(|link| mix(hash, *link)).unwrap_or(0)
@@ -100,8 +100,7 @@ fn mix(hash: u64, value: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The fields whose values are hashed, or, where a pair is the same both ways, of whose values the
-/// exclusive or is.
+/// The fields to hash; for symmetric hashes, pairs of which the exclusive or is hashed.
 fn hashed(key: &FlowKey, fields: HashFields) -> Vec<(Field, Option<Field>)> {
     use Field as F;
     let addresses = match key.eth_type() {
@@ -144,7 +143,7 @@ fn hashed(key: &FlowKey, fields: HashFields) -> Vec<(Field, Option<Field>)> {
     out
 }
 
-/// Hashes the packet.
+/// The hash of a packet.
 fn hash(key: &FlowKey, fields: HashFields, basis: u16) -> u64 {
     let values = hashed(key, fields)
         .into_iter()

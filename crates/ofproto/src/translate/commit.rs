@@ -1,11 +1,11 @@
-//! Making the datapath's packet what the OpenFlow actions have made it.
+//! Commits: datapath actions that apply the changes made to the key.
 
 use super::context::Context;
 use flow::{Action, Field, FlowKey, Mask, SetField, VLAN_PRESENT};
 use std::sync::LazyLock;
 use wire::protocol;
 
-/// A header, as the datapath rewrites one: its fields, and whether the packet has it.
+/// A header that the datapath rewrites as one: its fields, and whether the packet has it.
 struct Header {
     fields: &'static [Field],
     is_in: fn(&FlowKey) -> bool,
@@ -16,7 +16,7 @@ const ETHERNET: Header = Header {
     is_in: |key| key.get(Field::PacketType) == 0,
 };
 const MARK: Header = Header { fields: &[Field::PktMark], is_in: |_| true };
-/// Those between, in the order in which Open vSwitch rewrites (ovs: `lib/odp-util.c`, `commit_odp_actions`).
+/// The headers in the order of Open vSwitch's rewrites (ovs: `lib/odp-util.c`, `commit_odp_actions`).
 const HEADERS: [Header; 7] = [
     Header {
         fields: &[
@@ -39,15 +39,15 @@ const HEADERS: [Header; 7] = [
         fields: &[Field::Ipv6Src, Field::Ipv6Dst, Field::Ipv6Label, Field::NwTos, Field::NwTtl],
         is_in: |key| key.eth_type() == 0x86dd && key.nw_proto() != 0,
     },
-    // Which option there is comes before what stands in it.
+    // An option's type is written before its content.
     Header { fields: &[Field::NdReserved, Field::NdOptionsType], is_in: is_neighbor_discovery },
     Header { fields: &[Field::NdTarget, Field::NdSll, Field::NdTll], is_in: is_neighbor_discovery },
     Header {
         fields: &[Field::ArpSpa, Field::ArpTpa, Field::ArpOp, Field::ArpSha, Field::ArpTha],
-        // One without an operation is left as it is, like IP without a protocol.
+        // ARP without an operation is not rewritten, like IP without a protocol.
         is_in: |key| matches!(key.eth_type(), 0x0806 | 0x8035) && key.get(Field::ArpOp) != 0,
     },
-    // Ports, or ICMP's type and code.
+    // Ports, or ICMP type and code.
     Header {
         fields: &[Field::TpSrc, Field::TpDst],
         is_in: |key| {
@@ -72,10 +72,10 @@ static COMMITTED: LazyLock<Mask> = LazyLock::new(|| {
     mask
 });
 
-/// The fields of tags.
+/// The fields of VLAN tags.
 const TAGS: [Field; 4] = [Field::VlanTpid, Field::VlanTci, Field::VlanTpid1, Field::VlanTci1];
 
-/// The fields that say which labels there are.
+/// The fields that describe the label stack.
 const LABELS: [Field; 4] = [Field::EthType, Field::MplsLse0, Field::MplsLse1, Field::MplsLse2];
 
 fn is_neighbor_discovery(key: &FlowKey) -> bool {
@@ -85,9 +85,9 @@ fn is_neighbor_discovery(key: &FlowKey) -> bool {
 }
 
 impl Context<'_> {
-    /// Appends the steps that make the datapath's packet what the key says. Of a field that changes
-    /// all bits that matter are written: bits that no one looked at can't have been changed, and
-    /// what was looked at is known (ovs: `lib/odp-util.c`, `commit`).
+    /// Appends the actions that make the datapath's packet equal to the key. All masked bits of a changed
+    /// field are written: bits outside the mask cannot have changed, and those in the mask are known (ovs:
+    /// `lib/odp-util.c`, `commit`).
     pub fn commit(&mut self) {
         self.commit_packet_type();
         let words = self.key.words().iter().zip(self.base.words()).zip(COMMITTED.words());
@@ -95,7 +95,7 @@ impl Context<'_> {
             return;
         }
         self.commit_header(&ETHERNET);
-        // What is behind the last label can be rewritten when there is none any more.
+        // Headers behind labels can be rewritten once no label is left.
         if !self.key.is_mpls() {
             self.commit_labels(false);
         }
@@ -105,16 +105,16 @@ impl Context<'_> {
         self.commit_header(&MARK);
     }
 
-    /// Gives a packet its Ethernet header back that has none in the datapath.
+    /// Restores the packet's own Ethernet header in the datapath.
     pub fn restore_ethernet(&mut self) {
         if self.base.get(Field::PacketType) != 0 && self.original.get(Field::PacketType) == 0 {
-            // The header was taken away for a tunnel, and has the packet's own addresses.
+            // The header was removed for a tunnel; it has the packet's own addresses.
             [Field::EthSrc, Field::EthDst].into_iter().for_each(|field| self.mask.add(field));
         }
         self.push_ethernet();
     }
 
-    /// Gives a packet an Ethernet header that has none in the datapath.
+    /// Adds an Ethernet header to a packet that has none in the datapath.
     pub fn push_ethernet(&mut self) {
         if self.base.get(Field::PacketType) == 0 {
             return;
@@ -126,7 +126,7 @@ impl Context<'_> {
         self.base.set(Field::PacketType, 0);
     }
 
-    /// Takes the Ethernet header away from a packet that has one in the datapath.
+    /// Removes the Ethernet header of a packet that has one in the datapath.
     pub fn pop_ethernet(&mut self) {
         if self.base.get(Field::PacketType) == 0 {
             self.actions.push(Action::PopEth);
@@ -145,7 +145,7 @@ impl Context<'_> {
             && matches!(self.key.nw_proto(), protocol::ICMP | protocol::ICMPV6);
         let together = icmp || header.fields.contains(&Field::NshSpi);
         for &field in header.fields {
-            // Open vSwitch writes ICMP's type and code together, and so looks at both.
+            // Open vSwitch writes ICMP type and code together, and so matches both.
             if icmp {
                 self.mask.add_bits(field, 0xff);
             }
@@ -158,8 +158,7 @@ impl Context<'_> {
         }
     }
 
-    /// Takes tags away that differ, and puts the new ones there
-    /// (ovs: `lib/odp-util.c`, `commit_vlan_action`).
+    /// Pops tags that differ, and pushes the new ones (ovs: `lib/odp-util.c`, `commit_vlan_action`).
     fn commit_vlans(&mut self) {
         let (have, want) = (tags(&self.base), tags(&self.key));
         if have == want {
@@ -180,7 +179,7 @@ impl Context<'_> {
     }
 }
 
-/// The packet's tags, the outer one first.
+/// The packet's tags, outermost first.
 fn tags(key: &FlowKey) -> Vec<(u16, u16)> {
     let tags = [(key.vlan_tpid(), key.vlan_tci()), (key.vlan_tpid1(), key.vlan_tci1())];
     tags.into_iter().take_while(|(_, tci)| tci & VLAN_PRESENT != 0).collect()

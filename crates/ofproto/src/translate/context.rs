@@ -20,15 +20,15 @@ use openflow::message::PortConfig;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// One translation under way.
+/// A translation in progress.
 pub(crate) struct Context<'a> {
     pub world: World<'a>,
     pub bridge: &'a Bridge,
-    /// The packet as the OpenFlow actions have made it, with the bridge's in-port.
+    /// The packet after the OpenFlow actions so far, with the bridge's in-port.
     pub key: FlowKey,
-    /// The packet as the datapath's steps so far have made it.
+    /// The packet after the datapath actions so far.
     pub base: FlowKey,
-    /// The datapath port's number as the packet had it.
+    /// The datapath port number of the packet's arrival.
     pub device: base::PortNo,
     pub mask: Box<Mask>,
     pub actions: Vec<Action>,
@@ -36,66 +36,66 @@ pub(crate) struct Context<'a> {
     pub effects: Vec<Effect>,
     pub outer_parts: Vec<OuterPart>,
     pub tunnel_sender: Option<TunnelSender>,
-    /// Whether outer headers copy the packet's ECN bits.
+    /// Whether the outer headers of a tunnel copy the packet's ECN bits.
     pub copies_ecn: bool,
-    /// Flows that the packet taught, which are not in their tables yet.
+    /// Flows learned from this packet that are not in their tables yet.
     pub pending: Vec<Pending>,
-    /// A flow is learned whose number is limited.
+    /// Some learned flow has a limit.
     pub learns_anew: bool,
     pub recircs: Vec<RecircId>,
     pub dependencies: Vec<Dependency>,
     pub lookups: Vec<Lookup>,
-    /// The packet as it came, with the datapath's port number.
+    /// The original packet, with the datapath's port number.
     pub original: &'a FlowKey,
-    /// Whether some action may have rewritten a header. [`Lookup`] also sees for itself where a header is
-    /// another one; this covers values that happen to be the same.
+    /// Whether some action may have rewritten a header. [`Lookup`] itself detects changed headers; this
+    /// covers rewrites to the same value.
     pub is_rewritten: bool,
-    /// Bits of registers and metadata that depend on the packet. Whatever gives a register bits of the
-    /// packet other than through [`Self::write_subfield`] has to say so here.
+    /// Bits of registers and metadata that depend on the packet. Code that copies packet bits into a register
+    /// without [`Self::write_subfield`] must add them here.
     pub varying: Mask,
-    /// Whether something on the stack does.
+    /// Whether some value on the stack depends on the packet.
     pub stack_varies: bool,
     pub stack: Vec<Wide>,
     pub action_set: Vec<OfAction>,
     pub in_action_set: bool,
-    /// The actions of a bucket are being carried out.
+    /// A group bucket is being executed.
     pub in_bucket: bool,
-    /// The packet is a controller's.
+    /// The packet is from a controller.
     pub sent: bool,
-    /// Translation is about to stop and to go on later.
+    /// Translation is about to freeze.
     pub freezing: Option<Freezing>,
-    /// Mirrors of this bridge that have the packet, by bit.
+    /// This bridge's mirrors that have copied the packet, by bit.
     pub mirrored: u32,
-    /// How many bytes of the packet go out while a mirror's copy is made; 0 is all of them.
+    /// Truncation of a mirror's copy in bytes; 0 is none.
     pub snaplen: u16,
-    /// How many go out while an output that says so is carried out; 0 is all of them.
+    /// Truncation of the current output in bytes; 0 is none.
     pub max_len: u32,
-    /// No megaflow may stand for the packet.
+    /// The packet takes the slow path: it gets no megaflow.
     pub is_slow: bool,
-    /// What the last step said of a tunnel, to a device that puts the outer headers on.
+    /// The tunnel of the last `set(tunnel(...))`, for a device that adds the outer headers.
     pub told_tunnel: Option<Arc<flow::SetTunnel>>,
-    /// How deep `resubmit` is nested.
+    /// Current depth of `resubmit`.
     pub depth: usize,
-    /// How many there were.
+    /// Number of resubmits so far.
     pub resubmits: usize,
     pub table: TableId,
-    /// The flow whose actions are being carried out.
+    /// The flow whose actions are being executed.
     pub rule: Option<RuleId>,
     pub cookie: u64,
-    /// What becomes of headers in front of the network layer.
+    /// The state of headers in front of the network layer.
     pub shims: Shims,
-    /// Whether the key's connection fields say something.
+    /// Whether the connection-tracking fields are valid.
     pub conntracked: bool,
-    /// What the packet was thawed from, if it was.
+    /// Whether translation resumed from a frozen state.
     pub thawed: bool,
-    /// `nat` within the `ct` that is being translated.
+    /// `nat` of the `ct` action being translated.
     pub nat: Option<Option<flow::NatRange>>,
-    /// An action asked to stop.
+    /// `exit` was executed.
     pub exit: bool,
     pub error: Option<DropReason>,
-    /// Why an output did not happen; it counts where nothing else does.
+    /// Why an output failed; used as the drop reason if the packet has no other.
     pub failure: Option<DropReason>,
-    /// The address at which the packet's tunnel ended.
+    /// The local address of the tunnel that the packet came out of.
     pub own_address: Option<IpAddr>,
     pub notes: Notebook,
     pub forks: Vec<Fork>,
@@ -103,7 +103,7 @@ pub(crate) struct Context<'a> {
     pub learns: bool,
 }
 
-/// How the actions of a flow that was found are carried out.
+/// How the actions of the flow found are executed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// On the packet itself.
@@ -182,7 +182,7 @@ impl<'a> Context<'a> {
         context
     }
 
-    /// Translates a packet from a port, or one that comes round once more.
+    /// Translates a packet from a port, or a recirculated one.
     pub fn run(&mut self, entered: &Bridge, frozen: Option<&Frozen>, port: Option<&Port>) {
         let name = &entered.config.name;
         self.notes.enter(NoteKind::Bridge, || format!("bridge(\"{name}\")"));
@@ -221,7 +221,7 @@ impl<'a> Context<'a> {
         self.notes.leave();
     }
 
-    /// What comes after the last table: the action set, and the end of a translation that stops.
+    /// Ends the pipeline: executes the action set, and freezes if requested.
     pub fn finish_pipeline(&mut self) {
         if self.error.is_some() {
             return;
@@ -231,12 +231,12 @@ impl<'a> Context<'a> {
         }
         if self.is_freezing() {
             self.finish_freezing();
-            // What comes behind a copy goes on.
+            // `exit` ends the copy only.
             self.exit = false;
         }
     }
 
-    /// Goes on with what was frozen, without asking a table.
+    /// Resumes from a frozen state without a table lookup.
     pub fn run_resumed(&mut self, frozen: &Frozen) {
         let name = &self.bridge.config.name;
         self.notes.enter(NoteKind::Bridge, || format!("bridge(\"{name}\")"));
@@ -248,7 +248,7 @@ impl<'a> Context<'a> {
         self.notes.leave();
     }
 
-    /// Translates a packet from a controller.
+    /// Translates a packet-out.
     pub fn run_sent(&mut self, actions: &[OfAction]) {
         let name = &self.bridge.config.name;
         self.notes.enter(NoteKind::Bridge, || format!("bridge(\"{name}\")"));
@@ -262,7 +262,7 @@ impl<'a> Context<'a> {
         self.notes.leave();
     }
 
-    /// Takes up what was frozen.
+    /// Restores a frozen state.
     fn thaw(&mut self, frozen: &Frozen) {
         self.notes.enter(NoteKind::Thaw, || "thaw".to_owned());
         self.notes.add(NoteKind::Thaw, || format!("Resuming from table {}", frozen.table));
@@ -283,7 +283,7 @@ impl<'a> Context<'a> {
         self.notes.leave();
     }
 
-    /// The bridge's port that the packet counts as having come in on.
+    /// The packet's current in-port in the bridge.
     pub fn in_port(&self) -> OfPort {
         OfPort(self.key.in_port_raw() as u16)
     }
@@ -298,7 +298,7 @@ impl<'a> Context<'a> {
         !port.config.contains(bit)
     }
 
-    /// Goes on in a table; depth and number of such steps are limited.
+    /// Continues in a table; depth and number of resubmits are limited.
     pub fn table_action(
         &mut self,
         in_port: OfPort,
@@ -346,7 +346,7 @@ impl<'a> Context<'a> {
         if self.actions.len() >= limits::ACTIONS {
             self.notes
                 .add(NoteKind::Error, || "resubmits yielded over 64 kB of actions".to_owned());
-            // The packet goes on with what there is (ovs: `ofproto/ofproto-dpif-xlate.c`,
+            // The packet keeps the actions so far (ovs: `ofproto/ofproto-dpif-xlate.c`,
             // `xlate_resubmit_resource_check`).
             (self.exit, self.is_slow) = (true, true);
             return false;

@@ -11,19 +11,19 @@ use openflow::action::{Ct, ZoneSource};
 use wire::ethertype;
 
 impl Context<'_> {
-    /// The packet is of no connection any more.
+    /// Removes the packet's connection state.
     pub fn clear_conntrack(&mut self) {
         self.conntracked = false;
         self.key.clear_ct();
     }
 
-    /// Tracks the packet. Where the action names a table, a copy goes on there with what tracking
-    /// said; the packet itself goes on without it (ovs: `compose_conntrack_action`).
+    /// Translates `ct`. If it names a table, a copy recirculates there with its connection state; the packet
+    /// itself continues without it (ovs: `compose_conntrack_action`).
     pub fn ct(&mut self, ct: &Ct, last: bool) {
         let zone = match ct.zone {
             ZoneSource::Immediate(zone) => Zone(zone),
             ZoneSource::Field(source) => {
-                // What was frozen is told apart by its number already.
+                // Frozen fields are part of the recirculation id, which the mask covers.
                 let is_frozen = source.field.is_pipeline()
                     || matches!(source.field, Field::InPort | Field::InPortOxm);
                 if !(self.thawed && is_frozen) {
@@ -50,7 +50,7 @@ impl Context<'_> {
             label: self.masked_label(),
             nat: nat.clone().map(|nat| nat.map_or(Nat::Restore, Nat::Translate)),
             helper: self.helper(ct.alg),
-            // Only a packet that may begin a connection decides how long it is remembered.
+            // Only a commit sets the timeout policy of a connection.
             timeout_policy: self.world.timeout_policies.get(&zone).copied().filter(|_| ct.commit),
         };
         self.mask.set(Field::CtMark, mark_mask);
@@ -66,7 +66,7 @@ impl Context<'_> {
         });
     }
 
-    /// Sends a copy round once more, to go on in a table.
+    /// Recirculates a copy to a table.
     fn fork(&mut self, table: TableId, zone: Zone, nat: Option<Option<NatRange>>) {
         let state = self.freeze(table, Vec::new());
         let Some(id) = self.intern(state) else { return };
@@ -85,7 +85,7 @@ impl Context<'_> {
         });
     }
 
-    /// The state from which the packet can go on.
+    /// The frozen state of the packet.
     pub fn freeze(&self, table: TableId, userdata: Vec<u8>) -> Frozen {
         Frozen {
             bridge: self.bridge.id,
@@ -101,8 +101,8 @@ impl Context<'_> {
         }
     }
 
-    /// Exchanges the packet's addresses and ports with those of its connection's original
-    /// direction, in the key and in the mask.
+    /// Replaces the packet's addresses and ports in the key, and in the mask, with the connection's original
+    /// tuple.
     pub fn swap_tuple(&mut self) {
         let v4 = self.key.eth_type() == ethertype::IPV4;
         let pairs = [

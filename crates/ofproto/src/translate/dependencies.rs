@@ -1,4 +1,4 @@
-//! What a translation asked, so that it is done again when the answer changes.
+//! The dependencies of a translation: a change of one triggers revalidation.
 
 use super::context::Context;
 use crate::port::Port;
@@ -6,21 +6,21 @@ use crate::revalidate::Dependency;
 use base::OfPort;
 
 impl<'a> Context<'a> {
-    /// A port of the bridge, which the translation then depends on.
+    /// A port of the bridge, recorded as a dependency.
     pub fn port(&mut self, port: OfPort) -> Option<&'a Port> {
         let bridge = self.bridge;
         self.depend(Dependency::Port { bridge: bridge.id, port });
         bridge.port(port)
     }
 
-    /// The translation depends on which ports the bridge has.
+    /// Records a dependency on the bridge's set of ports.
     pub fn look_at_ports(&mut self) {
         self.depend(Dependency::Ports { bridge: self.bridge.id });
     }
 
-    /// Remembers that something was asked.
+    /// Records a dependency.
     pub fn depend(&mut self, on: Dependency) {
-        // A change of a port is one of all ports of its bridge, so that a flood depends on these alone.
+        // A dependency on all ports of a bridge covers each of them.
         let all = match on {
             Dependency::Port { bridge, .. } => Dependency::Ports { bridge },
             other => other,

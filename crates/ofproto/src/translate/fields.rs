@@ -1,4 +1,4 @@
-//! Reading and writing fields of the packet under translation.
+//! Access to fields of the packet in translation.
 
 use super::context::Context;
 use super::report::NoteKind;
@@ -9,7 +9,7 @@ use openflow::action::Subfield;
 use wire::protocol;
 
 impl Context<'_> {
-    /// Assigns bits of a field, if the packet has it.
+    /// Assigns masked bits of a field, if the packet has it.
     pub fn set_field(&mut self, field: Field, value: u128, bits: u128) {
         if !has_field(field, &self.key, &mut self.mask) {
             self.notes.add(NoteKind::Warning, || {
@@ -27,8 +27,8 @@ impl Context<'_> {
         }
     }
 
-    /// As in Open vSwitch, an assignment to a field of the IP header or of ARP looks at the protocol,
-    /// which says what checksums cover the field (ovs: `lib/meta-flow.c`, `mf_set_mask_l3_prereqs`).
+    /// As in Open vSwitch, an assignment to an IP or ARP field adds the protocol to the mask, because it
+    /// decides which checksums cover the field (ovs: `lib/meta-flow.c`, `mf_set_mask_l3_prereqs`).
     pub fn look_at_protocol(&mut self, field: Field) {
         use Field as F;
         match field {
@@ -50,7 +50,7 @@ impl Context<'_> {
         }
     }
 
-    /// Copies bits from field to field, if the packet has both.
+    /// Copies bits between fields, if the packet has both.
     pub fn move_field(&mut self, source: Subfield, target: Subfield) {
         let has_target = has_field(target.field, &self.key, &mut self.mask);
         if !has_target || !has_field(source.field, &self.key, &mut self.mask) {
@@ -85,7 +85,7 @@ impl Context<'_> {
         }
     }
 
-    /// Makes bits of a field matter.
+    /// Adds bits of a field to the mask.
     pub fn look_at(&mut self, field: Field, bits: u128) {
         self.mask.add_bits(field, bits & field.all_ones());
         if is_vlan(field) {
@@ -100,8 +100,7 @@ impl Context<'_> {
         }
     }
 
-    /// Assigns bits that an action works out, and tells what they are; `varies` says whether they depend
-    /// on the packet.
+    /// Assigns a computed value, and notes it; `varies` says whether it depends on the packet.
     pub fn load(&mut self, target: Subfield, value: u128, varies: bool) {
         if is_option(target.field) {
             return self.load_wide(target, value.into(), varies);
@@ -117,7 +116,7 @@ impl Context<'_> {
         self.report_subfield(target);
     }
 
-    /// Assigns bits of a field that stands for no option.
+    /// Assigns bits of a field other than a tunnel option.
     pub fn write_subfield(&mut self, target: Subfield, value: u128, varies: bool) {
         let old = whole(&self.key, target.field);
         let varied = self.varying.get(target.field) & !target.mask();
@@ -130,17 +129,16 @@ impl Context<'_> {
 
     fn write(&mut self, field: Field, value: u128) {
         let value = match field {
-            // A number that no port can have stands for none (ovs: `lib/meta-flow.c`,
-            // `mf_set_flow_value`).
+            // An invalid port number becomes NONE (ovs: `lib/meta-flow.c`, `mf_set_flow_value`).
             Field::InPortOxm => OfPort::from_wire32(value as u32).unwrap_or(OfPort::NONE).0.into(),
             _ => value,
         };
-        // Unless the caller knows better.
+        // The caller may narrow this down.
         match is_of_pipeline(field) {
             true => self.varying.add(field),
             false => self.is_rewritten = true,
         }
-        // An IPv4 address lies in the place of an IPv6 one, and replaces it.
+        // An IPv4 address is stored in the place of an IPv6 one, and replaces it.
         match field {
             Field::TunSrc => self.key.set(Field::TunIpv6Src, value),
             Field::TunDst => self.key.set(Field::TunIpv6Dst, value),
@@ -152,7 +150,7 @@ impl Context<'_> {
     }
 }
 
-/// Whether a field stands for a tunnel option, whose value may be wider than 128 bits.
+/// Whether a field stands for a tunnel option, whose value may exceed 128 bits.
 fn is_option(field: Field) -> bool {
     field.tun_metadata_index().is_some()
 }
@@ -162,7 +160,7 @@ pub(crate) fn read(key: &FlowKey, source: Subfield) -> u128 {
     (whole(key, source.field) & source.mask()) >> source.offset
 }
 
-/// A field as OpenFlow shows it: ports in fields of 32 bits have the numbers of OpenFlow 1.1 and later.
+/// A field as OpenFlow shows it: 32-bit port fields have the numbers of OpenFlow 1.1 and later.
 pub(super) fn whole(key: &FlowKey, field: Field) -> u128 {
     match key.get(field) {
         port if matches!(field, Field::InPortOxm | Field::ActsetOutput) => {
@@ -179,7 +177,7 @@ fn is_vlan(field: Field) -> bool {
     matches!(field, Field::VlanTci | Field::VlanVid | Field::VlanVidPresent | Field::VlanPcp)
 }
 
-/// A tag has an Ethernet type, and only a tag has one.
+/// Keeps the tag's Ethernet type consistent: present if and only if the tag is.
 pub(crate) fn fix_tpid(key: &mut FlowKey) {
     if key.vlan_tci() & VLAN_PRESENT == 0 {
         key.set_vlan_tpid(0);
@@ -188,9 +186,8 @@ pub(crate) fn fix_tpid(key: &mut FlowKey) {
     }
 }
 
-/// Whether the packet has the field; what decides that is made to matter
-/// (ovs: `lib/meta-flow.c`, `mf_are_prereqs_ok`). The Ethernet type and the fragment bits always
-/// matter.
+/// Whether the packet has the field. Adds the deciding fields to the mask (ovs: `lib/meta-flow.c`,
+/// `mf_are_prereqs_ok`). The Ethernet type and the fragment bits are always in the mask.
 pub(super) fn has_field(field: Field, key: &FlowKey, mask: &mut Mask) -> bool {
     use Field as F;
     let (is_v4, is_v6) = (key.eth_type() == 0x0800, key.eth_type() == 0x86dd);
@@ -210,7 +207,7 @@ pub(super) fn has_field(field: Field, key: &FlowKey, mask: &mut Mask) -> bool {
         | F::NshC2
         | F::NshC3
         | F::NshC4 => key.is_nsh(),
-        // Shared places: the field's own name says which packets have it.
+        // Fields with shared places: the field's name decides which packets have it.
         F::ArpSpa | F::ArpTpa | F::ArpSha | F::ArpTha | F::ArpOp => is_arp,
         F::Ipv4Src | F::Ipv4Dst => is_v4,
         F::Ipv6Src | F::Ipv6Dst | F::Ipv6Label => is_v6,

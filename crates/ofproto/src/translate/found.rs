@@ -1,4 +1,4 @@
-//! What a table lookup gave: how a trace tells of it, and the actions that are carried out then.
+//! The result of a table lookup, its note in a trace, and its actions.
 
 use super::context::{Context, Scope};
 use super::learn::Pending;
@@ -10,10 +10,10 @@ use openflow::action::ToController;
 use openflow::message::reason;
 use std::sync::Arc;
 
-/// What a table lookup gave.
+/// The result of a table lookup.
 pub(crate) enum Found {
     Rule(RuleId),
-    /// A flow that this packet taught.
+    /// A flow learned from this packet, by its index.
     Pending(usize),
     /// The bridge fails open.
     FailOpen,
@@ -26,7 +26,7 @@ pub(crate) enum Found {
 }
 
 impl Context<'_> {
-    /// Tells what was found, as the heading of what is done then.
+    /// Notes the result; the actions are nested under it.
     pub fn report_found(&mut self, found: &Found) {
         let (table, bridge, names) = (self.table, self.bridge, self.names);
         let (rules, pending) = (self.world.rules, &self.pending);
@@ -56,7 +56,7 @@ impl Context<'_> {
         });
     }
 
-    /// Carries out the actions of what was found.
+    /// Executes the actions of the result.
     pub fn execute_found(&mut self, found: &Found, scope: Scope, last: bool) {
         let actions: Arc<[OfAction]> = match found {
             Found::Rule(id) => {

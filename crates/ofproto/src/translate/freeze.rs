@@ -1,5 +1,5 @@
-//! Translation that stops in the middle, to go on when the packet comes back from the datapath or
-//! from a controller (ovs: `ofproto/ofproto-dpif-xlate.c`, "Freezing Translation").
+//! Freezing: translation stops and continues when the packet comes back from the datapath or from a
+//! controller (ovs: `ofproto/ofproto-dpif-xlate.c`, "Freezing Translation").
 
 use super::context::Context;
 use super::report::NoteKind;
@@ -9,27 +9,27 @@ use flow::{Action, ControllerAction, DropReason, Field, HashAlgorithm};
 use openflow::Action as OfAction;
 use openflow::action::{SetForm, ToController};
 
-/// What translation waits for.
+/// The reason for freezing.
 #[derive(Clone, Debug)]
 pub(crate) enum Why {
     /// The datapath's hash of the packet.
     Hash { algorithm: HashAlgorithm, basis: u32 },
-    /// Nothing but another pass.
+    /// Another pass.
     Recirculate,
     /// The controller that the packet is sent to.
     Pause(ToController),
 }
 
-/// Translation that is about to stop.
+/// A freeze in progress.
 #[derive(Clone, Debug)]
 pub(crate) struct Freezing {
     why: Why,
-    /// What is left to do afterwards.
+    /// The remaining actions.
     rest: Vec<Rest>,
 }
 
 impl Context<'_> {
-    /// Stops here; the callers leave in [`Self::freeze_rest`] what they would have done next.
+    /// Starts freezing; callers add their remaining actions with [`Self::freeze_rest`].
     pub fn freeze_for(&mut self, why: Why) {
         self.exit = true;
         self.freezing = Some(Freezing { why, rest: Vec::new() });
@@ -39,8 +39,8 @@ impl Context<'_> {
         self.freezing.is_some()
     }
 
-    /// Keeps the actions that are left of a list, if translation is to go on with them. Instructions
-    /// are kept as the actions that do the same.
+    /// Adds the remaining actions of a list, if translation is freezing. Instructions are stored as
+    /// equivalent actions.
     pub fn freeze_rest(&mut self, actions: &[OfAction]) {
         let (table, cookie) = (self.table, self.cookie);
         let Some(freezing) = &mut self.freezing else { return };
@@ -72,7 +72,7 @@ impl Context<'_> {
         }));
     }
 
-    /// Goes on with what was left.
+    /// Executes the remaining actions.
     pub fn execute_rest(&mut self, rest: &[Rest]) {
         for (i, part) in rest.iter().enumerate() {
             if self.error.is_some() {
@@ -87,8 +87,8 @@ impl Context<'_> {
         }
     }
 
-    /// Stops, if that is due: the packet goes where it comes back from, under the number of what is
-    /// left to do.
+    /// Completes a freeze: the packet goes to the datapath or the controller with the number of the frozen
+    /// state.
     pub fn finish_freezing(&mut self) {
         let Some(Freezing { why, rest }) = self.freezing.take() else { return };
         self.commit();
@@ -115,8 +115,8 @@ impl Context<'_> {
         }
     }
 
-    /// The number of a frozen state, which the steps name. Where no more states are kept, translation fails
-    /// and the packet is dropped; no flow is installed, so that the next packet has another chance.
+    /// The number of a frozen state. If there are too many states, translation fails and the packet is
+    /// dropped without a megaflow, so the next packet tries again.
     pub fn intern(&mut self, state: Frozen) -> Option<base::RecircId> {
         let id = self.world.recirc.intern(self.world.now, state);
         if id.is_none() {
@@ -127,7 +127,7 @@ impl Context<'_> {
         id
     }
 
-    /// Tells what is taken up again.
+    /// Notes the resumed actions.
     pub fn report_rest(&mut self, rest: &[Rest]) {
         if rest.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! Sending the packet to a group.
+//! The group action.
 
 use super::Effect;
 use super::action_set::in_order;
@@ -14,11 +14,11 @@ use openflow::action::Subfield;
 use openflow::message::{Bucket, GroupType};
 use wire::{ethertype, protocol};
 
-/// How long a chain of groups that watch each other may be (ovs: `MAX_LIVENESS_RECURSION`).
+/// Maximum length of a chain of groups that watch each other (ovs: `MAX_LIVENESS_RECURSION`).
 const LIVENESS_DEPTH: usize = 64;
 
 impl<'a> Context<'a> {
-    /// Sends the packet to a group. Returns whether it is there.
+    /// Sends the packet to a group. Returns whether the group exists.
     pub fn group(&mut self, id: u32, last: bool) -> bool {
         if !self.may_resubmit() {
             return true;
@@ -67,8 +67,7 @@ impl<'a> Context<'a> {
         self.count_group(group, Some(bucket.id));
     }
 
-    /// Carries a bucket out on the packet as it is; what it changes is forgotten behind it
-    /// (ovs: `xlate_group_bucket`).
+    /// Executes a bucket on the current packet; its changes end with it (ovs: `xlate_group_bucket`).
     fn bucket(&mut self, bucket: &Bucket, last: bool) {
         self.notes.enter(NoteKind::Bucket, || format!("bucket {}", bucket.id));
         let (key, varying) = (self.key.clone(), self.varying.clone());
@@ -84,7 +83,7 @@ impl<'a> Context<'a> {
         self.end_aside(aside, last);
         (self.key, self.varying, self.shims.was_mpls) = (key, varying, was_mpls);
         self.exit = false;
-        // What bounds the work of a translation ends it; other errors are the bucket's own.
+        // Exceeding a limit ends the translation; other errors end only the bucket.
         let ends = |error: &DropReason| {
             use DropReason::{RecircUnknown, ResubmitDepth, Resubmits};
             matches!(error, ResubmitDepth | Resubmits | RecircUnknown)
@@ -93,8 +92,8 @@ impl<'a> Context<'a> {
         self.notes.leave();
     }
 
-    /// The bucket of a select group, `Some(None)` where none is live. `None` where the datapath has to
-    /// hash the packet first: translation then goes on when it comes back.
+    /// The bucket of a select group; `Some(None)` if none is live, `None` if the datapath has to hash the
+    /// packet first and translation is freezing.
     #[expect(clippy::option_option, reason = "no bucket is an answer")]
     fn select(&mut self, group: &'a Group) -> Option<Option<&'a Bucket>> {
         if self.waits_for_labels() {
@@ -110,7 +109,7 @@ impl<'a> Context<'a> {
                 Some(self.best_live(group, hash))
             }
             Choice::DpHash { algorithm, basis, places } => {
-                // A packet with a hash has one that is not 0.
+                // A hash of 0 means that the packet has none.
                 let hash = self.key.get(Field::DpHash) as usize;
                 if hash == 0 {
                     self.freeze_for(Why::Hash { algorithm: *algorithm, basis: *basis });
@@ -118,7 +117,7 @@ impl<'a> Context<'a> {
                 }
                 let mask = places.len() - 1;
                 self.mask.add_bits(Field::DpHash, mask as u128);
-                // The next places are those of other buckets, by weight, too.
+                // The next places belong to other buckets, also by weight.
                 Some((0..places.len()).find_map(|i| {
                     let bucket = group.buckets.get(usize::from(places[(hash + i) & mask]))?;
                     self.is_live(group, bucket, 0).then_some(bucket)
@@ -127,7 +126,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Makes what the default hash looks at matter (ovs: `lib/flow.c`, `flow_mask_hash_fields`).
+    /// The default hash. Adds its fields to the mask (ovs: `lib/flow.c`, `flow_mask_hash_fields`).
     fn default_hash(&mut self) -> u32 {
         let is_v4 = self.key.eth_type() == ethertype::IPV4;
         self.mask.add(Field::EthSrc);

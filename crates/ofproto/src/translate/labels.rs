@@ -11,15 +11,15 @@ use openflow::message::reason;
 use wire::mpls::IPV6_EXPLICIT_NULL;
 use wire::{LabelEntry, ethertype};
 
-/// The label stack entries of a key, the outermost first.
+/// The label stack entries of a key, outermost first.
 const ENTRIES: [Field; MPLS_LABELS] = [Field::MplsLse0, Field::MplsLse1, Field::MplsLse2];
-/// The bit of an entry that says that it is the bottom of the stack.
+/// The bottom-of-stack bit of an entry.
 const BOTTOM: u128 = 1 << 8;
-/// The TTL of a label in front of a packet that has none.
+/// The TTL of a label in front of a packet without a TTL.
 const TTL: u8 = 64;
 
 impl Context<'_> {
-    /// Counts the packet's labels, and makes what says how many there are matter.
+    /// Counts the packet's labels, and adds the deciding bits to the mask.
     pub fn count_labels(&mut self) -> usize {
         if self.key.is_mpls() {
             for (field, entry) in ENTRIES.into_iter().zip(self.key.label_stack()) {
@@ -49,7 +49,7 @@ impl Context<'_> {
         self.is_rewritten = true;
     }
 
-    /// Adds the bottom label of a stack. Its traffic class and TTL are those of IP, `if_ip`.
+    /// Pushes the first label, with the traffic class and TTL of IP `if_ip`.
     pub fn push_first_label(&mut self, ethertype: u16, if_ip: bool) {
         let label = if self.key.eth_type() == ethertype::IPV6 { IPV6_EXPLICIT_NULL } else { 0 };
         let (mut tc, mut ttl) = (0, TTL);
@@ -59,14 +59,14 @@ impl Context<'_> {
             tc = self.key.get(Field::IpDscp) as u8;
             ttl = Some(self.key.nw_ttl()).filter(|ttl| *ttl != 0).unwrap_or(TTL);
         }
-        // What is behind a label is not known.
+        // The headers behind a label are unknown.
         self.key.clear_network();
         self.key.set(Field::DpHash, 0);
         self.key.set(Field::MplsLse0, LabelEntry::new(label, tc, true, ttl).0.into());
         self.key.set_eth_type(ethertype);
     }
 
-    /// Adds a label in front of others, as a copy of the outermost.
+    /// Pushes a label in front of others, as a copy of the outermost.
     pub fn push_next_label(&mut self, ethertype: u16, count: usize) {
         ENTRIES.iter().take(count).for_each(|&field| self.mask.add(field));
         let [first, second, _] = self.key.label_stack();
@@ -88,7 +88,8 @@ impl Context<'_> {
         }
     }
 
-    /// Removes the outermost of `count` labels. `false` if there is none, or the stack is deeper than a key.
+    /// Pops the outermost of `count` labels. Returns `false` if there is none, or the stack is deeper than a
+    /// key.
     pub fn pop_label(&mut self, ethertype: u16, count: usize) -> bool {
         if count == 0 || count == MPLS_LABELS && !self.key.label_stack()[count - 1].is_bottom() {
             return false;
@@ -99,7 +100,7 @@ impl Context<'_> {
         true
     }
 
-    /// Drops a packet with more labels than a key.
+    /// Drops a packet with more labels than a key holds.
     pub fn refuse_labels(&mut self, kind: NoteKind, why: impl FnOnce(usize) -> String) {
         if self.has_packet() {
             self.notes.add(kind, || why(MPLS_LABELS));
@@ -116,7 +117,8 @@ impl Context<'_> {
         }
     }
 
-    /// Returns whether the packet goes on. As in Open vSwitch, one without a label does not.
+    /// Decrements the TTL. Returns whether the packet goes on; as in Open vSwitch, one without a label does
+    /// not.
     pub fn dec_mpls_ttl(&mut self) -> bool {
         if self.key.is_mpls() {
             self.mask.add(Field::MplsTtl);
@@ -132,7 +134,7 @@ impl Context<'_> {
         false
     }
 
-    /// Sends a packet to the controller whose time runs out.
+    /// Sends a packet with an expired TTL to the controller.
     pub fn send_invalid_ttl(&mut self) {
         self.send_to_controller(&ToController {
             max_len: u16::MAX,
@@ -143,15 +145,15 @@ impl Context<'_> {
         });
     }
 
-    /// Stops in front of an action that may look at what was behind the last label: only the datapath can
-    /// read that (ovs: `ofproto/ofproto-dpif-xlate.c`, `recirc_for_mpls`).
+    /// Freezes before an action that may access headers behind the last label, which only the datapath can
+    /// parse (ovs: `ofproto/ofproto-dpif-xlate.c`, `recirc_for_mpls`).
     pub fn recirculate_for_labels(&mut self, action: &OfAction) {
         if !self.exit && may_look_behind_labels(action) {
             self.waits_for_labels();
         }
     }
 
-    /// Stops where the key lacks what was behind the last label. Returns whether it does.
+    /// Freezes if the key lacks the headers behind the last label. Returns whether it does.
     pub fn waits_for_labels(&mut self) -> bool {
         if self.shims.was_mpls {
             self.freeze_for(Why::Recirculate);
@@ -159,8 +161,8 @@ impl Context<'_> {
         self.shims.was_mpls
     }
 
-    /// Appends the steps that make the datapath's label stack what the key says. With `is_encap`, new labels go
-    /// in front of an Ethernet header.
+    /// Appends the actions that make the datapath's label stack equal to the key's. With `is_encap`, new
+    /// labels go in front of an Ethernet header.
     pub fn commit_labels(&mut self, is_encap: bool) {
         let (mut have, want) = (self.base.count_labels(), self.key.count_labels());
         let stack = self.key.label_stack();
@@ -172,7 +174,7 @@ impl Context<'_> {
             .take_while(|(a, b)| a == b)
             .count();
         if want > same && self.original.is_mpls() {
-            // A step writes a whole entry of this packet: the flow is for packets with the same entries.
+            // A `set` writes a whole entry, so the mask must cover the entry.
             let entries = [Field::MplsLse0, Field::MplsLse1, Field::MplsLse2];
             let count = want.min(self.original.count_labels());
             entries.iter().take(count).for_each(|&entry| self.mask.add(entry));
@@ -219,7 +221,7 @@ fn pop_entry(key: &mut FlowKey, ethertype: u16) {
     key.set_eth_type(ethertype);
 }
 
-/// Whether an action may look at, or change, headers behind a label.
+/// Whether an action may access headers behind a label.
 fn may_look_behind_labels(action: &OfAction) -> bool {
     match action {
         OfAction::Set { field, .. } => is_behind_labels(*field),
@@ -233,13 +235,13 @@ fn may_look_behind_labels(action: &OfAction) -> bool {
         | OfAction::SetEthDst(_)
         | OfAction::SetOption(_)
         | OfAction::SetQueue(_)
-        // Those of its buckets are asked.
+        // The buckets' actions are examined instead.
         | OfAction::Group(_) => false,
         _ => true,
     }
 }
 
-/// Whether a field is of the network layer or one above it (ovs: `lib/meta-flow.c`, `mf_is_l3_or_higher`).
+/// Whether a field belongs to the network layer or above (ovs: `lib/meta-flow.c`, `mf_is_l3_or_higher`).
 fn is_behind_labels(field: Field) -> bool {
     use Field as F;
     matches!(

@@ -1,7 +1,7 @@
-//! `learn(...)`: flows that the packet teaches.
+//! The `learn` action.
 //!
-//! Translation changes no table. What is learned is an [`Effect`] that the caller applies; until then
-//! the lookups of this translation see it here, as they would see it in its table.
+//! Translation changes no table. A learned flow is an [`Effect`] that the caller applies; until then the
+//! lookups of this translation find it here, as they would in its table.
 
 use super::Effect;
 use super::context::Context;
@@ -36,7 +36,7 @@ impl Pending {
 }
 
 impl Context<'_> {
-    /// Learns a flow, unless there are too many.
+    /// Learns a flow, unless the limit is reached.
     pub fn learn_flow(&mut self, learn: &Learn) {
         for part in learn.specs.iter().filter_map(LearnSpec::read) {
             self.look_at_part(part);
@@ -52,7 +52,7 @@ impl Context<'_> {
         let outcome = self.outcome(&flow, learn.limit);
         if learn.limit != 0 {
             self.depend(Dependency::FlowCount { bridge, table });
-            // Without a packet nothing is learned, and the next one must ask again.
+            // Without an actual packet no flow is learned, and the next packet must miss again.
             self.learns_anew |= outcome != Outcome::Unchanged;
         }
         if outcome != Outcome::TooMany {
@@ -67,7 +67,7 @@ impl Context<'_> {
         }
     }
 
-    /// What learning would come to, with what was learned before by this packet.
+    /// The effect of learning a flow, after those that this packet has learned already.
     fn outcome(&self, flow: &FlowMod, limit: u32) -> Outcome {
         let Some(table) = flow.table else { return Outcome::TooMany };
         let in_table = || self.pending.iter().filter(|it| it.is_in(self.bridge.id, table));
@@ -80,8 +80,8 @@ impl Context<'_> {
         self.bridge.tables.learning(flow, limit, more, self.world.rules)
     }
 
-    /// What a lookup finds among the flows that are not in their table yet, where that is better than
-    /// what was found there.
+    /// The pending flow that matches the key, if its priority is at least that of the flow found in the
+    /// table.
     pub fn find_pending(&mut self, key: &FlowKey, found: Option<u16>) -> Option<Found> {
         let (bridge, table) = (self.bridge.id, self.table);
         let key = looked_up(key);
@@ -89,7 +89,7 @@ impl Context<'_> {
         for (at, it) in self.pending.iter().enumerate().filter(|(_, it)| it.is_in(bridge, table)) {
             self.mask.union(it.flow.matching.mask());
             let floor = best.map(|(priority, _)| priority).or(found);
-            // The one learned later replaces an equal one.
+            // A later one replaces an equal one.
             let is_better = floor.is_none_or(|floor| it.flow.priority >= floor);
             if is_better && kept_match(&it.flow.matching).matches(&key) {
                 best = Some((it.flow.priority, at));
@@ -98,7 +98,7 @@ impl Context<'_> {
         best.map(|(_, at)| Found::Pending(at))
     }
 
-    /// Makes the packet count for a flow once it is in its table.
+    /// Counts the packet for a pending flow, which will be in its table.
     pub fn hit_pending(&mut self, at: usize) -> Option<(u64, Arc<[OfAction]>)> {
         let it = self.pending.get(at)?;
         let (bridge, flow) = (it.bridge, Arc::clone(&it.flow));

@@ -1,4 +1,4 @@
-//! Asking a table.
+//! Table lookups.
 
 use super::Effect;
 use super::context::Context;
@@ -11,8 +11,8 @@ use flow::{FRAG_ANY, FlowKey};
 use openflow::message::{PortConfig, TableMiss};
 
 impl Context<'_> {
-    /// Looks the packet up in the current table as from `in_port`
-    /// (ovs: `ofproto/ofproto-dpif.c`, `rule_dpif_lookup_from_table`).
+    /// Looks up the packet in the current table with `in_port` (ovs: `ofproto/ofproto-dpif.c`,
+    /// `rule_dpif_lookup_from_table`).
     pub fn lookup(&mut self, in_port: OfPort, may_packet_in: bool, honor_miss: bool) -> Found {
         let controllers = self.bridge.controllers;
         if controllers.fail_open && self.table == TableId(0) {
@@ -23,7 +23,7 @@ impl Context<'_> {
             match self.bridge.fragments {
                 Fragments::NxMatch => {}
                 Fragments::Drop => return Found::Fragment,
-                // Only the first fragment has ports, and flows must treat all of them alike.
+                // Only the first fragment has ports, and all fragments must match the same flows.
                 Fragments::Normal => has_ports = false,
             }
         }
@@ -63,9 +63,8 @@ impl Context<'_> {
         found
     }
 
-    /// Looks up in the current table and, as long as packets without a flow are to go on there, in the
-    /// next ones: with this key, or the packet's own. Gives what the last table does with such packets, if it
-    /// was configured.
+    /// Looks up a key in the current table and, while misses are configured to continue, in the next ones.
+    /// Also returns the miss handling of the last table, if it is configured.
     fn lookup_on(
         &mut self,
         other: Option<&FlowKey>,

@@ -1,4 +1,4 @@
-//! What a megaflow looks at besides what the actions looked at, and what it does not.
+//! Fields that every megaflow's mask includes, and fields that none does.
 
 use flow::{FRAG_ANY, FRAG_LATER, Field, FlowKey, Mask, VLAN_PRESENT};
 use std::sync::LazyLock;
@@ -17,7 +17,7 @@ pub(super) fn always_looked_at(mask: &mut Mask, key: &FlowKey) {
     }
 }
 
-/// Fields that are no part of a packet.
+/// Fields that are not part of a packet.
 static NOT_OF_PACKETS: LazyLock<Mask> = LazyLock::new(|| {
     let is_out =
         |field: &Field| field.is_pipeline() || matches!(field, Field::ConjId | Field::ActsetOutput);
@@ -26,23 +26,24 @@ static NOT_OF_PACKETS: LazyLock<Mask> = LazyLock::new(|| {
     mask
 });
 
-/// Takes out of the mask what is no part of the packet or says nothing (ovs: `xlate_wc_finish`).
+/// Removes bits from the mask that are not part of the original packet or are constant (ovs:
+/// `xlate_wc_finish`).
 pub(super) fn tidy_mask(mask: &mut Mask, key: &FlowKey, final_key: &FlowKey) {
     for (word, out) in mask.words_mut().iter_mut().zip(NOT_OF_PACKETS.words()) {
         *word &= !out;
     }
-    // What actions set of a tunnel is not what the packet came with.
+    // The packet came without a tunnel: actions set these fields.
     if !key.has_tunnel() {
         mask.clear_tunnel();
     }
-    // Nor are headers that actions gave the packet (ovs: `xlate_wc_finish`).
+    // The same for headers that actions added (ovs: `xlate_wc_finish`).
     tidy_shared(mask, key);
     // ICMP's type and code have 8 bits.
     if matches!((final_key.eth_type(), final_key.nw_proto()), (0x0800, 1) | (0x86dd, 58)) {
         mask.set(Field::TpSrc, mask.get(Field::TpSrc) & 0xff);
         mask.set(Field::TpDst, mask.get(Field::TpDst) & 0xff);
     }
-    // A flow that matches ports does not say that it means no later fragments, which have none.
+    // Later fragments have no ports, so their megaflow does not match ports.
     if final_key.nw_frag() & FRAG_LATER != 0 {
         mask.set(Field::TpSrc, 0);
         mask.set(Field::TpDst, 0);
@@ -57,15 +58,14 @@ pub(super) fn tidy_mask(mask: &mut Mask, key: &FlowKey, final_key: &FlowKey) {
             mask.set(tpid, 0);
         }
     }
-    // That there is no tag is matched by the datapath in any case; that there is no second one only
-    // where it was looked at.
+    // The datapath always matches the absence of a tag; the absence of a second one only if it was looked at.
     if inner && key.get(Field::VlanTpid) != 0 {
         mask.add_bits(Field::VlanTci1, VLAN_PRESENT.into());
     }
 }
 
-/// Takes out of the mask what the packet did not come with of ARP, neighbour discovery, MPLS and NSH, which share
-/// places: such bits were looked at where actions had changed the packet.
+/// Removes bits of ARP, neighbour discovery, MPLS and NSH that the original packet did not have. These share
+/// places, so such bits were looked at after actions had changed the packet.
 fn tidy_shared(mask: &mut Mask, key: &FlowKey) {
     if key.is_nsh() {
         return;
@@ -82,16 +82,15 @@ fn tidy_shared(mask: &mut Mask, key: &FlowKey) {
     }
 }
 
-/// The mask with which a flow is put into the datapath: whether there is a tag always counts there,
-/// and if nothing of the tag was looked at, all of it counts
-/// (ovs: `lib/dpif-netdev.c`, `handle_packet_upcall`).
+/// The mask of a flow in the datapath: the presence of a tag is always included, and if nothing of the tag
+/// was looked at, so is the whole tag (ovs: `lib/dpif-netdev.c`, `handle_packet_upcall`).
 pub(crate) fn datapath_mask(mask: &Mask) -> Mask {
     let mut mask = mask.clone();
     add_tags(&mut mask);
     mask
 }
 
-/// Makes the mask of a translation one of the datapath's ([`datapath_mask`]).
+/// Turns the mask of a translation into one for the datapath ([`datapath_mask`]).
 pub(crate) fn add_tags(mask: &mut Mask) {
     if !mask.has(Field::VlanTci) {
         mask.add(Field::VlanTci);

@@ -9,25 +9,25 @@ use crate::vlan::Vlans;
 use flow::{Field, VLAN_PRESENT};
 
 impl Context<'_> {
-    /// Whether a port of this bridge has nothing but a mirror's copies.
+    /// Whether a port of this bridge is the output of a mirror and sends nothing else.
     pub fn is_mirror_output(&self, port: &Port) -> bool {
         let mut mirrors = self.bridge.config.mirrors.iter().take(MirrorConfig::MAX);
         mirrors.any(|mirror| mirror.is_output(&port.spec.name))
     }
 
-    /// Copies the packet to the mirrors that watch where it came from.
+    /// Mirrors the packet by its source port.
     pub fn mirror_ingress(&mut self) {
         if let Some(port) = self.port(self.in_port()) {
             self.mirror(port, MirrorConfig::watches_source);
         }
     }
 
-    /// Copies the packet to the mirrors that watch where it went.
+    /// Mirrors the packet by its destination port.
     pub fn mirror_egress(&mut self, port: &Port) {
         self.mirror(port, MirrorConfig::watches_destination);
     }
 
-    /// Drops what comes in where only copies go out; says so.
+    /// Drops a packet that arrives on a mirror's output port. Returns whether it did.
     pub fn is_refused_by_mirror(&mut self) -> bool {
         let port = self.port(self.in_port()).filter(|port| self.is_mirror_output(port));
         let Some(port) = port else { return false };
@@ -53,7 +53,7 @@ impl Context<'_> {
         let vlans = port.spec.vlan.inside(seen);
         let mirrors = bridge.config.mirrors.iter().take(MirrorConfig::MAX);
         for (i, mirror) in mirrors.enumerate() {
-            // What a copy was made for meanwhile counts too.
+            // A copy for an earlier mirror may have served this one too.
             if self.mirrored & 1 << i != 0 || !watches(mirror, &port.spec.name) {
                 continue;
             }
@@ -64,7 +64,7 @@ impl Context<'_> {
         }
     }
 
-    /// Sends a copy, and counts it as one for all mirrors with the same place.
+    /// Sends a copy, on behalf of all mirrors with the same output.
     fn copy_to(&mut self, mirror: &MirrorConfig, mut vlans: Vlans) {
         let bridge = self.bridge;
         let others = bridge.config.mirrors.iter().take(MirrorConfig::MAX);

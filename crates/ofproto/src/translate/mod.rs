@@ -1,10 +1,10 @@
-//! From a packet's key to what the datapath does with it.
+//! Translation of a packet's key into datapath actions.
 //!
-//! Translation reads through shared references and changes nothing: even the number of a frozen state
-//! is the same for every thread that asks, and at any time. What follows from a packet besides its steps (addresses
-//! learned, flows to be credited) is listed, and applied by the caller: for the packet itself, and
-//! again whenever the megaflow has carried more. What was looked at is in the mask, so that every
-//! packet that agrees in it is treated the same.
+//! Translation reads through shared references and changes nothing: even the number of a frozen state is the
+//! same for every thread, at any time. The effects of a packet besides its actions (learned addresses, flow
+//! statistics) are listed for the caller to apply: once for the packet itself, and again for what the
+//! megaflow carries. The mask contains everything that was looked at, so all packets that agree in it are
+//! treated the same.
 
 mod action_set;
 mod actions;
@@ -58,7 +58,7 @@ use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// What translation reads.
+/// The inputs of translation.
 #[derive(Clone, Copy)]
 pub(crate) struct World<'a> {
     pub bridges: &'a Bridges,
@@ -67,43 +67,43 @@ pub(crate) struct World<'a> {
     pub timeout_policies: &'a BTreeMap<Zone, u32>,
     pub underlay: &'a Underlay,
     pub features: Features,
-    /// The length of the packet, where there is one.
+    /// The packet's length, if there is an actual packet.
     pub packet_len: Option<usize>,
     pub now: Instant,
 }
 
-/// What a packet does besides being sent.
+/// An effect of a packet besides sending it.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Effect {
     /// A bridge saw an address behind a port.
     Learn { bridge: BridgeId, vlan: u16, mac: MacAddr, port: OfPort },
-    /// A flow was learned, where there are not `limit` of its cookie.
+    /// A flow was learned, unless there are `limit` of its cookie.
     LearnFlow { bridge: BridgeId, flow: Arc<FlowMod>, limit: u32 },
-    /// A flow matched that the packet itself taught.
+    /// A flow learned from the packet itself matched.
     HitLearned { bridge: BridgeId, flow: Arc<FlowMod> },
-    /// A flow has other timeouts after FIN and RST.
+    /// A flow gets other timeouts after FIN or RST.
     FinTimeout { rule: RuleId, idle_s: u16, hard_s: u16 },
-    /// A table was asked, and had a flow or not.
+    /// A lookup in a table.
     Lookup { bridge: BridgeId, table: TableId, found: bool },
     /// No flow matched.
     Miss { bridge: BridgeId, miss: Miss },
-    /// A packet went through a group: through one of its buckets or (`None`) through all.
+    /// A packet went through a group, by one of its buckets or (`None`) by all.
     Group { bridge: BridgeId, group: u32, bucket: Option<u32> },
-    /// A packet went through a patch, from one end to the other.
+    /// A packet went through a patch.
     Patch { from: (BridgeId, OfPort), to: (BridgeId, OfPort) },
-    /// A packet came out of a tunnel's port, or went into it.
+    /// A packet came out of a tunnel or went into it.
     Tunnel { at: (BridgeId, OfPort), sent: bool },
     /// A neighbour of a bridge announced its address. The megaflow matches on both addresses.
     NeighbourSeen { bridge: BridgeId, ip: IpAddr, mac: MacAddr },
     /// A packet was sent to a neighbour.
     NeighbourUsed { bridge: BridgeId, ip: IpAddr },
-    /// A packet could not be sent, since a neighbour's address is not known; `port` may ask for it.
+    /// A packet could not be sent because a neighbour's address is unknown; `port` may request it.
     NeighbourWanted { bridge: BridgeId, port: OfPort, source: IpAddr, target: IpAddr },
 }
 
 impl Eq for Effect {}
 
-/// Learned flows count by what tells them apart in a table.
+/// Hashes a learned flow by its identity in a table.
 impl Hash for Effect {
     fn hash<H: Hasher>(&self, state: &mut H) {
         std::mem::discriminant(self).hash(state);
@@ -127,7 +127,7 @@ impl Hash for Effect {
     }
 }
 
-/// Memory that translations use one after the other, so that they need no new one.
+/// Buffers reused by consecutive translations.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     pub actions: Vec<Action>,
@@ -136,7 +136,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Forgets what the last translation left.
+    /// Clears the results of the last translation.
     pub fn clear(&mut self) {
         self.actions.clear();
         self.mask.words_mut().fill(0);
@@ -144,41 +144,40 @@ impl Memory {
     }
 }
 
-/// What becomes of a packet.
+/// The result of a translation.
 #[derive(Debug)]
 pub(crate) struct Translation {
-    /// What the datapath does; nothing drops the packet.
+    /// The datapath actions; an empty list drops the packet.
     pub actions: Vec<Action>,
-    /// Which bits of the packet decided that, in the datapath's numbers.
+    /// The bits of the packet that decided, with the datapath's port numbers.
     pub mask: Box<Mask>,
-    /// The same with bits of registers, where translation failed and notes were asked for.
+    /// The same with register bits, if translation failed and notes were requested.
     pub failed_mask: Option<Box<Mask>>,
-    /// What a megaflow of it stands for, but for the packet's own frozen state.
+    /// The links of a megaflow for it, without the packet's own frozen state.
     pub links: Links,
-    /// Who sent the outer packet, where it reached the end of a tunnel.
+    /// The sender of the outer packet, if it reached the end of a tunnel.
     pub tunnel_sender: Option<TunnelSender>,
-    /// A flow is learned whose number is limited: what is learned must be known before the packet's
-    /// actions are.
+    /// A flow with a limit is learned: it must be in its table before the packet's actions are executed.
     pub learns_anew: bool,
-    /// Why translation stopped; the packet is then dropped.
+    /// Why translation failed; the packet is then dropped.
     pub error: Option<DropReason>,
-    /// Every packet has to come up: the datapath is not to do, or can't, what is to be done.
+    /// Every packet needs an upcall, because the datapath cannot or should not execute the actions.
     pub is_slow: bool,
-    /// The key with all changes, in the bridge's numbers, where notes were asked for.
+    /// The key after all changes, with the bridge's port numbers, if notes were requested.
     pub final_key: Option<Box<FlowKey>>,
-    /// The key with the changes that the steps make, likewise.
+    /// The key after the datapath actions, likewise.
     pub base_key: Option<Box<FlowKey>>,
-    /// What was done and why, where that was asked for.
+    /// The trace, if it was requested.
     pub notes: Vec<Note>,
-    /// Whether the log has something to tell of it.
+    /// Whether there are errors to log.
     pub has_errors: bool,
-    /// Copies that go round once more, where notes were asked for.
+    /// Recirculated copies, if notes were requested.
     pub forks: Vec<Fork>,
 }
 
 impl Translation {
-    /// Whether a megaflow may stand for the packet: not where its port, bridge or frozen state is no more,
-    /// for another may come under that number, and not where the datapath can't do what is to be done.
+    /// Whether a megaflow may be installed: not if the port, bridge or frozen state no longer exists, since
+    /// its number may be reused, and not if the datapath cannot execute the actions.
     pub fn may_install(&self) -> bool {
         let is_orphan = matches!(
             self.error,
@@ -188,51 +187,51 @@ impl Translation {
     }
 }
 
-/// A packet from a controller instead of one from a port.
+/// A packet-out.
 pub(crate) struct Sent<'a> {
     pub bridge: BridgeId,
     pub actions: &'a [openflow::Action],
-    /// Registers, metadata and in-port, in the bridge's numbers.
+    /// Registers, metadata and in-port, with the bridge's port numbers.
     pub pipeline: &'a FlowKey,
 }
 
-/// What is written down for people.
+/// The level of notes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Notes {
-    /// Nothing.
+    /// None.
     #[default]
     Off,
-    /// Everything.
+    /// All.
     On {
-        /// Ports by their names.
+        /// Print ports by name.
         names: bool,
-        /// There is a packet, from which addresses are learned.
+        /// There is an actual packet, from which addresses are learned.
         learns: bool,
     },
 }
 
-/// Where translation begins.
+/// Where translation starts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     /// The bridge that the packet entered.
     pub bridge: BridgeId,
-    /// The bridge's port that it came in on, which need not be there.
+    /// The bridge port of the arrival, which may not exist.
     pub in_port: OfPort,
-    /// The datapath's number of that port.
+    /// The datapath number of that port.
     pub device: PortNo,
 }
 
-/// A copy that goes round once more, with the key that it has then.
+/// A recirculated copy, with its key.
 #[derive(Clone, Debug)]
 pub(crate) struct Fork {
     pub id: RecircId,
     pub key: FlowKey,
-    /// How its addresses may be translated meanwhile; `Some(None)` as the connection was set up.
+    /// The NAT range that may apply meanwhile; `Some(None)` keeps the connection's NAT.
     pub nat: Option<Option<NatRange>>,
 }
 
-/// Translates a packet that came in on a datapath port; `key` has the datapath's port numbers. What the memory
-/// holds is of no account.
+/// Translates a packet from a datapath port; `key` has the datapath's port numbers. The previous content of
+/// `memory` is ignored.
 pub(crate) fn translate(
     world: World<'_>,
     key: &FlowKey,
@@ -247,7 +246,7 @@ pub(crate) fn translate(
             let reason = if is_tunnels { DropReason::TunnelUnknown } else { DropReason::NoPort };
             return dropped(key, reason);
         }
-        // The packet was a controller's, or its port is gone.
+        // The packet is a controller's, or its port was removed.
         None => match world.recirc.get(key.recirc_id()) {
             Some(frozen) => {
                 let in_port = OfPort(frozen.pipeline.in_port_raw() as u16);
@@ -259,7 +258,7 @@ pub(crate) fn translate(
     translate_from(world, key, entry, notes, memory)
 }
 
-/// Translates a packet that enters at a known place.
+/// Translates a packet that enters at a given port.
 pub(crate) fn translate_from(
     world: World<'_>,
     key: &FlowKey,
@@ -314,7 +313,7 @@ pub(crate) fn translate_sent(
     finish(context)
 }
 
-/// Translates a packet that a controller lets go on.
+/// Translates a packet that a controller resumes.
 pub(crate) fn translate_resumed(
     world: World<'_>,
     key: &FlowKey,
@@ -338,7 +337,7 @@ fn finish(context: Context<'_>) -> Translation {
         outer::match_ecn(&mut mask, &mut actions);
     }
     let is_told = notes.is_wanted();
-    // Of a translation that failed, people are told all that it looked at, registers too.
+    // For a failed translation, a trace shows everything that was looked at, including registers.
     let failed_mask = (error.is_some() && is_told).then(|| mask.clone());
     tidy_mask(&mut mask, original, &key);
     let failure = context.failure.filter(|_| actions.is_empty());
@@ -347,7 +346,7 @@ fn finish(context: Context<'_>) -> Translation {
     } else if let Some(Action::Clone(inner)) = actions.last()
         && !matches!(**inner, [Action::Meter(_), Action::Controller(_)])
     {
-        // A copy that is the last use of the packet need not be one.
+        // A clone at the end of the list needs no copy.
         let inner = inner.clone();
         actions.pop();
         actions.extend_from_slice(&inner);
@@ -370,12 +369,12 @@ fn finish(context: Context<'_>) -> Translation {
     }
 }
 
-/// A packet of which nothing is known but that it is dropped.
+/// The translation of a packet that is dropped without lookups.
 fn dropped(key: &FlowKey, reason: DropReason) -> Translation {
     let mut mask = Box::new(Mask::new());
     always_looked_at(&mut mask, key);
     if key.has_tunnel() {
-        // These say which port the packet is of.
+        // These fields determine the port of the packet.
         for field in [Field::TunId, Field::TunIpv6Src, Field::TunIpv6Dst, Field::PacketType] {
             mask.add(field);
         }

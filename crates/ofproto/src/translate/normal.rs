@@ -16,7 +16,7 @@ impl<'a> Context<'a> {
         self.mask.add(Field::EthDst);
         for field in [Field::VlanTci, Field::VlanTci1] {
             self.mask.add_bits(field, u128::from(0x0fff | VLAN_PRESENT));
-            // Of VLAN 0, the priority decides whether the tag stays: `put_tags`.
+            // In VLAN 0, the priority decides whether the tag is kept: see `put_tags`.
             if self.key.get(field) & 0x0fff == 0 {
                 self.mask.add(field);
             }
@@ -26,7 +26,7 @@ impl<'a> Context<'a> {
         if port.is_some_and(|port| matches!(port.spec.vlan, VlanMode::Dot1qTunnel { .. })) {
             self.mask.add(Field::VlanTci1);
         }
-        // Packets that a controller makes up come from no port, and may have any VLAN.
+        // Packets from a controller have no in-port and may have any VLAN.
         let from_controller = matches!(in_port, OfPort::NONE | OfPort::CONTROLLER);
         if port.is_none() && !from_controller {
             self.notes
@@ -97,8 +97,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Where the destination is. The packet's own source counts as learned already, unless there
-    /// is no packet to learn it from.
+    /// The port of the destination. The packet's own source counts as learned, unless there is no actual
+    /// packet.
     fn known_port(&mut self, vlan: u16, port: Option<&Port>) -> Option<OfPort> {
         let destination = self.key.eth_dst();
         match port {
@@ -116,7 +116,7 @@ impl<'a> Context<'a> {
         destination == self.key.eth_src() && !destination.is_multicast()
     }
 
-    /// Only a trace may be of a packet that is not there.
+    /// False only in a trace without an actual packet.
     pub fn has_packet(&self) -> bool {
         self.learns || !self.notes.is_wanted()
     }
@@ -135,8 +135,8 @@ impl<'a> Context<'a> {
         self.effects.push(Effect::Learn { bridge: bridge.id, vlan, mac, port });
     }
 
-    /// Whether an ARP packet announces its sender is asked of every one that is broadcast, though
-    /// only bonds would use the answer; so what is asked matters (ovs: `is_gratuitous_arp`).
+    /// Adds the fields to the mask that tell a gratuitous ARP, as Open vSwitch does for every broadcast ARP,
+    /// though only bonds use the result (ovs: `is_gratuitous_arp`).
     fn look_at_gratuitous_arp(&mut self) {
         if self.key.eth_type() != 0x0806 || self.key.eth_dst() != MacAddr::BROADCAST {
             return;
@@ -148,7 +148,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Sends the packet out of a port with the tags that the port wants.
+    /// Sends the packet to a port with the tags of the port's VLAN mode.
     pub fn output_normal(&mut self, port: &Port, vlans: Vlans) {
         let mut outside = port.spec.vlan.outside(vlans);
         if port.spec.priority_tags != PriorityTags::Never {
@@ -180,7 +180,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Why a port does not take a packet of this VLAN.
+/// Why a port refuses a packet of this VLAN.
 fn refused(port: &Port, vid: u16) -> String {
     let name = &port.spec.name;
     match &port.spec.vlan {
@@ -208,8 +208,8 @@ pub(super) fn tags(key: &FlowKey) -> Vlans {
     Vlans { tags: [outer, if outer == Tag::default() { outer } else { inner }] }
 }
 
-/// A tag of VLAN 0 and priority 0 is not sent, unless the port always wants one around what had
-/// one (ovs: `xvlan_put`).
+/// A tag with VLAN 0 and priority 0 is dropped, unless the port always keeps a tag of a packet that had one
+/// (ovs: `xvlan_put`).
 fn put_tags(key: &mut FlowKey, vlans: &Vlans, priority_tags: PriorityTags) {
     let places = [(Field::VlanTci, Field::VlanTpid), (Field::VlanTci1, Field::VlanTpid1)];
     for (tag, (tci, tpid)) in vlans.tags.iter().zip(places) {

@@ -1,4 +1,4 @@
-//! Reading and writing tunnel options of the packet under translation.
+//! Access to tunnel options of the packet in translation.
 
 use super::context::Context;
 use super::fields::read;
@@ -7,13 +7,13 @@ use flow::{Field, OptionMapping, Wide};
 use openflow::action::{SetOption, Subfield};
 
 impl Context<'_> {
-    /// Where the value of an option lies, if the field stands for one in this bridge.
+    /// The position of an option, if the field stands for one in this bridge.
     fn option(&self, field: Field) -> Option<OptionMapping> {
         let index = field.tun_metadata_index()?;
         OptionMapping::of(&self.bridge.tunnel_options, index).copied()
     }
 
-    /// The value of some bits of a field or an option. An option that the bridge does not know is zero.
+    /// The value of some bits of a field or an option. An option without a mapping is zero.
     pub fn read(&self, source: Subfield) -> Wide {
         if source.field.tun_metadata_index().is_none() {
             return read(&self.key, source).into();
@@ -22,7 +22,7 @@ impl Context<'_> {
         value.shift_right(source.offset) & Wide::low_ones(source.bits)
     }
 
-    /// Makes bits of a field or an option matter; of an option also whether it is there.
+    /// Adds bits of a field or an option to the mask; for an option also its presence.
     pub fn look_at_part(&mut self, part: Subfield) {
         if part.field.tun_metadata_index().is_none() {
             self.look_at(part.field, part.mask());
@@ -41,7 +41,7 @@ impl Context<'_> {
         }
     }
 
-    /// Assigns bits of an option, if the bridge knows it.
+    /// Assigns bits of an option, if it has a mapping.
     pub fn set_option(&mut self, set: &SetOption) {
         let Some(field) = Field::tun_metadata(set.index) else { return };
         if let Some(option) = self.option(field) {
@@ -50,7 +50,7 @@ impl Context<'_> {
         }
     }
 
-    /// A packet that leaves by a tunnel carries the options that were set.
+    /// Sets an option of the tunnel that the packet will leave by.
     fn write_option(&mut self, field: Field, value: Wide, mask: Wide) {
         if let Some(option) = self.option(field) {
             let kept = option.read(&self.key) & !mask;
@@ -59,7 +59,7 @@ impl Context<'_> {
         }
     }
 
-    /// Takes a tunnel's option away.
+    /// Removes a tunnel option.
     pub fn delete_option(&mut self, field: Field) {
         if let Some(option) = self.option(field) {
             option.remove(&mut self.key);

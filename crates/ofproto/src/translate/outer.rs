@@ -1,4 +1,4 @@
-//! What translation knows of a tunnel's outer packets: their key, their room, and the key of answers.
+//! The outer packets of a tunnel in translation: their key, their MTU, and the key of replies.
 
 use super::tunnel::{ECN, bits};
 use base::OfPort;
@@ -15,7 +15,7 @@ const ETHERNET_LEN: u32 = ethernet::HEADER_LEN as u32;
 /// The smallest MTU of IPv4 (RFC 791 section 3.2).
 const MTU_MIN: u32 = 68;
 
-/// Whether the packet goes into the tunnel without an Ethernet header.
+/// Whether the packet enters the tunnel without an Ethernet header.
 pub fn strips_ethernet(config: &TunnelConfig, key: &FlowKey) -> Result<bool, DropReason> {
     let is_packet = key.get(Field::PacketType) != 0;
     let strips = match config.packet_type {
@@ -23,7 +23,7 @@ pub fn strips_ethernet(config: &TunnelConfig, key: &FlowKey) -> Result<bool, Dro
         PacketType::LegacyL3 => true,
         PacketType::Aware => is_packet,
     };
-    // Other headers than IP that the protocol has a number for.
+    // Other headers for which the tunnel protocol has a number.
     let is_known = match config.kind {
         TunnelKind::Gre => key.is_mpls() || key.is_nsh(),
         TunnelKind::Bareudp => key.is_mpls() && config.payload_type == key.eth_type(),
@@ -35,8 +35,8 @@ pub fn strips_ethernet(config: &TunnelConfig, key: &FlowKey) -> Result<bool, Dro
     is_carried.then_some(strips).ok_or(DropReason::TunnelHeader)
 }
 
-/// Adds the ECN bits, which the outer headers copy, to the mask. Sets `copies_ecn` of the encapsulations if nothing
-/// else matches these bits.
+/// Adds the ECN bits, which the outer headers copy, to the mask. If the mask had none of them before, sets
+/// `copies_ecn` of the encapsulations.
 pub fn match_ecn(mask: &mut Mask, actions: &mut [Action]) {
     let copies_ecn = mask.get(Field::NwTos) & u128::from(ECN) == 0;
     mask.add_bits(Field::NwTos, ECN.into());
@@ -73,17 +73,16 @@ pub fn key(outer: &Outer<'_>, config: &TunnelConfig, mark: u32) -> FlowKey {
     key
 }
 
-/// Says how long frames may be where the underlay's IP packets have at most `mtu` bytes. `None` where no
-/// IP packet would fit.
+/// Sets the maximum frame length for an underlay MTU of `mtu` bytes. `None` if no IP packet fits.
 pub fn limit(push: &mut TunnelPush, mtu: u32) -> Option<()> {
-    // Without an Ethernet header within the tunnel, the outer one takes its place.
+    // Without an inner Ethernet header, the outer one takes its place.
     let ethernet = if push.strips_ethernet { 2 * ETHERNET_LEN } else { ETHERNET_LEN };
     push.frame_max = (mtu + ethernet).saturating_sub(push.header.len() as u32);
     let least = if push.may_fragment() { mtu } else { push.frame_max.saturating_sub(ETHERNET_LEN) };
     (least >= MTU_MIN && push.frame_max > 0).then_some(())
 }
 
-/// The tunnel's fields of packets from the other end.
+/// The tunnel fields of packets from the remote end.
 pub fn answer_key(outer: &Outer<'_>, config: &TunnelConfig) -> FlowKey {
     let key = match config.in_key {
         Key::Flow => outer.key,
@@ -100,7 +99,7 @@ pub fn answer_key(outer: &Outer<'_>, config: &TunnelConfig) -> FlowKey {
     answer
 }
 
-/// The options that were set and that the bridge knows, as they stand in a header.
+/// The options that are set and have a mapping, as header bytes.
 pub fn options(key: &FlowKey, known: &[OptionMapping]) -> Vec<u8> {
     let mut out = Vec::new();
     for option in known.iter().filter(|it| it.is_in(key)) {
@@ -117,7 +116,7 @@ mod tests {
 
     #[test]
     fn frames_have_the_room_that_the_underlay_leaves() {
-        // The flag of IPv4 that forbids fragments stands behind twenty bytes.
+        // IPv4's don't-fragment flag is in byte 20 of a frame.
         let push = |strips_ethernet, header: usize, flags| {
             let mut bytes = vec![0; header];
             (bytes[12], bytes[20]) = (8, flags);
@@ -140,7 +139,7 @@ mod tests {
             assert_eq!(found, expect, "{strips} {header} {flags} {mtu}");
             assert!(found.is_none() || push.outer_mtu() == mtu as usize);
         };
-        // VXLAN over IPv4: 50 bytes with the outer Ethernet header.
+        // VXLAN over IPv4: 50 bytes including the outer Ethernet header.
         check(false, 50, 0x40, 1500, Some(1464));
         check(false, 50, 0x40, 118, Some(82));
         check(false, 50, 0x40, 117, None);
@@ -148,7 +147,7 @@ mod tests {
         check(false, 50, 0, 117, Some(81));
         check(false, 50, 0, 67, None);
         check(false, 250, 0, 200, None);
-        // GRE without Ethernet: 38 bytes.
+        // GRE without an inner Ethernet header: 38 bytes.
         check(true, 38, 0x40, 1500, Some(1490));
         check(true, 38, 0x40, 92, Some(82));
         check(true, 38, 0x40, 91, None);

@@ -1,4 +1,4 @@
-//! Sending the packet somewhere.
+//! Output actions.
 
 use super::Effect;
 use super::context::{Context, Scope};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tunnel::{PacketType, TunnelConfig};
 
 impl Context<'_> {
-    /// Sends the packet to a port, real or reserved (ovs: `xlate_output_action`).
+    /// Outputs to a port, physical or reserved (ovs: `xlate_output_action`).
     pub fn output(&mut self, port: OfPort, max_len: u16, may_packet_in: bool, last: bool) {
         let in_port = self.in_port();
         match port {
@@ -40,7 +40,7 @@ impl Context<'_> {
         }
     }
 
-    /// Why a packet that is sent to the controller's port goes there.
+    /// The packet-in reason of an output to the controller.
     fn output_reason(&self) -> u8 {
         match () {
             () if self.sent => reason::PACKET_OUT,
@@ -50,7 +50,7 @@ impl Context<'_> {
         }
     }
 
-    /// Sends the packet to all ports but the one it came in on.
+    /// Outputs to all ports except the in-port.
     fn flood(&mut self, all: bool, last: bool) {
         let in_port = self.in_port();
         let bridge = self.bridge;
@@ -64,8 +64,7 @@ impl Context<'_> {
         }
     }
 
-    /// Sends the packet out of a port that is there and forwards
-    /// (ovs: `compose_output_action__`).
+    /// Outputs to a port that exists and forwards (ovs: `compose_output_action__`).
     pub fn output_to(&mut self, number: OfPort, last: bool) {
         let Some(port) = self.port(number) else {
             self.notes.add(NoteKind::Warning, || "Nonexistent output port".to_owned());
@@ -94,7 +93,7 @@ impl Context<'_> {
             });
             return;
         }
-        // Copies may follow.
+        // Mirrored copies may follow.
         let last = last && self.bridge.config.mirrors.is_empty();
         if let PortDevice::Tunnel { device, config } = &port.spec.device {
             self.output_to_tunnel(port, *device, config, last);
@@ -111,7 +110,7 @@ impl Context<'_> {
         }
     }
 
-    /// Sends the packet, or what comes first of it, out of a device or into a tunnel that ends here.
+    /// Outputs the packet, possibly truncated, to a device or into a tunnel that ends here.
     pub fn output_to_device(&mut self, port: &Port, device: PortNo) {
         let max_len = match (self.max_len, self.snaplen) {
             (0, 0 | u16::MAX) => 0,
@@ -128,7 +127,7 @@ impl Context<'_> {
         self.actions.push(action);
     }
 
-    /// Tells a device that puts outer headers on by itself which tunnel it is, unless it knows.
+    /// Sets the tunnel for a device that adds the outer headers itself, unless it is set already.
     pub fn tell_tunnel(&mut self, config: &TunnelConfig) {
         let mut key = FlowKey::new();
         key.copy_tunnel(&self.key);
@@ -143,8 +142,7 @@ impl Context<'_> {
         }
     }
 
-    /// Sends what comes first of the packet to a port that is none of a patch's
-    /// (ovs: `xlate_output_trunc_action`).
+    /// Outputs the packet truncated, to a port other than a patch (ovs: `xlate_output_trunc_action`).
     pub fn output_trunc(&mut self, port: OfPort, max_len: u32, last: bool) {
         let is_single = port.0 < OfPort::MAX.0 || matches!(port, OfPort::LOCAL | OfPort::IN_PORT);
         let number = if port == OfPort::IN_PORT { self.in_port() } else { port };
@@ -167,8 +165,8 @@ impl Context<'_> {
         }
     }
 
-    /// Goes on in the bridge at the other end of a patch. What is done there does not come back
-    /// (ovs: `patch_port_output`).
+    /// Continues in the bridge at the other end of a patch. Its changes to the packet end there (ovs:
+    /// `patch_port_output`).
     fn output_to_patch(&mut self, number: OfPort, peer: (BridgeId, OfPort), last: bool) {
         let Some(bridge) = self.world.bridges.get(peer.0) else { return };
         self.depend(Dependency::Bridge { bridge: bridge.id });
@@ -179,7 +177,7 @@ impl Context<'_> {
             (std::mem::take(&mut self.stack), std::mem::take(&mut self.action_set));
         let (conntracked, was_mpls) = (self.conntracked, self.shims.was_mpls);
         let varying = std::mem::take(&mut self.varying);
-        // Mirrors of the other bridge are others.
+        // The mirrors of another bridge are separate.
         let other_mirrors = if peer.0 == self.bridge.id { self.mirrored } else { 0 };
         let mirrored = std::mem::replace(&mut self.mirrored, other_mirrors);
         let here = std::mem::replace(&mut self.bridge, bridge);
@@ -204,7 +202,7 @@ impl Context<'_> {
         if peer.0 != here.id {
             self.mirrored = mirrored;
         }
-        // Neither an early end nor an error there concerns what is left to do here.
+        // An `exit` or error in the other bridge does not end the actions here.
         self.exit = false;
         self.failure = self.error.take().or(self.failure);
         self.effects.push(Effect::Patch { from: (here.id, number), to: peer });

@@ -1,5 +1,5 @@
-//! `encap` and `decap`: what a packet begins with (ovs: `ofproto/ofproto-dpif-xlate.c`,
-//! `xlate_generic_encap_action`, `xlate_generic_decap_action`).
+//! `encap` and `decap` (ovs: `ofproto/ofproto-dpif-xlate.c`, `xlate_generic_encap_action`,
+//! `xlate_generic_decap_action`).
 
 use super::context::Context;
 use super::report::NoteKind;
@@ -31,14 +31,14 @@ pub(crate) enum HeaderChange {
 /// The state of headers in front of the network layer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shims {
-    /// The last label was removed: what was behind it is not in the key.
+    /// The last label was removed: the key lacks the headers behind it.
     pub was_mpls: bool,
-    /// What the labels of [`Context::base`] took the place of.
+    /// The key words that the labels of [`Context::base`] replaced.
     pub under_labels: [u64; 2],
     /// A header that the next commit adds or removes.
     pub header_change: HeaderChange,
-    /// How many headers commits added or removed that a later commit cannot take back: NSH, and labels in front of
-    /// an Ethernet header.
+    /// Number of headers added or removed by commits that no later commit can undo: NSH, and labels in front
+    /// of an Ethernet header.
     pub changes: u32,
     /// The context headers of an NSH header of MD type 2 that the next commit adds.
     pub nsh_metadata: Vec<u8>,
@@ -50,8 +50,8 @@ impl Context<'_> {
         self.key.get(Field::PacketType) == 0
     }
 
-    /// Puts an Ethernet header with zero addresses in front of a packet that has none. The datapath does
-    /// it with the next commit, with the addresses that the packet then has.
+    /// Adds an Ethernet header with zero addresses to a packet that has none. The next commit does it in the
+    /// datapath, with the addresses at that time.
     pub fn encap_ethernet(&mut self) {
         self.commit();
         if self.is_frame() {
@@ -64,7 +64,7 @@ impl Context<'_> {
         self.begin_encap();
     }
 
-    /// Puts a label in front of the packet, an Ethernet header included (ovs: `rewrite_flow_encap_mpls`).
+    /// Pushes a label in front of the packet, including its Ethernet header (ovs: `rewrite_flow_encap_mpls`).
     pub fn encap_mpls(&mut self, ethertype: u16) {
         self.commit();
         let count = if self.is_frame() { 0 } else { self.count_labels() };
@@ -91,7 +91,8 @@ impl Context<'_> {
         self.is_slow |= !self.world.features.add_mpls;
     }
 
-    /// Puts an NSH header in front of the packet, an Ethernet header included (ovs: `rewrite_flow_push_nsh`).
+    /// Pushes an NSH header in front of the packet, including its Ethernet header (ovs:
+    /// `rewrite_flow_push_nsh`).
     pub fn encap_nsh(&mut self, properties: &[NshProperty]) {
         self.commit();
         let packet_type = self.key.get(Field::PacketType) as u16;
@@ -119,7 +120,7 @@ impl Context<'_> {
                 }
             }
         }
-        // One that is too long is left out, as in Open vSwitch.
+        // As in Open vSwitch, metadata that is too long is left out.
         let fits = metadata.len() <= nsh::LEN_MAX - nsh::BASE_LEN;
         let metadata = if md_type == MD_TYPE_2 && fits { metadata } else { Vec::new() };
         self.key.clear_headers();
@@ -137,12 +138,12 @@ impl Context<'_> {
         self.shims.nsh_metadata = metadata;
     }
 
-    /// The datapath adds the header with the next commit, with the fields that it then has.
+    /// The next commit adds the header in the datapath, with the fields at that time.
     fn begin_encap(&mut self) {
         self.shims.header_change = HeaderChange::Encap;
     }
 
-    /// The header of NSH that the key has.
+    /// The NSH header of the key.
     fn nsh_header(&self) -> Option<Arc<[u8]>> {
         let get = |field| self.key.get(field) as u32;
         let md_type = get(Field::NshMdtype) as u8;
@@ -157,7 +158,7 @@ impl Context<'_> {
         Some(header.into_inner().into())
     }
 
-    /// Appends the steps that add or remove what the packet begins with (ovs: `lib/odp-util.c`,
+    /// Appends the actions that add or remove the packet's first header (ovs: `lib/odp-util.c`,
     /// `commit_encap_decap_action`).
     pub fn commit_packet_type(&mut self) {
         let (from, to) = (self.base.get(Field::PacketType), self.key.get(Field::PacketType));
@@ -175,7 +176,7 @@ impl Context<'_> {
                 [Field::EthSrc, Field::EthDst].into_iter().for_each(|it| self.base.set(it, 0));
                 self.base.set(Field::PacketType, to);
             }
-            // What is behind the header is read when the packet comes back.
+            // The headers behind it are parsed after recirculation.
             HeaderChange::Decap if from == ethertype::NSH.into() => {
                 self.shims.changes += 1;
                 self.actions.push(Action::PopNsh);
@@ -191,8 +192,8 @@ impl Context<'_> {
         }
     }
 
-    /// Takes the outermost header away. Returns whether the packet has to come back, since only the datapath can
-    /// read what is behind.
+    /// Removes the outermost header. Returns whether the packet must recirculate, since only the datapath can
+    /// parse the headers behind it.
     pub fn decap(&mut self, packet_type: u32) -> bool {
         self.commit();
         match self.key.get(Field::PacketType) as u16 {
@@ -228,7 +229,7 @@ impl Context<'_> {
         true
     }
 
-    /// The action says what is behind the label. `packet_type` is an Ethernet type, or 0 for a whole frame.
+    /// Pops a label. The action's `packet_type` is the Ethernet type behind it, or 0 for a frame.
     fn decap_mpls(&mut self, packet_type: u32) -> bool {
         let count = self.count_labels();
         let (behind, ethertype) = match packet_type as u16 {
@@ -252,7 +253,7 @@ impl Context<'_> {
         false
     }
 
-    /// Returns whether the packet goes on. As in Open vSwitch, one without NSH does not.
+    /// Decrements the TTL. Returns whether the packet goes on; as in Open vSwitch, one without NSH does not.
     pub fn dec_nsh_ttl(&mut self) -> bool {
         if self.key.is_nsh() {
             self.mask.add(Field::NshTtl);

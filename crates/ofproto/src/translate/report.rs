@@ -1,19 +1,19 @@
-//! What translation writes down for people.
+//! The notes of a trace.
 
-/// What kind of remark it is.
+/// The kind of a note.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NoteKind {
-    /// A bridge is entered.
+    /// A bridge was entered.
     Bridge,
-    /// A table was asked.
+    /// A table lookup.
     Table,
-    /// A bucket of a group is carried out.
+    /// A group bucket is executed.
     Bucket,
-    /// Frozen state is taken up again.
+    /// A frozen state is resumed.
     Thaw,
     /// An action.
     Action,
-    /// What came of it.
+    /// A result of an action.
     Detail,
     /// Something unusual.
     Warning,
@@ -21,7 +21,7 @@ pub(crate) enum NoteKind {
     Error,
 }
 
-/// A remark, and what belongs under it.
+/// A note, with the notes nested under it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Note {
     pub kind: NoteKind,
@@ -29,13 +29,13 @@ pub(crate) struct Note {
     pub below: Vec<Note>,
 }
 
-/// Collects remarks, if the caller wants them.
+/// Collects notes, if the caller requested them.
 #[derive(Debug)]
 pub(crate) struct Notebook {
     wanted: bool,
-    /// Whether an error was noted, also where remarks are not wanted.
+    /// Whether an error was noted, even if notes are off.
     has_errors: bool,
-    /// The remarks under which the next one goes, outermost first; the first holds all.
+    /// The open notes, outermost first; the first is the root.
     open: Vec<Note>,
 }
 
@@ -53,7 +53,7 @@ impl Notebook {
         self.wanted
     }
 
-    /// Writes a remark; the text is made only where it is wanted.
+    /// Adds a note; the text is built only if notes are on.
     pub fn add(&mut self, kind: NoteKind, text: impl FnOnce() -> String) {
         self.has_errors |= kind == NoteKind::Error;
         if self.wanted
@@ -63,14 +63,14 @@ impl Notebook {
         }
     }
 
-    /// Writes a remark under which the next ones go, until [`Self::leave`].
+    /// Adds a note; the following ones are nested under it until [`Self::leave`].
     pub fn enter(&mut self, kind: NoteKind, text: impl FnOnce() -> String) {
         if self.wanted {
             self.open.push(Note { kind, text: text(), below: Vec::new() });
         }
     }
 
-    /// Goes back to where the last [`Self::enter`] was.
+    /// Closes the note of the last [`Self::enter`].
     pub fn leave(&mut self) {
         if self.wanted
             && self.open.len() > 1

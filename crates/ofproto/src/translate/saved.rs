@@ -1,14 +1,13 @@
-//! Copies of a packet's state while translation goes on elsewhere and then comes back. They lie on the heap,
-//! because translation may nest 64 deep. Each is made in a frame of its own, which ends before the next level
-//! begins.
+//! Saved copies of a packet's state during nested actions. They are on the heap because translation may nest
+//! 64 levels deep. Each is made in its own stack frame, which ends before the next level begins.
 
 use super::Context;
 use super::packet_type::HeaderChange;
 use flow::{Action, FlowKey};
 
-/// The datapath's packet before actions whose changes do not come back: a bucket's, a clone's, another bridge's.
+/// The state before nested actions whose changes do not persist: a bucket's, a clone's, another bridge's.
 pub(crate) struct Aside {
-    /// The number of steps then, and that of [`super::packet_type::Shims::changes`].
+    /// The number of datapath actions, and of [`super::packet_type::Shims::changes`].
     steps: usize,
     changes: u32,
     base: Box<FlowKey>,
@@ -16,13 +15,13 @@ pub(crate) struct Aside {
 }
 
 impl Context<'_> {
-    /// The packet's key.
+    /// A copy of the packet's key.
     #[inline(never)]
     pub fn saved_key(&self) -> Box<FlowKey> {
         Box::new(self.key.clone())
     }
 
-    /// Begins actions whose changes do not come back.
+    /// Begins nested actions whose changes do not persist.
     #[inline(never)]
     pub fn begin_aside(&mut self) -> Aside {
         if self.shims.header_change != HeaderChange::Nothing {
@@ -33,8 +32,8 @@ impl Context<'_> {
         Aside { steps, changes, base, under_labels: self.shims.under_labels }
     }
 
-    /// Ends them. Where they added or removed a header that cannot be taken back and more actions may follow, the
-    /// datapath carries their steps out on a copy of the packet.
+    /// Ends them. If they added or removed a header irreversibly and more actions may follow, the datapath
+    /// executes their actions on a clone.
     pub fn end_aside(&mut self, aside: Aside, last: bool) {
         self.shims.header_change = HeaderChange::Nothing;
         self.shims.nsh_metadata.clear();
@@ -47,7 +46,7 @@ impl Context<'_> {
         self.shims.changes = aside.changes;
     }
 
-    /// The packet's key, and the key as the datapath has it.
+    /// Copies of the packet's key and of the datapath's.
     #[inline(never)]
     pub fn saved_keys(&self) -> Box<(FlowKey, FlowKey)> {
         Box::new((self.key.clone(), self.base.clone()))

@@ -1,5 +1,5 @@
-//! Where tunnels end: which packets to a port are outer ones of a tunnel, and what the others say of
-//! neighbours (ovs: `ofproto/ofproto-dpif-xlate.c`, `terminate_native_tunnel`).
+//! The receiving end of tunnels: recognises outer packets on a port, and learns neighbours from others (ovs:
+//! `ofproto/ofproto-dpif-xlate.c`, `terminate_native_tunnel`).
 
 use super::Effect;
 use super::context::Context;
@@ -10,8 +10,8 @@ use flow::{Action, Field};
 use std::net::IpAddr;
 use wire::{ethertype, icmpv6, protocol};
 
-/// The sender of an outer packet that arrived at a tunnel's end. Its megaflow need not match on either address, so
-/// that only the packet itself says this, not the packets that hit the megaflow later.
+/// The sender of an outer packet at the end of a tunnel. The megaflow need not match its addresses, so this
+/// applies to this packet only, not to later packets of the megaflow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TunnelSender {
     pub bridge: BridgeId,
@@ -20,8 +20,8 @@ pub(crate) struct TunnelSender {
 }
 
 impl Context<'_> {
-    /// The step that takes an outer packet of a tunnel to its end, if it is one that a port of the
-    /// system's address would get. Neighbours that answer there are learned.
+    /// The action that passes an outer packet to its tunnel port, if the port belongs to a local address.
+    /// Learns neighbours from other packets.
     pub fn terminate(&mut self, port: &Port) -> Option<Action> {
         let underlay = self.world.underlay;
         if !underlay.ports.has_address(&port.spec.name) {
@@ -47,8 +47,8 @@ impl Context<'_> {
         }
     }
 
-    /// Learns from replies to requests and from gratuitous announcements
-    /// (ovs: `lib/tnl-neigh-cache.c`, `tnl_neigh_snoop`).
+    /// Learns from ARP replies, neighbour advertisements and gratuitous announcements (ovs:
+    /// `lib/tnl-neigh-cache.c`, `tnl_neigh_snoop`).
     fn snoop(&mut self) {
         let seen = match self.key.eth_type() {
             0x0806 => self.snoop_arp(),

@@ -1,4 +1,4 @@
-//! Laws of translation, on random tables and packets.
+//! Properties of translation, on random tables and packets.
 
 use super::{Memory, Notes, Translation, datapath_mask, translate};
 use crate::{BridgeConfig, BridgeId, Config, Ofproto, PortDevice, PortSpec, VlanMode};
@@ -7,11 +7,11 @@ use flow::{Action, FRAG_LATER, Field, FlowKey, Mask, SetField, VLAN_PRESENT};
 use openflow::message::FlowModCommand;
 use proptest::prelude::*;
 
-/// Notes are asked for, and with them the key with all changes.
+/// With notes, the result has the key after all changes.
 const TOLD: Notes = Notes::On { names: false, learns: false };
 
 impl Ofproto {
-    /// Translates a packet as the tables are now.
+    /// Translates a packet with the current tables.
     pub(crate) fn translate(&self, now: Instant, key: &FlowKey, notes: Notes) -> Translation {
         translate(self.world(now), key, notes, Memory::default())
     }
@@ -19,7 +19,7 @@ impl Ofproto {
 
 const NOW: Instant = Instant::from_millis(1000);
 
-/// Matches that flows are made of.
+/// Matches of generated flows.
 const MATCHES: &[&str] = &[
     "",
     "in_port=1",
@@ -47,7 +47,7 @@ const MATCHES: &[&str] = &[
     "icmp,icmp_type=8",
 ];
 
-/// Actions that flows are made of.
+/// Actions of generated flows.
 const ACTIONS: &[&str] = &[
     "drop",
     "output:1",
@@ -152,10 +152,10 @@ fn flows() -> impl Strategy<Value = Vec<String>> {
     prop::collection::vec(text, 1..12)
 }
 
-/// Numbers from which a packet is made.
+/// Random bytes for a packet.
 type Seed = [u8; 16];
 
-/// A packet as one may come in. Few values, so that flows often match.
+/// A packet from the wire. Few distinct values, so that flows often match.
 fn packet(eth_type: u16, seed: Seed) -> FlowKey {
     let mut key = FlowKey::new();
     let pick = |i: usize, values: &[u128]| values[usize::from(seed[i]) % values.len()];
@@ -190,7 +190,7 @@ fn packet(eth_type: u16, seed: Seed) -> FlowKey {
     key
 }
 
-/// Makes the ports what the protocol can have.
+/// Restricts the ports to values that the protocol can have.
 fn tidy_transport(key: &mut FlowKey) {
     match key.nw_proto() {
         _ if key.nw_frag() & FRAG_LATER != 0 => {
@@ -209,14 +209,14 @@ fn tidy_transport(key: &mut FlowKey) {
     }
 }
 
-/// Makes a packet one that connection tracking has seen.
+/// Gives a packet connection state.
 fn track(key: &mut FlowKey, seed: u8) {
     let states = [0x21, 0x22, 0x2a, 0x30, 0x20];
     key.set(Field::CtState, states[usize::from(seed) % states.len()]);
     key.set_ct_mark(u32::from(seed >> 4));
 }
 
-/// A packet that agrees with `key` in `mask` and otherwise with `other`.
+/// A packet that agrees with `key` in `mask`, and with `other` elsewhere.
 fn mix(key: &FlowKey, mask: &Mask, other: &FlowKey) -> FlowKey {
     let mut mixed = other.clone();
     for ((word, key), mask) in mixed.words_mut().iter_mut().zip(key.words()).zip(mask.words()) {
@@ -232,7 +232,7 @@ fn mix(key: &FlowKey, mask: &Mask, other: &FlowKey) -> FlowKey {
     mixed
 }
 
-/// Does to a key what the datapath's steps do to the packet, up to the last output.
+/// Applies the datapath actions up to the last output to a key.
 fn carry_out(key: &FlowKey, actions: &[Action]) -> FlowKey {
     let mut key = key.clone();
     for action in actions {
@@ -262,7 +262,7 @@ fn carry_out(key: &FlowKey, actions: &[Action]) -> FlowKey {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// The law that megaflows stand on: who agrees in the mask is treated the same.
+    /// Packets that agree in the mask are treated the same: megaflows rely on it.
     #[test]
     fn packets_that_agree_in_the_mask_are_treated_the_same(
         flows in flows(), eth_type in prop::sample::select(&[0x0800u16, 0x0806, 0x88cc]),
@@ -270,7 +270,7 @@ proptest! {
     ) {
         let (ofproto, _) = switch(&flows);
         let mut key = packet(eth_type, first);
-        // Then the same for the passes after connection tracking.
+        // The same for the passes after connection tracking.
         for _ in 0..3 {
             let expect = ofproto.translate(NOW, &key, Notes::Off);
             let mask = datapath_mask(&expect.mask);
@@ -302,7 +302,7 @@ proptest! {
         prop_assert_eq!(quiet.mask, told.mask);
     }
 
-    /// The datapath's steps make of the packet what the OpenFlow actions made of the key.
+    /// The datapath actions give the packet the key that the OpenFlow actions made.
     #[test]
     fn steps_do_what_actions_say(
         actions in prop::collection::vec(prop::sample::select(&ACTIONS[12..26]), 1..6),
@@ -313,7 +313,7 @@ proptest! {
         let mut key = packet(eth_type, seed);
         key.set(Field::InPort, 2);
         let translation = ofproto.translate(NOW, &key, TOLD);
-        // A TTL that runs out ends the list before the output.
+        // An expired TTL ends the list before the output.
         if translation.actions.iter().any(|action| matches!(action, Action::Output(_))) {
             let got = carry_out(&key, &translation.actions);
             for &field in Field::BASIC {
@@ -357,7 +357,7 @@ fn unknown_ports_and_numbers_drop_the_packet() {
     assert_eq!(translation.error, Some(flow::DropReason::RecircUnknown));
 }
 
-/// One port has two numbers, of 16 and of 32 bits; those of reserved ports differ.
+/// A port has a 16-bit and a 32-bit number; they differ for reserved ports.
 #[test]
 fn a_wide_port_number_is_openflow_13s() {
     let cases: &[(u32, &str, u128, u128)] = &[
@@ -382,14 +382,14 @@ fn a_wide_port_number_is_openflow_13s() {
     }
 }
 
-/// OpenFlow 1.1 and 1.2 configure what becomes of packets without a flow.
+/// OpenFlow 1.1 and 1.2 configure the handling of misses.
 #[test]
 fn a_miss_goes_on_in_the_next_table_or_to_the_controller_or_nowhere() {
     use openflow::message::TableMiss as M;
     let outcome = |misses: &[(u8, M)], flows: &[&str]| {
         let flows: Vec<String> = flows.iter().map(|flow| (*flow).to_owned()).collect();
         let (mut ofproto, id) = switch(&flows);
-        // The flow of a learning switch.
+        // The initial flow of a learning switch.
         ofproto.flush_flows(id);
         flows.iter().for_each(|flow| add(&mut ofproto, id, flow));
         for (table, miss) in misses {
@@ -417,11 +417,11 @@ fn a_miss_goes_on_in_the_next_table_or_to_the_controller_or_nowhere() {
     assert_eq!(outcome(&[(0, M::Controller)], &[third]), (0, true));
     assert_eq!(outcome(&[(0, M::Drop)], &[third]), (0, false));
     assert_eq!(outcome(&go_on, &["table=0,actions=goto_table:1", third]), (7, false));
-    // `resubmit` looks only where it says.
+    // `resubmit` looks only in its table.
     assert_eq!(outcome(&go_on, &["table=0,actions=resubmit(,1)", third]), (0, false));
 }
 
-/// As in Open vSwitch, whatever the bridge's other ports are.
+/// As in Open vSwitch, regardless of the bridge's other ports.
 #[test]
 fn floods_reach_the_local_port_first() {
     let mut seed = [0; 16];

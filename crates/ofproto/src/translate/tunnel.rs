@@ -1,5 +1,5 @@
-//! Tunnels: what a port of one makes of a packet, and where its outer packet goes through the underlay's bridge
-//! (ovs: `ofproto/ofproto-dpif-xlate.c`, `native_tunnel_output`; `ofproto/tunnel.c`).
+//! Tunnel ports: encapsulation, and the outer packet's way through the underlay's bridge (ovs:
+//! `ofproto/ofproto-dpif-xlate.c`, `native_tunnel_output`; `ofproto/tunnel.c`).
 
 use super::context::{Context, Scope};
 use super::report::NoteKind;
@@ -19,24 +19,24 @@ use tunnel::{Endpoint, Hop, Inherit, Key, Outer, PacketType, TunnelConfig};
 
 /// The ECN bits of a TOS (RFC 3168).
 pub(super) const ECN: u8 = 3;
-/// ECN: congestion experienced.
+/// Congestion experienced.
 const CE: u8 = 3;
-/// ECN-capable, of either kind.
+/// ECN-capable transport.
 const ECT_1: u8 = 1;
 const ECT_0: u8 = 2;
 const DSCP: u8 = 0xfc;
 
-/// Where the outer packet of a tunnel goes.
+/// The next hop of a tunnel's outer packet.
 struct Link<'a> {
     bridge: &'a Bridge,
     port: &'a Port,
     hop: Hop,
-    /// The neighbour that takes it.
+    /// The neighbour to send to.
     next: IpAddr,
     mac: MacAddr,
 }
 
-/// An outer packet on its way into the underlay's bridge.
+/// An outer packet that enters the underlay's bridge.
 struct Crossing<'a> {
     link: Link<'a>,
     push: Arc<TunnelPush>,
@@ -45,8 +45,8 @@ struct Crossing<'a> {
 }
 
 impl<'a> Context<'a> {
-    /// Makes those fields of the tunnel matter that any packet out of one is told by
-    /// (ovs: `ofproto/tunnel.c`, `tnl_wc_init`).
+    /// Adds the tunnel fields to the mask that every packet out of a tunnel matches (ovs: `ofproto/tunnel.c`,
+    /// `tnl_wc_init`).
     pub fn look_at_tunnel(&mut self) {
         if !self.key.has_tunnel() {
             return;
@@ -60,8 +60,8 @@ impl<'a> Context<'a> {
         self.own_address = destination(&self.key);
     }
 
-    /// A packet without an Ethernet header gets one where its port has frames alone
-    /// (ovs: `ofproto/ofproto-dpif-xlate.c`, `xlate_actions`).
+    /// Adds an Ethernet header to a packet without one whose port carries only frames (ovs:
+    /// `ofproto/ofproto-dpif-xlate.c`, `xlate_actions`).
     pub fn enter_from_packets(&mut self, port: &Port) {
         let PortDevice::Tunnel { config, .. } = &port.spec.device else { return };
         if !self.is_frame() && config.packet_type == PacketType::LegacyL3 {
@@ -71,8 +71,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Takes over what the underlay said of congestion (RFC 6040 section 4.2). `false` where the
-    /// packet must be dropped: it saw congestion and its sender does not know what that is.
+    /// Copies the outer congestion mark to the packet (RFC 6040 section 4.2). Returns `false` if the packet
+    /// must be dropped: it is marked, and its transport is not ECN-capable.
     pub fn take_over_ecn(&mut self) -> bool {
         let outer = self.key.get(Field::TunTos) as u8 & ECN;
         if !self.key.has_tunnel() || !self.key.is_ip() || !matches!(outer, CE | ECT_1) {
@@ -102,7 +102,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Sends the packet into a tunnel.
+    /// Outputs the packet to a tunnel.
     pub fn output_to_tunnel(
         &mut self,
         port: &'a Port,
@@ -140,14 +140,14 @@ impl<'a> Context<'a> {
         self.mirror_egress(port);
     }
 
-    /// What the port does to the tunnel's fields is not seen by what follows.
+    /// Restores the tunnel fields that the port has set, so that later actions do not see them.
     fn restore_tunnel(&mut self, before: &FlowKey) {
         for &field in Field::BASIC.iter().filter(|field| field.is_tunnel()) {
             self.key.set(field, before.get(field));
         }
     }
 
-    /// Sets the tunnel's fields as the port is configured (ovs: `tnl_port_send`).
+    /// Sets the tunnel fields from the port's configuration (ovs: `tnl_port_send`).
     fn set_tunnel_fields(&mut self, config: &TunnelConfig) {
         let (key, mask) = (&mut self.key, &mut self.mask);
         for (end, field) in [(config.local, Field::TunIpv6Src), (config.remote, Field::TunIpv6Dst)]
@@ -209,7 +209,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Builds the outer headers. [`Self::cross_underlay`] is to follow.
+    /// Builds the outer headers. [`Self::cross_underlay`] must follow.
     #[inline(never)]
     fn push_tunnel(
         &mut self,
@@ -280,7 +280,7 @@ impl<'a> Context<'a> {
         Ok(Crossing { link, push: Arc::new(push), outer })
     }
 
-    /// The way to the tunnel's other end.
+    /// The route and neighbour towards the tunnel's remote end.
     fn find_link(&mut self) -> Result<Link<'a>, DropReason> {
         let underlay = self.world.underlay;
         let (mark, source) = (self.key.pkt_mark(), self.key.get(Field::TunIpv6Src));
@@ -311,22 +311,22 @@ impl<'a> Context<'a> {
         Ok(Link { bridge, port, hop, next, mac })
     }
 
-    /// The port that is a device: the own one of the bridge of that name, or else any
-    /// (ovs: `tnl_route_lookup_flow`).
+    /// The bridge port of a device: the local port of the bridge with that name, or else any (ovs:
+    /// `tnl_route_lookup_flow`).
     fn underlay_port(&self, device: &str) -> Option<(&'a Bridge, &'a Port)> {
         let bridges = self.world.bridges;
         let of = |bridge: &'a Bridge| Some((bridge, bridge.port_named(device)?));
         bridges.named(device).and_then(of).or_else(|| bridges.iter().find_map(of))
     }
 
-    /// Goes on in the underlay's bridge as a packet from the device's port. What its flows look at was
-    /// said by the tunnel's port and not by the packet, so that it does not become part of the mask.
+    /// Continues in the underlay's bridge as a packet from the device's port. The fields that its flows match
+    /// come from the tunnel's configuration and not from the packet, so they are not added to the mask.
     fn cross_underlay(&mut self, crossing: Crossing<'a>, last: bool) {
         let Crossing { link, push, outer } = crossing;
         let before = self.saved_keys();
         let here = (self.bridge, self.conntracked, self.own_address);
         let mirrored = (self.mirrored, self.snaplen, self.max_len);
-        // Mirrors of the other bridge are others.
+        // The mirrors of another bridge are separate.
         let same = if link.bridge.id == self.bridge.id { self.mirrored } else { 0 };
         (self.mirrored, self.snaplen, self.max_len) = (same, 0, 0);
         let header_len = push.header.len();
@@ -360,7 +360,7 @@ impl<'a> Context<'a> {
         (self.mirrored, self.snaplen, self.max_len) = mirrored;
         (self.stack, self.action_set) = (stack, action_set);
         (self.varying, self.is_rewritten) = (varying, was_rewritten);
-        // As with patches, neither an early end nor an error there concerns what is left to do here.
+        // As with patches, an `exit` or error there does not end the actions here.
         self.exit = false;
         self.failure = self.error.take().or(self.failure);
         if pushed.len() == 1 {
@@ -375,7 +375,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// An address as its field holds it: IPv4 in the low bits.
+/// An address as stored in its field: IPv4 in the low bits.
 pub(super) fn bits(ip: IpAddr) -> u128 {
     match ip {
         IpAddr::V4(ip) => ip.to_bits().into(),
@@ -383,7 +383,7 @@ pub(super) fn bits(ip: IpAddr) -> u128 {
     }
 }
 
-/// The address in a field; none where it is zero.
+/// The address in a field; `None` if it is zero.
 pub(crate) fn address(bits: u128) -> Option<IpAddr> {
     match u32::try_from(bits) {
         Ok(0) => None,
@@ -392,7 +392,7 @@ pub(crate) fn address(bits: u128) -> Option<IpAddr> {
     }
 }
 
-/// Where the outer packet goes, or went.
+/// The outer destination address.
 pub(crate) fn destination(key: &FlowKey) -> Option<IpAddr> {
     address(key.get(Field::TunIpv6Dst))
 }

@@ -19,7 +19,7 @@ fn miss(switch: &mut TestBridge, port: u32, packet: &str) -> Vec<String> {
     commands(switch)
 }
 
-/// Commands to the workers, in short.
+/// Commands to the workers, abbreviated.
 fn commands(switch: &mut TestBridge) -> Vec<String> {
     let short = |(worker, command): (WorkerId, FlowCommand)| {
         let key = FlowKey::new();
@@ -65,7 +65,7 @@ fn packets(switch: &TestBridge) -> Vec<u64> {
     rules.iter().map(packets).collect()
 }
 
-/// A flow's place, with a prime for each flow that was there before.
+/// A flow's slot, with a prime for each earlier flow in it.
 fn name(id: FlowId) -> String {
     format!("{}{}", id.0 as u32, "'".repeat((id.0 >> 32) as usize))
 }
@@ -77,11 +77,11 @@ const BACK: &str = "10.0.0.2:80>10.0.0.1:1000 SA";
 fn learning_changes_what_is_installed() {
     let mut switch = bridge(Config::default());
     assert_eq!(miss(&mut switch, 1, THERE), ["put 1 2,3", "execute 2,3"]);
-    // The flood has nothing to learn from; the source was learned.
+    // The flood learns nothing new; the source was learned before.
     assert_eq!(revalidate(&mut switch), [""; 0]);
     assert_eq!(miss(&mut switch, 2, BACK), ["put 2 1", "execute 1"]);
     assert_eq!(revalidate(&mut switch), ["put 1 2"]);
-    // The packet that came before the flow was there.
+    // The packet arrived before the flow was installed.
     assert_eq!(miss(&mut switch, 1, THERE), ["execute 2"]);
     // The address moves.
     assert_eq!(miss(&mut switch, 3, BACK), ["put 3 1", "execute 1"]);
@@ -106,7 +106,7 @@ fn flows_that_look_at_more_replace_those_that_look_at_less() {
     assert_eq!((counters.current, counters.max, counters.outdated), (1, 1, 1));
 }
 
-/// As Open vSwitch's test 1172 wants it, which dumps flows before and after `revalidator/purge`.
+/// As in Open vSwitch's test 1172, which dumps flows before and after `revalidator/purge`.
 #[test]
 fn flows_that_come_after_all_were_deleted_are_dumped_in_the_order_in_which_they_came() {
     let mut switch = bridge(Config::default());
@@ -134,7 +134,7 @@ fn statistics_reach_the_flows_and_nothing_is_counted_twice() {
     assert_eq!(tick_after(&mut switch, 500), ["collect"]);
     switch.ofproto.delete_megaflows(switch.now, &mut switch.out);
     assert_eq!(commands(&mut switch), ["delete 1"]);
-    // This answer was on its way when the flow was deleted; the last one comes later.
+    // This answer was sent before the flow was deleted; the last one comes later.
     dump(&mut switch, &[(1, 12)]);
     assert_eq!(packets(&switch), [13]);
     assert_eq!(tick_after(&mut switch, 1000), ["collect"]);
@@ -156,7 +156,7 @@ fn idle_megaflows_go_and_too_many_are_not_put() {
     assert_eq!(switch.ofproto.megaflow_counters().over_limit, 1);
     assert_eq!(tick_after(&mut switch, 4000), ["collect"]);
     dump(&mut switch, &[(1, 1)]);
-    // The packets of these five seconds are not known yet.
+    // The packets of these five seconds are not reported yet.
     assert_eq!(tick_after(&mut switch, 5500), ["collect"]);
     dump(&mut switch, &[]);
     assert_eq!(tick_after(&mut switch, 1), ["delete 1"]);
@@ -175,13 +175,13 @@ fn megaflows_in_use_stay_above_the_limit_and_idle_ones_go_down_to_it() {
     assert_eq!(switch.ofproto.megaflow_counters().current, 6);
     switch.ofproto.set_flow_limit(4);
     assert_eq!(tick_after(&mut switch, 1000), ["collect"]);
-    // Five were in use until a moment ago, which the control side learns a while later.
+    // Five were in use until a moment ago; the statistics come a while later.
     let busy: Vec<(u64, u64)> = (2..=6).map(|id| (id, 9)).collect();
     dump(&mut switch, &busy);
     switch.now = switch.now + Duration::from_millis(700);
     assert_eq!(tick_after(&mut switch, 0), ["delete 1"]);
     assert_eq!(switch.ofproto.megaflow_counters().current, 5);
-    // When they have nothing to do, as many go as are too many.
+    // When they are idle, the number above the limit is deleted.
     assert_eq!(tick_after(&mut switch, 1000), ["collect"]);
     dump(&mut switch, &[]);
     assert_eq!(tick_after(&mut switch, 1).len(), 1);
@@ -216,7 +216,7 @@ fn a_flow_in_use_is_not_removed_before_its_packets_are_counted() {
     switch.send(FlowModCommand::Delete, "").unwrap();
     switch.send(FlowModCommand::Add, "idle_timeout=1,actions=2").unwrap();
     miss(&mut switch, 1, THERE);
-    // Packets come all the time; that they did is told a moment after the idle timeout passed.
+    // Packets arrive all the time; their statistics come a moment after the idle timeout passed.
     for second in 1..=5 {
         assert_eq!(tick_after(&mut switch, 1000), ["collect"]);
         dump(&mut switch, &[(1, second)]);
@@ -258,7 +258,7 @@ fn states_of_packets_above_the_flow_limit_are_forgotten_at_once_when_their_time_
     switch.ofproto.delete_megaflows(switch.now, &mut switch.out);
     switch.now = switch.now + Duration::from_secs(11);
     let calls = (1..20).find(|_| !switch.ofproto.go_on(switch.now, &mut switch.out));
-    // A bounded number in each call.
+    // A bounded number per call.
     assert!(calls.is_some_and(|calls| calls > 3), "{calls:?}");
     assert_eq!(switch.ofproto.recirc.len(), 0);
 }
@@ -270,7 +270,7 @@ fn what_only_describes_a_port_concerns_no_megaflow() {
     revalidate(&mut switch);
     let (carrier, speed_kbps) = (false, 10_000);
     let before = switch.ofproto.megaflow_counters().revalidated;
-    // A link goes down and comes up somewhere, again and again.
+    // A link goes down and up repeatedly.
     for up in [false, true, false, true] {
         let spec = PortSpec { up, carrier, speed_kbps, ..TestBridge::port(3) };
         switch.ofproto.set_port(switch.id, OfPort(3), spec).unwrap();
@@ -292,12 +292,12 @@ fn new_workers_begin_without_flows() {
         let config = Config { workers, ..switch.ofproto.config().clone() };
         switch.ofproto.set_config(config);
     }
-    // The old worker is told nothing, and the question that it leaves open keeps no other.
+    // The old worker receives nothing, and its unanswered request blocks no other.
     assert_eq!(commands(&mut switch), [""; 0]);
     assert_eq!(switch.ofproto.megaflow_counters().current, 0);
     assert_eq!(miss(&mut switch, 1, THERE), ["put 1' 2,3", "execute 2,3"]);
     assert_eq!(tick_after(&mut switch, 1000), ["collect", "1: collect"]);
-    // What the old flow carried is not known any more.
+    // The statistics of the old flow are ignored.
     dump(&mut switch, &[(1, 50), (1 << 32 | 1, 3)]);
     assert_eq!(packets(&switch), [1 + 1 + 3]);
     assert_eq!(tick_after(&mut switch, 1000), ["collect"]);
@@ -312,19 +312,19 @@ fn flows_of_workers_that_are_no_more_are_forgotten_a_part_at_a_time() {
     }
     commands(&mut switch);
     assert_eq!(switch.ofproto.megaflow_counters().current, 3000);
-    // The last statistics, before the workers go.
+    // The last statistics, before the workers are removed.
     dump(&mut switch, &[(1, 50), (2, 7)]);
     assert_eq!(packets(&switch)[0], 3000 + 50 + 7);
     for workers in [0, 1] {
         let config = Config { workers, ..switch.ofproto.config().clone() };
         switch.ofproto.set_config(config);
     }
-    // There are none at once, and a new one has another number.
+    // None are left at once, and a new one has another id.
     let counters = switch.ofproto.megaflow_counters();
     assert_eq!((counters.current, counters.max), (0, 3000));
     let packet = "10.0.0.1:1>10.0.0.2:80 udp";
     assert_eq!(miss(&mut switch, 1, packet)[0].split(' ').nth(1), Some("1'"));
-    // The states that they name go with them, when their time is over.
+    // Their frozen states are removed when their time is over.
     assert_eq!(switch.ofproto.recirc.len(), 3000);
     let forgotten = (1..50).find(|_| !switch.ofproto.go_on(switch.now, &mut switch.out));
     assert!(forgotten.is_some_and(|calls| calls > 4), "{forgotten:?}");
@@ -392,7 +392,7 @@ fn packet_outs_do_what_they_say() {
     assert_eq!(refuse(packet("drop", OfPort(1), vec![0; 13])), ErrorCode::BadPacket);
 }
 
-/// `other_config:max-revalidator`: how often workers are asked what their flows have carried.
+/// `other_config:max-revalidator` sets how often statistics are requested.
 #[test]
 fn workers_are_asked_as_often_as_is_configured() {
     for (max_revalidator_ms, max_idle_ms, every_ms) in
@@ -438,7 +438,7 @@ fn dumps_read_as_the_tools_expect() {
     let text =
         crate::text::format_flow(&flow.key, flow.matching.mask(), true, PortNames::default());
     let (key, mask) = parse_flow(&text, &|_| None, &[]).unwrap();
-    // The text does not have TCP flags that do not matter.
+    // The text has no TCP flags outside the mask.
     let mut expect = flow.key.clone();
     expect.set_tcp_flags(0);
     assert_eq!(key, expect);
@@ -529,7 +529,7 @@ fn packets_for_a_controller_say_what_sent_them() {
         });
         reasons.collect::<Vec<_>>()
     };
-    // The packet-out's, and a packet's that misses.
+    // The flow of the packet-out, and that of a missing packet.
     let flow = "priority=1,actions=controller";
     assert_eq!(sent(flow, "controller"), [reason::PACKET_OUT, reason::ACTION]);
     let flow = "priority=0,actions=controller";
@@ -538,7 +538,7 @@ fn packets_for_a_controller_say_what_sent_them() {
     assert_eq!(sent(flow, "output:2"), [reason::ACTION_SET]);
 }
 
-/// The packet misses at port 1.
+/// An upcall for a packet that missed at port 1.
 fn upcall_of(bytes: &[u8]) -> Upcall {
     let frame = Frame::parse(Packet::from_bytes(bytes), PortNo(1)).unwrap();
     let (packet, key) = (frame.packet, Box::new(frame.key));
@@ -559,7 +559,7 @@ fn flows_put_by_hand_stay_only_where_the_tables_say_the_same() {
         switch.ofproto.put_megaflow(WorkerId(0), (&key, &mask), &actions, now, out);
     };
     put("recirc_id(0),in_port(1),eth_type(0x0800),ipv4(proto=17,frag=no)", 3);
-    // It looks at less than its translation does.
+    // Its mask is narrower than its translation's.
     put("recirc_id(0),in_port(1)", 3);
     put("recirc_id(0),in_port(2)", 3);
     assert_eq!(commands(&mut switch), ["put 1 3", "put 2 3", "put 3 3"]);

@@ -1,6 +1,6 @@
-//! Megaflows that commands put and change by hand (`dpctl/add-flow`, `dpctl/mod-flow`). No OpenFlow flow
-//! stands behind them: a little later they are translated like all others, and stay only where the tables
-//! say the same (ovs: `ofproto/ofproto-dpif-upcall.c`, `revalidate`).
+//! Megaflows put and changed by commands (`dpctl/add-flow`, `dpctl/mod-flow`). They belong to no OpenFlow
+//! flow: a little later they are translated like all others, and stay only if the translation is the same
+//! (ovs: `ofproto/ofproto-dpif-upcall.c`, `revalidate`).
 
 use crate::installed::{Links, NewFlow};
 use crate::snapshot::Megaflows;
@@ -11,12 +11,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Megaflows that are still to be translated, with when they were put.
+/// Megaflows still to be translated, with the time of the command.
 #[derive(Debug, Default)]
 pub(super) struct ByHand(VecDeque<(Instant, FlowId)>);
 
 impl Ofproto {
-    /// Puts a megaflow into a worker, which has none with this match.
+    /// Installs a megaflow in a worker that has none with this match.
     pub fn put_megaflow(
         &mut self,
         worker: WorkerId,
@@ -40,7 +40,7 @@ impl Ofproto {
         self.upkeep.by_hand.0.push_back((now, id));
     }
 
-    /// Gives a megaflow other actions.
+    /// Changes a megaflow's actions.
     pub fn set_megaflow_actions(
         &mut self,
         id: FlowId,
@@ -57,7 +57,7 @@ impl Ofproto {
         self.upkeep.by_hand.0.push_back((now, id));
     }
 
-    /// Has megaflows translated that were put by hand long enough ago to have been seen.
+    /// Revalidates megaflows put by commands, after a delay in which users can see them.
     pub(super) fn revalidate_by_hand(&mut self, now: Instant) {
         let after = Duration::from_millis(self.config.max_revalidator_ms);
         while let Some(&(put, id)) = self.upkeep.by_hand.0.front()

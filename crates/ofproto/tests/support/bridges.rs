@@ -14,7 +14,7 @@ use wire::ethertype;
 #[serde(deny_unknown_fields)]
 pub struct BridgeCase {
     name: String,
-    /// Flows in `ovs-ofctl`'s syntax, one per line; left out, a learning switch.
+    /// Flows in `ovs-ofctl`'s syntax, one per line; without them, a learning switch.
     flows: Option<String>,
     /// Its ports.
     pub port: Vec<PortCase>,
@@ -31,15 +31,15 @@ pub struct BridgeCase {
 #[serde(deny_unknown_fields)]
 pub struct PortCase {
     name: String,
-    /// The datapath's number; left out for a patch port.
+    /// The datapath's number; omitted for a patch port.
     pub device: Option<u32>,
     peer: Option<String>,
-    /// Kind and options of a tunnel, of which `device` is the datapath's port: `geneve remote_ip=1.1.1.1`.
+    /// Type and options of a tunnel whose datapath port is `device`: `geneve remote_ip=1.1.1.1`.
     tunnel: Option<String>,
     #[serde(default)]
     local: bool,
-    /// `access 10`, `trunk 10,20`, `native-tagged 10 20`, `native-untagged 10 20`,
-    /// `dot1q-tunnel 100`; left out, a trunk of all.
+    /// `access 10`, `trunk 10,20`, `native-tagged 10 20`, `native-untagged 10 20`, `dot1q-tunnel 100`;
+    /// without it, a trunk of all VLANs.
     vlan: Option<String>,
     #[serde(default)]
     priority_tags: bool,
@@ -79,7 +79,7 @@ fn tlv_map(text: &str) -> TlvMap {
 }
 
 impl BridgeCase {
-    /// Adds the bridge with all that it has.
+    /// Adds the bridge with its ports, flows and addresses.
     pub fn add_to(&self, ofproto: &mut Ofproto, now: Instant) {
         let mut config = BridgeConfig::new(&self.name, MacAddr([2, 0, 0, 0, 9, 9]));
         if self.flows.is_some() {

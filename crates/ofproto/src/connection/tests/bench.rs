@@ -1,4 +1,4 @@
-//! A bridge with two ports, and peers that talk to it.
+//! A bridge with two ports, and its OpenFlow peers.
 
 use crate::connection::{ConnId, Connections, Settings, Switch};
 use crate::{BridgeConfig, BridgeId, Config, Ofproto, Outbox, PortDevice, PortSpec};
@@ -17,11 +17,11 @@ pub struct Bench {
     pub bridge: BridgeId,
 }
 
-/// Speed and features of the ports in the sessions that were recorded.
+/// Speed and features of the ports in the recorded sessions.
 const TEN_GIGABITS: (u32, u32) = (0x840, 10_000_000);
 
 impl Bench {
-    /// A bridge as in the sessions that were recorded, with that many workers.
+    /// A bridge as in the recorded sessions, with this number of workers.
     pub fn new(workers: u16) -> Self {
         let mut core = Ofproto::new(Config { workers, ..Config::default() });
         let mac = MacAddr([0x8e, 0x63, 0xef, 0x76, 0x10, 0x41]);
@@ -64,7 +64,7 @@ impl Bench {
         self.connections.open(self.bridge, settings, self.now)
     }
 
-    /// A connection whose hello is over.
+    /// A connection after its hello.
     pub fn connect(&mut self, settings: Settings, version: Version) -> ConnId {
         let id = self.open(settings);
         assert_eq!(self.take(id).len(), 1, "a hello");
@@ -85,19 +85,19 @@ impl Bench {
         }
     }
 
-    /// Sends a message and gives what comes back.
+    /// Sends a message and returns the replies.
     pub fn ask(&mut self, id: ConnId, message: &Message) -> Vec<Message> {
         self.tell(id, message);
         self.heard(id)
     }
 
-    /// What was sent to the peer.
+    /// The messages sent to the peer.
     pub fn heard(&mut self, id: ConnId) -> Vec<Message> {
         let messages = self.take(id);
         messages.iter().map(|bytes| read(bytes).unwrap()).collect()
     }
 
-    /// The same, as bytes.
+    /// The same as bytes.
     pub fn take(&mut self, id: ConnId) -> Vec<Vec<u8>> {
         let mut framer = Framer::new();
         framer.push(&self.connections.take_output(id, &self.core));
@@ -112,7 +112,7 @@ impl Bench {
         self.with(|connections, switch| connections.tick(switch));
     }
 
-    /// Takes the commands that wait, and says how many of them ask for statistics.
+    /// Takes the waiting commands, and returns how many of them request statistics.
     pub fn ship(&mut self) -> usize {
         let commands = std::mem::take(&mut self.out.commands);
         commands.iter().filter(|(_, command)| matches!(command, FlowCommand::Collect)).count()
@@ -141,7 +141,7 @@ pub fn add_flow(priority: u16) -> FlowMod {
     }
 }
 
-/// The flow with which the sessions that were recorded began.
+/// The initial flow of the recorded sessions.
 pub fn first_flow() -> FlowMod {
     let untracked = Match::any().with(Field::EthType, 0x800).with_masked(
         Field::CtState,

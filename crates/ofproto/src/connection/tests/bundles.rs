@@ -1,4 +1,4 @@
-//! Bundles: all or nothing, and what can be wrong with them.
+//! Bundles: atomicity and errors.
 
 use super::bench::{Bench, add_flow};
 use crate::connection::{ConnId, Settings};
@@ -248,7 +248,7 @@ fn bundles_hold_so_much_of_a_connection_and_so_much_of_all() {
     let [a, b, c] = [(); 3].map(|()| bench.connect(Settings::controller(), Version::V14));
     let of_one = fill(&mut bench, a);
     assert!((2100..2240).contains(&of_one), "{of_one}");
-    // The bundle was discarded, so that there is room for as much again.
+    // The bundle was discarded, so the same amount fits again.
     assert_eq!(fill(&mut bench, a), of_one);
     let message = large_message();
     for id in [a, b] {
@@ -261,7 +261,7 @@ fn bundles_hold_so_much_of_a_connection_and_so_much_of_all() {
     assert_eq!(fill(&mut bench, c), of_one);
 }
 
-/// They were refused on the commit, which then failed, too.
+/// Otherwise the error would come with the commit only.
 #[test]
 fn a_flow_mod_for_a_read_only_table_is_refused_when_it_is_put_into_a_bundle() {
     for (mut bench, id) in sessions() {

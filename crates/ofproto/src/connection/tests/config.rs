@@ -1,4 +1,4 @@
-//! The switch configuration, and what OpenFlow 1.1 and 1.2 do in their own way.
+//! The switch configuration, and differences of OpenFlow 1.1 and 1.2.
 
 use super::bench::{Bench, add_flow};
 use crate::connection::Settings;
@@ -17,7 +17,7 @@ fn in_force(flags: u16) -> Message {
 
 #[test]
 fn what_is_set_is_told() {
-    // Flags set, flags told; 2 (reassembly) is not done, and what was in force stays.
+    // Flags set, flags in force; 2 (reassembly) is not supported and changes nothing.
     let old = [(0, 0), (4, 4), (1, 1), (7, 7), (6, 7), (0, 0)];
     let new = [(0, 0), (1, 1), (3, 3), (2, 3), (0, 0)];
     for version in Version::ALL {
@@ -112,7 +112,7 @@ fn a_modification_adds_a_flow_and_sets_the_cookie_by_version() {
         modify_cookie: true,
         ..add_flow(1)
     };
-    // What a modification adds where there is nothing, and the cookie after one of cookie 2.
+    // The flow that a modification adds if there is none, and the cookie after a modification with cookie 2.
     let cases = [
         (Version::V10, 1, Some(2)),
         (Version::V11, 1, Some(1)),

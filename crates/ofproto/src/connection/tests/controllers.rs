@@ -1,4 +1,4 @@
-//! Hellos, roles, asynchronous messages and silence.
+//! Hellos, roles, asynchronous messages and idle peers.
 
 use super::bench::{Bench, add_flow};
 use crate::connection::{CloseReason, Rate, Settings};
@@ -128,7 +128,7 @@ fn a_new_primary_makes_the_old_one_secondary() {
     assert_eq!(bench.ask(a, &Message::BarrierRequest), [Message::BarrierReply]);
     assert_eq!(bench.ask(b, &Message::FlowMod(add_flow(1))), []);
     assert_eq!(bench.flows(), 1);
-    // Elections go round: the difference counts.
+    // Generation ids wrap: the difference decides.
     let last = u64::MAX - 1;
     bench.ask(b, &ask(Role::Secondary, 0x7fff_ffff_ffff_ffff));
     assert_eq!(bench.ask(b, &ask(Role::Secondary, last)), [reply(Role::Secondary, last)]);
@@ -139,7 +139,7 @@ fn a_new_primary_makes_the_old_one_secondary() {
 fn an_old_primary_is_told_that_it_is_secondary_from_openflow_1_3_on() {
     for version in Version::ALL {
         let mut bench = Bench::new(0);
-        // Also one that wants no other asynchronous messages.
+        // Also for a peer that wants no other asynchronous messages.
         let old = bench.connect(Settings { is_async: false, ..Settings::controller() }, version);
         let [equal, new] = [(); 2].map(|()| bench.connect(Settings::controller(), Version::V13));
         let primary = |generation| Message::RoleRequest { role: Role::Primary, generation };
@@ -149,13 +149,13 @@ fn an_old_primary_is_told_that_it_is_secondary_from_openflow_1_3_on() {
         let told = version >= Version::V13;
         assert_eq!(bench.heard(old), Vec::from_iter(told.then_some(status)), "{version:?}");
         assert_eq!(bench.heard(equal), []);
-        // Who was primary already takes it from no other.
+        // The current primary stays primary.
         bench.ask(new, &primary(Some(3)));
         assert_eq!(bench.heard(old), []);
     }
 }
 
-/// What the peers hear when a port is added and a flow is deleted.
+/// The messages that peers receive when a port is added and a flow is deleted.
 fn happenings(bench: &mut Bench, n: u32) {
     let spec =
         PortSpec::new(format!("new{n}"), MacAddr([2; 6]), PortDevice::Datapath(PortNo(100 + n)));
@@ -227,7 +227,7 @@ fn from_1_4_on_what_is_not_said_stays() {
         bench.tell(id, &Message::SetAsync(AsyncMasks { flow_removed, ..AsyncMasks::default() }));
         happenings(&mut bench, 1);
         assert_eq!(kinds(&bench.heard(id)), ["port added", "port changed"]);
-        // OFPACPT_ROLE_STATUS and the like are taken, others refused.
+        // OFPACPT_ROLE_STATUS and the like are accepted, others refused.
         bench.send(id, &[version as u8, 28, 0, 16, 0, 0, 0, 1, 0, 12, 0, 8, 0, 0, 0, 0]);
         let code = ErrorCode::AsyncUnsupported;
         assert!(matches!(&bench.heard(id)[..], [Message::Error { code: c, .. }] if *c == code));
@@ -305,7 +305,7 @@ fn connections_are_forgotten_as_controllers_say() {
     assert_eq!(bench.out.conntrack_flush, [5, 6].map(base::Zone));
     bench.tell(id, &Message::CtFlush(Box::new(flush)));
     assert_eq!(bench.out.conntrack_flush_tuples, [(id, flush)]);
-    // What comes behind it waits until it is done; what others ask does not.
+    // Later requests of this peer wait until it is done; those of others do not.
     let marked =
         CtFlush { mark: Some(flow::Masked { value: 1, mask: 1 }), zone: flush.zone, ..zone };
     assert!(bench.ask(id, &Message::BarrierRequest).is_empty());
@@ -393,8 +393,8 @@ fn a_removed_bridge_closes_its_connections() {
 
 #[test]
 fn packet_ins_go_to_their_controllers_cut_and_in_their_form() {
-    // Version, controller id, packet-in format, whether it is secondary; then what it hears of a
-    // packet for controller 0, one for controller 5, one that missed and one whose TTL was over.
+    // Version, controller id, packet-in format, whether it is secondary; then what it receives of a packet
+    // for controller 0, one for controller 5, one that missed and one with an expired TTL.
     use PacketInFormat::{Nxt, Nxt2, Standard};
     let cases = [
         (Version::V10, 0, Standard, false, [true, false, true, false]),
@@ -459,13 +459,13 @@ fn a_snooper_hears_both_sides_of_the_primary_controller() {
         bench.ask(id, &Message::BarrierRequest);
     }
     assert_eq!(types(bench.take(snooper)), [BARRIER.0, BARRIER.1]);
-    // What listeners say is not passed on.
+    // Messages from snoopers are ignored.
     assert!(bench.ask(snooper, &Message::BarrierRequest).is_empty());
     bench.pass(600_000);
     assert_eq!(bench.connections.is_closing(snooper), None);
 }
 
-/// A packet that the bridge's controllers are sent.
+/// A packet for the bridge's controllers.
 fn packet_in_event(bench: &Bench) -> Event {
     let packet_in = Box::new(PacketIn {
         data: vec![0; 60],

@@ -1,4 +1,4 @@
-//! Broken messages: each is answered or closes its connection, and nothing panics.
+//! Malformed messages: each gets a reply or closes its connection, and none panics.
 
 use super::bench::{Bench, add_flow};
 use super::replay::sent;
@@ -52,7 +52,8 @@ fn every_type_and_every_shorter_length_is_answered() {
             let id = bench.connect(Settings::service(), version);
             bench.send(id, &[version as u8, kind, 0, 8, 0, 0, 0, 9]);
             let answers = bench.take(id);
-            // Complete are an OFPT_ECHO_REPLY, and from 1.4 on an OFPT_SET_ASYNC that sets nothing.
+            // An empty body is complete for OFPT_ECHO_REPLY, and from 1.4 on for OFPT_SET_ASYNC, which then
+            // sets nothing.
             let is_heard = kind == 3 || (kind == 28 && version >= Version::V14);
             assert_eq!(answers.len(), usize::from(!is_heard), "{version:?} {kind}: {answers:?}");
             assert!(bench.connections.is_closing(id).is_none());
@@ -67,7 +68,7 @@ fn every_type_and_every_shorter_length_is_answered() {
                 bench.send(id, &cut);
                 let answers = bench.take(id);
                 if matches!(message, Message::FlowMod(_)) && bench.flows() == 1 {
-                    // A flow-mod may end before its actions: its packets are dropped.
+                    // A flow-mod may end before its actions: it drops packets.
                     assert!(answers.is_empty());
                     continue;
                 }
@@ -75,7 +76,7 @@ fn every_type_and_every_shorter_length_is_answered() {
                 assert_eq!(answers.len(), 1, "{version:?} {message:?} of {len} bytes");
                 assert_eq!(answers[0][1], if is_echo { 3 } else { 1 }, "{message:?} {len}");
                 if !is_echo {
-                    // The error carries all of what it refuses, and its transaction id.
+                    // The error quotes the whole message and its transaction id.
                     assert!(answers[0].ends_with(&cut) && answers[0][4..8] == cut[4..8]);
                 }
             }
@@ -83,7 +84,7 @@ fn every_type_and_every_shorter_length_is_answered() {
     }
 }
 
-/// Messages to break: of our own, and what tools and a tester sent to another switch.
+/// Messages to mutate: our own, and those that tools and a test suite sent to another switch.
 fn seeds(version: Version) -> &'static [Vec<u8>] {
     static SEEDS: LazyLock<[Vec<Vec<u8>>; 6]> = LazyLock::new(|| {
         VERSIONS.map(|version| {
@@ -96,7 +97,7 @@ fn seeds(version: Version) -> &'static [Vec<u8>] {
                 Version::V14 => &["tools-14.txt"],
                 Version::V15 => &["tools-15.txt", "errors-6.txt"],
             };
-            // What lies about its length ends the stream.
+            // A wrong length field ends the stream.
             let is_whole = |m: &Vec<u8>| m.len() >= 8 && m[2..4] == (m.len() as u16).to_be_bytes();
             own.chain(files.iter().flat_map(|file| sent(file)).filter(is_whole)).collect()
         })
@@ -131,7 +132,7 @@ proptest! {
             bench.send(id, bytes);
         }
         bench.pass(100);
-        // Whatever was answered is itself OpenFlow, and the neighbour goes on.
+        // All replies are valid OpenFlow, and the other connection continues.
         bench.take(id);
         prop_assert!(bench.ask(other, &Message::BarrierRequest).contains(&Message::BarrierReply));
     }

@@ -1,4 +1,4 @@
-//! Flow monitors: who is told what of flows that come, change and go.
+//! Flow monitors: which peers receive which updates.
 
 use super::bench::{Bench, add_flow};
 use crate::connection::{ConnId, Settings};
@@ -31,7 +31,7 @@ fn flow_mod(command: FlowModCommand, flow: &FlowMod) -> Message {
     Message::FlowMod(FlowMod { command, ..flow.clone() })
 }
 
-/// One text for each message: its updates, by priority, cookie and the ports that the flow outputs to.
+/// One text per message: its updates, by priority, cookie and output ports of the flow.
 fn told(bench: &mut Bench, id: ConnId) -> Vec<String> {
     bench.heard(id).iter().map(text).collect()
 }
@@ -87,7 +87,7 @@ fn a_monitor_is_told_of_flows_that_are_there_come_change_and_go() {
         let cases: [(Message, &[&str]); 8] = [
             (flow_mod(Add, &five), &["added 5/5 2"]),
             (flow_mod(Add, &timed), &["added 6/0 2"]),
-            // An addition is told, though nothing changes.
+            // An addition is reported although nothing changes.
             (flow_mod(Add, &five), &["added 5/5 2"]),
             (
                 flow_mod(Modify, &everything),
@@ -223,7 +223,7 @@ fn a_request_for_monitors_is_carried_out_whole_or_not_at_all() {
         (vec![delete(1), modify(2)], "MonitorUnknown"),
         (vec![modify(1), modify(1)], ""),
         (vec![delete(1), monitor(1, NOT_OWN)], ""),
-        // Nothing sends to groups.
+        // No flow sends to groups.
         (vec![delete(1), FlowMonitor { flows: nowhere, ..monitor(1, OWN) }], ""),
         (vec![monitor(7, Flags::OWN)], "MonitorBadFlags"),
     ];
@@ -336,7 +336,7 @@ fn monitoring_pauses_while_much_waits_and_then_tells_what_was_missed() {
             heard[..paused].iter().all(|text| text.starts_with("added ") && !text.contains(','))
         );
         assert!(paused > 1000 && paused < 2500, "{version:?}: {paused}");
-        // What is its own is told in full, too. A message holds at most 64 KB.
+        // Its own changes are reported in full, too. A message holds at most 64 KB.
         let rest = heard[paused + 1..].join(", ");
         let mut removed = rest.split(", ");
         assert_eq!(removed.next(), Some("removed Delete 1/0 2"));
@@ -345,7 +345,7 @@ fn monitoring_pauses_while_much_waits_and_then_tells_what_was_missed() {
         }
         assert_eq!(removed.next(), None, "{version:?}");
 
-        // All was read now.
+        // All output was read.
         let heard = told(&mut bench, watcher);
         assert_eq!(heard, ["modified 2/0 5, added 3/0 2", "resumed"], "{version:?}");
         bench.tell(other, &Message::FlowMod(add_flow(8)));

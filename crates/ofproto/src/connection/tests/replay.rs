@@ -1,4 +1,4 @@
-//! Sessions of the stock tools with Debian's switch, played again: the answers must be the same.
+//! Recorded sessions of Open vSwitch's tools with Debian's switch: the replies must be the same.
 
 use super::bench::{Bench, first_flow, read};
 use crate::connection::Settings;
@@ -10,22 +10,22 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/openfl
 /// One recorded connection.
 #[derive(Default)]
 struct Recorded {
-    /// What it was about.
+    /// The name of the case.
     case: String,
     /// Messages to the switch.
     sent: Vec<Vec<u8>>,
-    /// What Debian's switch answered.
+    /// The replies of Debian's switch.
     answers: Vec<Answer>,
 }
 
-/// An answer, with what differs by nature made the same: hellos, times, counters.
+/// A reply, normalised in what differs by nature: hellos, times, counters.
 #[derive(Clone, PartialEq, Debug)]
 enum Answer {
     Message {
         xid: u32,
         text: String,
     },
-    /// Holds what our codec does not know.
+    /// Contains something that our codec does not support.
     Beyond {
         xid: u32,
     },
@@ -104,19 +104,19 @@ fn comparable(bytes: &[u8]) -> Option<Answer> {
     Some(Answer::Message { xid, text: format!("{version} {message:?}") })
 }
 
-/// All messages of one file, whatever they were about.
+/// All messages of one file.
 pub fn sent(file: &str) -> Vec<Vec<u8>> {
     recorded(file).into_iter().flat_map(|recorded| recorded.sent).collect()
 }
 
-/// What our switch answers.
+/// The replies of our switch.
 fn answers(messages: &[Vec<u8>]) -> Vec<Answer> {
     let mut answers = Vec::new();
     let mut in_parts = false;
     for bytes in messages {
         let is_part = std::mem::replace(&mut in_parts, has_more(bytes));
         match comparable(bytes) {
-            // Table features come in as many parts as a switch likes.
+            // A switch may split table features into any number of parts.
             Some(Answer::TableFeatures) if is_part => {}
             answer => answers.extend(answer),
         }
@@ -131,7 +131,7 @@ fn is_same(got: &Answer, wanted: &Answer) -> bool {
     }
 }
 
-/// Where our answers are others, and why. Everything else must be the same.
+/// The replies that differ, and why. All others must be equal.
 const OTHER_ANSWERS: &[(&str, &str)] = &[
     ("add-flow-fields:", "learn is not supported: an error"),
     ("dump-flows-after:", "holds the flow that was refused"),
@@ -186,7 +186,7 @@ fn plays(bench: &mut Bench, file: &str, hello: Option<Version>) {
     assert!(wrong.is_empty(), "{file}\n{}", wrong.join("\n"));
 }
 
-/// A bridge with the flow with which the sessions of the tools began.
+/// A bridge with the initial flow of the tools' sessions.
 fn bridge() -> Bench {
     let mut bench = Bench::new(0);
     let now = bench.now;
@@ -203,7 +203,7 @@ fn tools_get_the_answers_that_debians_switch_gives() {
 
 #[test]
 fn odd_messages_get_the_errors_that_debians_switch_gives() {
-    // One after the other on one bridge: elections go on.
+    // All sessions use one bridge: generation ids carry over.
     let mut bench = bridge();
     plays(&mut bench, "errors-1.txt", Some(Version::V10));
     plays(&mut bench, "errors-4.txt", Some(Version::V13));

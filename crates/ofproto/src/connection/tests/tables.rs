@@ -1,4 +1,4 @@
-//! How controllers configure flow tables, and what tables tell them.
+//! Table settings of controllers, and table-status messages.
 
 use super::bench::{Bench, add_flow};
 use crate::connection::{ConnId, Settings};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 const UNCHANGED: TableMod =
     TableMod { table: None, miss: None, evicts: None, eviction_flags: None, vacancy: None };
 
-/// A bench whose table 0 takes this many flows.
+/// A bench with this flow limit for table 0.
 fn bench(flow_limit: u32) -> Bench {
     let mut bench = Bench::new(0);
     let table = TableConfig { flow_limit: Some(flow_limit), ..TableConfig::default() };
@@ -145,7 +145,7 @@ fn rename(
     let mut heard = Vec::new();
     let mut rest = tables.to_vec();
     loop {
-        // Few more would fit one message.
+        // Hardly more fit in one message.
         let tables: Vec<_> = rest.drain(..rest.len().min(16)).collect();
         let request = StatsRequest::TableFeatures { tables, more: !rest.is_empty() };
         heard.extend(bench.ask(id, &Message::StatsRequest(request)));
@@ -187,7 +187,7 @@ fn controllers_name_tables_that_the_database_does_not() {
     let mut all: Vec<TableFeatures> = (0..254).map(|number| wanted(number, "")).collect();
     all[3].name = "three".into();
     assert_eq!(rename(&mut bench, id, &all), Ok(named(&[(3, "three")])));
-    // Of a request that is not over nothing is done, and another begins anew.
+    // An incomplete request has no effect, and another begins anew.
     let tables = all[..2].to_vec();
     let begun = StatsRequest::TableFeatures { tables, more: true };
     let heard = bench.with(|connections, switch| {
@@ -212,7 +212,7 @@ fn controllers_name_tables_that_the_database_does_not() {
     ] {
         assert_eq!(rename(&mut bench, id, &change), Err(code));
     }
-    // What the database says counts more, and what was set before is gone.
+    // The database takes precedence, and the earlier setting is gone.
     let table = TableConfig { name: Some("main".into()), ..TableConfig::default() };
     let config = BridgeConfig::clone(&bench.core.bridge(bench.bridge).unwrap().config);
     let tables = BTreeMap::from([(0, table.clone()), (3, table)]);
@@ -225,7 +225,7 @@ fn controllers_name_tables_that_the_database_does_not() {
     bench.core.set_bridge(bench.bridge, config, bench.now);
     assert_eq!(rename(&mut bench, id, &[]), Ok(vec![]));
 
-    // OpenFlow 1.5 can say one table alone.
+    // OpenFlow 1.5 can change a single table.
     let id = bench.connect(Settings::controller(), Version::V15);
     let one = TableFeatures { replaces: false, ..wanted(7, "seven") };
     assert_eq!(rename(&mut bench, id, &[one]), Ok(named(&[(7, "seven")])));

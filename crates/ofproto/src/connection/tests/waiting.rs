@@ -1,4 +1,4 @@
-//! Statistics are as fresh as the request, and what comes behind them waits.
+//! Statistics are as fresh as their request, and later messages wait.
 
 use super::bench::{Bench, add_flow};
 use crate::Config;
@@ -39,7 +39,7 @@ fn flow_statistics_wait_for_every_worker_and_the_barrier_behind_them_too() {
         else {
             panic!("{heard:?}")
         };
-        // The flow came after the question.
+        // The flow was added after the request.
         assert_eq!((flows.len(), bench.flows()), (0, 1));
     }
 }
@@ -51,13 +51,13 @@ fn an_answer_to_an_older_question_does_not_count() {
     bench.core.collect(&mut bench.out);
     assert_eq!(bench.ship(), 2);
     answer(&mut bench, 0);
-    // The second worker owes an answer to the first question.
+    // The second worker has not answered the first request yet.
     bench.tell(id, &all_flows());
     assert_eq!(bench.ship(), 1);
     answer(&mut bench, 0);
     assert_eq!(bench.ship(), 0);
     answer(&mut bench, 1);
-    // It is asked again, and so is the first one, which is not waited for.
+    // It is asked again, and so is the first one, whose answer is not awaited.
     assert_eq!(bench.ship(), 2);
     assert!(!bench.connections.has_output(id));
     answer(&mut bench, 1);
@@ -92,7 +92,7 @@ fn nobody_waits_for_workers_that_were_replaced() {
     }
     bench.pass(1);
     assert_eq!(bench.heard(id).len(), 1);
-    // The new ones are asked, and owe no answer to an older question.
+    // The new workers are asked, and have no older request to answer.
     bench.tell(id, &all_flows());
     assert_eq!(bench.ship(), 2);
     answer(&mut bench, 0);
@@ -126,7 +126,7 @@ fn who_asks_and_does_not_read_must_wait() {
         asked += 1;
         assert!(asked < 1_000_000);
     }
-    // What was read already waits in bytes, not in answers.
+    // Input waits in bytes, not in replies.
     bench.tell(
         id,
         &Message::StatsRequest(StatsRequest::TableFeatures { tables: vec![], more: false }),

@@ -4,31 +4,31 @@ use super::shape::MaskWord;
 use classifier::{Columns, Wanted};
 use std::ops::Range;
 
-/// Rows that are looked at to find a bit by which a block is split.
+/// Rows sampled to choose the bit of a split.
 const SAMPLE: usize = 256;
-/// Bits of a part of a word: a port, or half an IPv4 address. Splits are by all parts alike.
+/// Bits per part of a word: a port, or half an IPv4 address. Splits use all parts evenly.
 const PART_BITS: u8 = 16;
-/// At least one row of this many must be on each side of a split.
+/// Each side of a split must have at least one in this many rows.
 const LEAST_SHARE: usize = 8;
-/// A split is even if one row of this many is on each side.
+/// A split is even if each side has at least one in this many rows.
 const EVEN_SHARE: usize = 3;
-/// A block that has no bit to be split by is looked at again when it is twice as large, until it has so many
-/// times the usual rows: the time that it takes to move them all is bounded.
+/// A block without a usable bit is examined again at twice the size, up to this many times the usual one:
+/// that bounds the time to move all rows.
 const LARGEST: usize = 4;
 
-/// Keys.
+/// A block of keys.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
     /// The number of their shape.
     pub shape: u32,
-    /// Each the flow's slot, then the words.
+    /// Per row, the flow's slot and then the words.
     rows: Columns,
-    /// For each column the bits that all rows have, and those that some row has. Column 0 stands for words
-    /// that are not stored, and has none.
+    /// Per column, the bits that all rows have, and those that some row has. Column 0, the slot, stands for
+    /// words that are not stored, and has none.
     bounds: Box<[(u64, u64)]>,
-    /// Rows that were taken out since the bounds were last read from the rows.
+    /// Rows removed since the bounds were last computed.
     removed: usize,
-    /// The number of rows with which it is full.
+    /// The number of rows at which it is full.
     full: usize,
 }
 
@@ -36,25 +36,25 @@ pub(super) struct Block {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Bit {
     pub word: u8,
-    /// Where the word is in a row.
+    /// The word's column.
     column: u8,
     bit: u8,
 }
 
 impl Bit {
-    /// The bit of a word, as a number.
+    /// The bit's value in a word, 0 or 1.
     pub fn of(self, word: u64) -> usize {
         (word >> self.bit & 1) as usize
     }
 
-    /// The part of the word that the bit is of.
+    /// The part of the word that contains the bit.
     fn part(self) -> (u8, u8) {
         (self.word, self.bit / PART_BITS)
     }
 }
 
 impl Block {
-    /// An empty block of keys of this many words.
+    /// An empty block for keys of this many words.
     pub fn new(shape: u32, words: usize, full: usize) -> Self {
         let mut bounds = vec![(u64::MAX, 0); words + 1];
         bounds[0] = (0, 0);
@@ -74,13 +74,14 @@ impl Block {
         self.rows.push(std::iter::once(slot.into()).chain(words))
     }
 
-    /// Adds a row of another block of the shape. Returns its number here. The bounds are to be read anew.
+    /// Copies a row from another block of the shape. Returns its number here. The caller recomputes the
+    /// bounds.
     pub fn copy(&mut self, from: &Block, row: u32) -> u32 {
         let columns = 0..self.bounds.len();
         self.rows.push(columns.map(|column| from.word(row, column)))
     }
 
-    /// Takes a row out. Gives the slot of the flow that has this row now, if one has.
+    /// Removes a row. Returns the slot of the flow that moved into its place, if one did.
     pub fn swap_remove(&mut self, row: u32) -> Option<u32> {
         self.rows.swap_remove(row);
         self.removed += 1;
@@ -100,7 +101,7 @@ impl Block {
         self.rows.get(row, column).unwrap_or_default()
     }
 
-    /// Reads from the rows which bits they have.
+    /// Computes the bounds from the rows.
     pub fn bound(&mut self) {
         for (column, bounds) in self.bounds.iter_mut().enumerate().skip(1) {
             *bounds = self.rows.bounds(column);
@@ -108,13 +109,13 @@ impl Block {
         self.removed = 0;
     }
 
-    /// Whether some row may have what is wanted, as far as the bounds say.
+    /// Whether some row may match, judged by the bounds.
     pub fn may_have(&self, it: &Wanted) -> bool {
         let (all, any) = self.bounds.get(it.column).copied().unwrap_or_default();
         (it.value & !any | !it.value & all) & it.bits == 0
     }
 
-    /// Slots of flows in some rows that have what is wanted.
+    /// Slots of the flows in some rows that match.
     pub fn find(&self, rows: Range<usize>, wanted: impl Iterator<Item = Wanted>) -> Vec<u32> {
         let wanted: Vec<Wanted> = wanted.filter(|it| it.column > 0).collect();
         self.rows.find(rows, &wanted).into_iter().map(|row| self.slot(row)).collect()
@@ -125,21 +126,20 @@ impl Block {
         self.len() >= self.full
     }
 
-    /// It found no bit to be split by, and may have more rows.
+    /// Raises the limit of a block that found no bit for a split.
     pub fn grow(&mut self, usual: usize) {
         self.full = if self.full < LARGEST * usual { 2 * self.full } else { usize::MAX };
     }
 
-    /// The side of a row when the block is split by a bit.
+    /// The side of a row after a split by a bit.
     pub fn side(&self, row: u32, by: Bit) -> usize {
         by.of(self.word(row, by.column.into()))
     }
 
-    /// The bit that the block is best split by: one of the part of a word by which it was split the least so
-    /// far, and of those the highest one that divides the rows well. Keys that come one after the other have
-    /// it alike and go to one block, and so do those of one prefix.
+    /// The best bit for a split: of the part of a word used least for splits so far, the highest bit that
+    /// divides the rows well. Consecutive keys, and those of one prefix, agree in it and go to one block.
     pub fn split_bit(&self, masked: &[MaskWord], path: &[Bit]) -> Option<Bit> {
-        // An odd distance, so that what counts on in the low bits differs in the sample.
+        // An odd step, so that counters in the low bits vary in the sample.
         let step = (self.len() / SAMPLE) | 1;
         let sample: Vec<u32> = (0..self.len() as u32).step_by(step).collect();
         let mut best = None;

@@ -1,22 +1,22 @@
-//! Keys of one mask and with the same words, and which block each is in.
+//! The keys with one mask and the same non-zero words, and the tree of their blocks.
 
 use super::block::{Bit, Block};
 use classifier::Wanted;
 use flow::{FlowKey, Mask};
 use std::sync::Arc;
 
-/// What keys of a shape have in common.
+/// The common properties of a shape's keys.
 #[derive(Debug)]
 pub(super) struct Shape {
     pub mask: Arc<Mask>,
     pub hash: u64,
-    /// Which words of the key are stored: those that are not zero; and the same as bits.
+    /// The stored words of the key, those that are not zero; and the same as a bitmap.
     pub stored: Box<[u8]>,
     pub words: u128,
     /// The mask's words.
     pub masked: Box<[MaskWord]>,
     pub tree: Tree,
-    /// How many keys there are.
+    /// The number of keys.
     pub rows: usize,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Shape {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MaskWord {
     pub word: u8,
-    /// Where the key's word is in the row, behind the slot, if it is stored.
+    /// The word's column in the row, behind the slot, if it is stored.
     pub column: Option<u8>,
     pub bits: u64,
 }
@@ -51,7 +51,7 @@ impl Shape {
         key
     }
 
-    /// Whether the key in a row agrees with another one in the bits of the mask.
+    /// Whether the key in a row agrees with another in the bits of the mask.
     pub fn agrees(&self, block: &Block, row: u32, key: &FlowKey) -> bool {
         self.masked.iter().all(|it| {
             let have = it.column.map_or(0, |column| block.word(row, column.into()));
@@ -59,7 +59,7 @@ impl Shape {
         })
     }
 
-    /// What rows have whose packets may agree with `key` in the bits of `mask`. Column 0, the slot's,
+    /// What a row must have for its packets to agree with `key` in the bits of `mask`. Column 0, the slot's,
     /// stands for words that are not stored.
     pub fn wanted(&self, key: &FlowKey, mask: &Mask) -> impl Iterator<Item = Wanted> {
         self.masked.iter().filter_map(|it| {
@@ -71,14 +71,14 @@ impl Shape {
     }
 }
 
-/// Which block a key is in, by some of its bits.
+/// The tree from the bits of a key to its block.
 #[derive(Debug)]
 pub(super) enum Tree {
     Block(u32),
     Split(Box<Split>),
 }
 
-/// Keys without a bit, and those with it.
+/// The subtree of keys without the bit, and that of keys with it.
 #[derive(Debug)]
 pub(super) struct Split {
     by: Bit,
@@ -103,7 +103,7 @@ impl Tree {
         }
     }
 
-    /// The bits by which a key came to its block.
+    /// The bits on the path to the key's block.
     pub fn path(&self, key: &FlowKey) -> Vec<Bit> {
         let (mut tree, mut path) = (self, Vec::new());
         while let Tree::Split(split) = tree {
@@ -113,7 +113,7 @@ impl Tree {
         path
     }
 
-    /// The block of a key was split into these.
+    /// Replaces the block of a key with two.
     pub fn split(&mut self, key: &FlowKey, by: Bit, sides: [u32; 2]) {
         match self {
             Tree::Block(_) => {
@@ -126,7 +126,7 @@ impl Tree {
         }
     }
 
-    /// The block of a key and the one beside it, if that is one.
+    /// The block of a key and its sibling, if that is a block.
     pub fn sides(&self, key: &FlowKey) -> Option<[u32; 2]> {
         let Tree::Split(split) = self else { return None };
         match &split.sides {
@@ -135,7 +135,7 @@ impl Tree {
         }
     }
 
-    /// The block of a key and the one beside it became this one.
+    /// Replaces the block of a key and its sibling with one.
     pub fn join(&mut self, key: &FlowKey, block: u32) {
         let Tree::Split(split) = self else { return };
         if let [Tree::Block(_), Tree::Block(_)] = split.sides {

@@ -1,11 +1,10 @@
-//! Keys are found again wherever they move, also by a search during which they move; and a search reads few
-//! of the rows.
+//! Keys are found wherever they move, even by a search during the move; and a search reads few of the rows.
 
 use super::*;
 use flow::Field;
 use std::collections::BTreeMap;
 
-/// Numbers that look like chance.
+/// Pseudo-random numbers.
 struct Chance(u64);
 
 impl Chance {
@@ -27,7 +26,7 @@ fn key(values: &[(Field, u128)]) -> FlowKey {
     key
 }
 
-/// Keys with what a plain list of them says.
+/// Keys, compared with a plain list of them.
 struct Checked {
     keys: Keys,
     flows: BTreeMap<u32, (FlowKey, Mask, Row)>,
@@ -61,7 +60,7 @@ impl Checked {
         self.flows.keys().nth(at).copied()
     }
 
-    /// Slots of flows that a search finds in all blocks, and how many rows it reads.
+    /// Slots of the flows that a search finds in all blocks, and how many rows it reads.
     fn search(&self, key: &FlowKey, mask: &Mask) -> (Vec<u32>, usize) {
         let (mut found, mut read) = (Vec::new(), 0);
         for block in 0..self.keys.block_count() {
@@ -103,7 +102,7 @@ fn keys_are_found_wherever_they_move() {
     let ip = mask(&[Field::EthType, Field::Ipv4Dst]);
     for seed in 0..30 {
         let (mut chance, mut checked) = (Chance(seed), Checked::new(8));
-        // Slots of flows that a search is to find, as long as they stay.
+        // Slots that the running search must find, as long as the flows stay.
         let mut search: Option<(FlowKey, Mask, Vec<u32>, usize, usize)> = None;
         for step in 0..600 {
             let grows = (step / 200) % 2 == 0;
@@ -172,7 +171,7 @@ fn a_search_reads_few_of_the_rows() {
     const FLOWS: u64 = 60_000;
     let fields = [Field::EthType, Field::Ipv4Src, Field::Ipv4Dst, Field::TpSrc];
     let special = u128::from(0x0a09_0909_u32);
-    // What flows are like, and at most one in how many rows is read.
+    // The shape of the flows, and the largest share of rows read, as one in so many.
     type Case = (&'static str, fn(u64) -> [u128; 3], u128, usize);
     let cases: [Case; 4] = [
         ("one source", |n| [7, u128::from(n) + 1, 9], special, 50),
@@ -205,7 +204,7 @@ fn what_cannot_be_split_grows_and_bounds_follow_what_is_left() {
     let fields = mask(&[Field::EthType, Field::TpSrc]);
     let same = key(&[(Field::EthType, 0x800), (Field::TpSrc, 5)]);
     let mut checked = Checked::new(8);
-    // Flows of one key are those of many workers.
+    // Flows of different workers can have the same key.
     (0..100).for_each(|_| checked.insert(same.clone(), &fields));
     assert_eq!(checked.keys.block_count(), 1);
     checked.check();
@@ -216,7 +215,7 @@ fn what_cannot_be_split_grows_and_bounds_follow_what_is_left() {
     assert!(!checked.keys.may_overlap(0, &far.0, &far.1));
     checked.insert(of(0x8000), &fields);
     assert!(checked.keys.may_overlap(0, &far.0, &far.1));
-    // After the flow is gone the bounds are read anew at some time.
+    // The bounds are computed anew some time after the flow is removed.
     (900..=2000).rev().for_each(|slot| checked.remove(slot));
     (1..300).for_each(|slot| checked.remove(slot));
     assert!(!checked.keys.may_overlap(0, &far.0, &far.1));

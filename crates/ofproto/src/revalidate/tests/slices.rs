@@ -1,4 +1,4 @@
-//! Work is done in bounded parts, and all of it has its turn.
+//! Work is done in bounded steps, and no source starves.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn flows_have_their_turn_though_snapshots_are_published_faster_than_flows_are_tr
     switch.ofproto.set_revalidates(false);
     let mut revalidator = switch.ofproto.revalidator();
     switch.happen(&add(&of_source.replace("output:2", "output:3")));
-    // Each slice is carried out after another snapshot was published, so that all its flows are stale.
+    // Each step is carried out after another snapshot was published, so all its flows are outdated.
     let is_done = |switch: &Switch| {
         let is_new = |flow: &crate::DatapathFlow| *flow.actions == [Action::Output(PortNo(3))];
         switch.ofproto.megaflows().iter().all(is_new)
@@ -30,7 +30,7 @@ fn flows_have_their_turn_though_snapshots_are_published_faster_than_flows_are_tr
         assert!(revalidator.carry_out(switch.now, |_| ()));
     }
     assert_eq!(switch.ofproto.megaflows().len(), usize::from(FLOWS));
-    // And it ends where no more is published.
+    // It ends when no more snapshots are published.
     let left = (0..64).find(|_| !revalidator.revalidate(switch.now, |_| ()));
     assert!(left.is_some() && !switch.ofproto.needs_revalidation());
     assert_eq!(switch.check(), Ok(()));
@@ -53,7 +53,7 @@ fn many_links_are_looked_through_a_part_at_a_time() {
     let all = u64::from(MANY);
     assert_eq!(switch.ofproto.megaflow_counters().current as u64, all);
     for (flow, expected) in [
-        // After the rewrite nothing is known of headers; registers are.
+        // After the rewrite headers are unknown; registers are known.
         ("table=1,priority=9,udp,actions=output:3", all),
         ("table=1,priority=9,in_port=2,udp,actions=drop", 0),
         ("table=1,priority=10,in_port=1,actions=output:2", all),
@@ -109,7 +109,7 @@ fn flows_with_few_packets_are_deleted_where_revalidation_lasts_long() {
             switch.miss(1, &format!("10.0.0.1:{port}>10.0.0.2:80 udp"), false);
         }
         switch.revalidate();
-        // A third has no packets yet, a third had the last one 300 ms ago, and a third 100 ms.
+        // A third has no packets yet, a third had the last one 300 ms ago, and a third 100 ms ago.
         switch.now = switch.now + Duration::from_secs(1);
         let ago = |ms: u64| Some(Instant::from_nanos(switch.now.as_nanos() - ms * 1_000_000));
         let used = |n: u64| match n % 3 {
@@ -123,7 +123,7 @@ fn flows_with_few_packets_are_deleted_where_revalidation_lasts_long() {
         let flows = told.map(|(n, used)| (ids[n as usize], stats(used))).collect();
         let (worker, at, gone) = (WorkerId(0), switch.now, Vec::new());
         switch.ofproto.dump(at, flow::FlowDump { worker, at, is_last: true, flows, gone });
-        // The first slice is quick; the others come after half of `max-revalidator`.
+        // The first step is quick; the others come after half of `max-revalidator`.
         switch.ofproto.set_revalidates(false);
         switch.happen(&add(&of_source.replace("output:2", "output:3")));
         let mut revalidator = switch.ofproto.revalidator();

@@ -28,7 +28,7 @@ fn symmetric_hashes_are_the_same_both_ways() {
         assert_eq!(hash(&there, fields, 5), hash(&back, fields, 5), "{fields:?}");
         assert_ne!(hash(&there, fields, 5), hash(&there, fields, 6), "{fields:?}");
     }
-    // Which of them tell connections apart.
+    // Which hashes distinguish connections.
     let other = |proto| (packet(1, 2, (1000, 80), proto), packet(1, 2, (1001, 80), proto));
     for (fields, tcp, udp) in [
         (H::EthSrc, false, false),
@@ -53,7 +53,7 @@ fn links_get_equal_shares_and_few_move_when_one_more_comes() {
         let key = crate::translate::choice::tests::packet(packet, 9, (1, 2), 17);
         choose_link(&links(algorithm, max_link, 8), hash(&key, HashFields::NwSrc, 0))
     };
-    // How many of 10,000 packets go elsewhere with the 6th link, at most.
+    // How many of 10,000 packets change their link when the 6th is added, at most.
     let cases = [
         (M::ModuloN, 9000),
         (M::HashThreshold, 5500),

@@ -1,4 +1,4 @@
-//! What mirrors copy, and what they leave alone.
+//! Which packets mirrors copy.
 
 use crate::translate::Notes;
 use crate::{
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 const NOW: Instant = Instant::from_millis(5000);
 
-/// A bridge with ports 1 to 4, of which the fourth is one of VLAN 12 only.
+/// The outputs of a bridge with ports 1 to 4, the fourth in VLAN 12 only.
 fn sent(flows: &str, mirrors: &[MirrorConfig], in_port: u32, vlan: u16) -> Vec<String> {
     let mut ofproto = Ofproto::new(Config::default());
     let mirrors = mirrors.to_vec();
@@ -68,7 +68,7 @@ const CROSS: &str = "in_port=1,actions=output:2\nin_port=2,actions=output:1";
 #[test]
 fn a_packet_is_copied_once_where_it_came_from_or_went() {
     assert_eq!(sent(CROSS, &[to("p3")], 1, 0), ["3", "2"]);
-    // Two mirrors with one place are one.
+    // Two mirrors with one output make one copy.
     assert_eq!(sent(CROSS, &[to("p3"), to("p3")], 1, 0), ["3", "2"]);
     let some = |sources: &[&str], destinations: &[&str]| MirrorConfig {
         all: false,
@@ -83,7 +83,7 @@ fn a_packet_is_copied_once_where_it_came_from_or_went() {
     let cut = |snaplen| MirrorConfig { snaplen, ..to("p3") };
     assert_eq!(sent(CROSS, &[cut(100)], 1, 0), ["100 bytes to 3", "2"]);
     assert_eq!(sent(CROSS, &[cut(u16::MAX)], 1, 0), ["3", "2"]);
-    // A port that is not there has no copies.
+    // A missing port gets no copies.
     assert_eq!(sent(CROSS, &[to("p7")], 1, 0), ["2"]);
 }
 
@@ -108,6 +108,6 @@ fn copies_go_to_a_vlan() {
     let copies = sent(CROSS, std::slice::from_ref(&mirror), 1, 0);
     assert_eq!(copies[0], "push 12", "{copies:?}");
     assert!(copies.contains(&"4".to_owned()), "{copies:?}");
-    // What is in the VLAN already is not copied.
+    // Packets already in the VLAN are not copied.
     assert_eq!(sent(CROSS, &[mirror], 1, 12), ["2"]);
 }

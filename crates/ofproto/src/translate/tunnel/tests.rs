@@ -16,13 +16,13 @@ const NOW: Instant = Instant::from_millis(1000);
 const NEAR: MacAddr = MacAddr([2, 0, 0, 9, 0, 1]);
 const FAR: MacAddr = MacAddr([2, 0, 0, 9, 0, 2]);
 const REMOTE: [u8; 4] = [10, 9, 0, 2];
-/// Ports of the datapath: the underlay's own, its wire, the guest's and the tunnels'.
+/// Datapath ports: the underlay's local port, its wire, the guest's port and the tunnels'.
 const LOCAL: u32 = 1;
 const WIRE: u32 = 2;
 const GUEST: u32 = 3;
 const TUNNEL: PortNo = PortNo(9);
 
-/// What the underlay lacks.
+/// What is missing in the underlay.
 #[derive(Clone, Copy, PartialEq)]
 enum Lacking {
     Nothing,
@@ -30,7 +30,7 @@ enum Lacking {
     Neighbour,
 }
 
-/// A switch with two bridges. Of the guests' one, port 1 is the guest's, 2 a tunnel and 3 a patch; of the
+/// A switch with two bridges. In the guests' bridge, port 1 is the guest's, 2 a tunnel and 3 a patch; in the
 /// underlay's, 1 is the wire, 2 the patch and 3 a tunnel.
 fn switch(
     options: &str,
@@ -92,7 +92,7 @@ fn add(ofproto: &mut Ofproto, id: BridgeId, flow: &str) {
     ofproto.flow_mod(id, &flow_mod, NOW).unwrap();
 }
 
-/// What becomes of a UDP packet from a port.
+/// The translation of a UDP packet from a port.
 fn translate(ofproto: &Ofproto, port: u32) -> Translation {
     let mut key = FlowKey::new();
     key.set_in_port_raw(port);
@@ -150,7 +150,7 @@ fn loops_between_bridges_end_and_are_counted() {
         GUEST,
         [&["actions=output:2"], &["in_port=LOCAL,actions=output:2"]],
     );
-    // What is sent elsewhere on the way is sent.
+    // Copies sent elsewhere on the way are sent.
     let flows: [&[&str]; 2] = [
         &["in_port=1,actions=output:3", "in_port=3,actions=IN_PORT"],
         &["actions=output:1,IN_PORT"],
@@ -282,12 +282,12 @@ fn packets_without_ethernet_headers_go_where_they_can() {
     check(GUEST, &["actions=encap(ethernet),output:2"], out, &drop);
     let through = [Action::PopEth, push(0), wire.clone()];
     check(GUEST, &["actions=decap(),output:3"], patch, &through);
-    // A frame is no such packet.
+    // A frame has another packet type.
     check(GUEST, &["actions=output:3"], patch, &[]);
     let encap = "packet_type=(1,0x800),nw_dst=10.0.0.1,\
                  actions=encap(ethernet),mod_dl_dst:0:0:0:0:0:7,output:1";
     check(TUNNEL.0, &[encap], out, &[push(7), guest.clone()]);
-    // Flows about headers are about frames.
+    // Flows on headers match frames.
     for flow in ["ip", "ip,nw_dst=10.0.0.1", "dl_dst=0:0:0:0:0:0", "vlan_tci=0", "eth"] {
         let frames = format!("priority=40000,{flow},actions=output:2");
         check(TUNNEL.0, &[&frames, encap], out, &[push(7), guest.clone()]);
@@ -317,7 +317,7 @@ fn ecn_bits_are_matched_and_the_step_says_whether_for_the_outer_header_alone() {
     };
     check(OUT[0], true);
     check(&["in_port=1,ip,nw_tos=32,actions=output:2"], true);
-    // Another flow matches them in the same table.
+    // Another flow of the same table matches them.
     let of_ecn = "priority=40000,in_port=1,ip,nw_ecn=1,actions=output:2";
     check(&["in_port=1,actions=output:2", of_ecn], false);
 }

@@ -1,4 +1,4 @@
-//! What packets of megaflows do beside being sent: they teach neighbours' addresses, and are counted.
+//! Effects of packets that hit megaflows: learned neighbours and counters.
 
 use super::*;
 use crate::Outbox;
@@ -8,10 +8,10 @@ use packet::Packet;
 use std::net::Ipv4Addr;
 
 const UNDERLAY: &str = "br-phy";
-/// Another machine that takes over the other end's address.
+/// Another machine that takes over the remote end's address.
 const OTHER: MacAddr = MacAddr([2, 0, 0, 9, 0, 3]);
 
-/// A switch whose underlay sends what the wire brings to the bridge's own port, whatever its headers say.
+/// A switch whose underlay sends packets from the wire to the local port, whatever their headers.
 fn receiving(lacking: Lacking) -> Ofproto {
     let flows: [&[&str]; 2] =
         [OUT[0], &["in_port=LOCAL,actions=output:1", "in_port=1,actions=LOCAL"]];
@@ -21,7 +21,7 @@ fn receiving(lacking: Lacking) -> Ofproto {
     ofproto
 }
 
-/// A packet missed. Returns the megaflow that it made.
+/// A packet misses. Returns its megaflow.
 fn miss(ofproto: &mut Ofproto, now: Instant, port: u32, bytes: &[u8]) -> Option<FlowId> {
     let Frame { packet, key, .. } = Frame::parse(Packet::from_bytes(bytes), PortNo(port)).unwrap();
     let (worker, kind) = (WorkerId(0), UpcallKind::Miss);
@@ -39,7 +39,7 @@ fn miss(ofproto: &mut Ofproto, now: Instant, port: u32, bytes: &[u8]) -> Option<
     out.commands.iter().find_map(|(_, command)| command.to_put()).map(|put| put.id)
 }
 
-/// The worker tells so many packets and bytes of a megaflow, the last packet of which just came.
+/// The worker reports packets and bytes of a megaflow, the last packet received now.
 fn tell(ofproto: &mut Ofproto, now: Instant, id: FlowId, packets: u64, bytes: u64) {
     let stats = FlowStats { packets, bytes, used: Some(now), tcp_flags: 0 };
     let flows = vec![(id, stats)];
@@ -87,7 +87,7 @@ fn a_megaflow_of_announcements_teaches_their_address_until_another_is_announced(
     assert_eq!(known(&ofproto, at(2), REMOTE), Some(OTHER));
     tell(&mut ofproto, at(3), far, 1, 60);
     assert_eq!(known(&ofproto, at(3), REMOTE), Some(FAR), "it announced itself again");
-    // Statistics are told late: the last packet of `other` came before.
+    // Statistics arrive late: the last packet of `other` was earlier.
     let used = Some(Instant::from_millis(3500));
     let flows = vec![(other, FlowStats { packets: 1, bytes: 60, used, tcp_flags: 0 })];
     let (worker, gone) = (WorkerId(0), Vec::new());
@@ -139,7 +139,7 @@ fn flows_of_the_underlay_count_outer_headers() {
         })
     };
     assert_eq!(counts(OUT), [vec![(10, 0)], vec![(10, 500)]]);
-    // What follows in the guests' bridge is about the inner packet.
+    // The actions in the guests' bridge see the inner packet.
     let twice: [&[&str]; 2] =
         [&["in_port=1,actions=output:2,resubmit(,1)", "table=1,actions=drop"], OUT[1]];
     assert_eq!(counts(twice), [vec![(10, 0), (10, 0)], vec![(10, 500)]]);
