@@ -116,7 +116,7 @@ class Peer:
                 raise RuntimeError(f"Open vSwitch has {self.connections()} of {count} connections")
             time.sleep(0.2)
 
-    def translated_sources(self):
+    def sources_after_nat(self):
         """The (address, port) pairs that answers go to."""
         table = self._appctl("dpctl/dump-conntrack")
         reply = r"reply=\(src=[^,]*,dst=([^,]*),sport=\d+,dport=(\d+)\)"
@@ -233,9 +233,9 @@ def measure_workers(case, files, settings, workers):
     peer = None
     try:
         peer = Peer(folder, settings.cpus[:workers], settings.pages)
-        if case.is_translated:
+        if case.has_nat:
             forward = f"net_pcap0,rx_pcap={files[0]['forward']},infinite_rx=1"
-            return _measure_translated(peer, case, forward, settings)
+            return _measure_nat(peer, case, forward, settings)
         if case.kind == "tunnel":
             peer.add_tunnel()
         for worker in range(workers):
@@ -259,14 +259,14 @@ def measure_workers(case, files, settings, workers):
             peer.stop()
 
 
-def _measure_translated(peer, case, forward, settings):
+def _measure_nat(peer, case, forward, settings):
     """The server answers to the addresses that the switch has chosen, which are known only then."""
     peer.add_port(0, forward)
     peer.add_port(1, "net_null1,no-rx=1")
     peer.set_flows(case.flows)
     peer.wait_for_connections(case.connections)
-    reverse = f"{settings.folder}/translated.pcap"
-    traffic.write(reverse, traffic.answers(peer.translated_sources()))
+    reverse = f"{settings.folder}/after_nat.pcap"
+    traffic.write(reverse, traffic.answers(peer.sources_after_nat()))
     peer.remove_port(1)
     peer.add_port(1, f"net_pcap1,rx_pcap={reverse},infinite_rx=1")
     time.sleep(settings.warm_s)

@@ -33,7 +33,7 @@ fuzz_target!(|data: &[u8]| TRACKER.with_borrow_mut(|tracker| {
     let commit = CtAction {
         commit: true,
         zone: Zone(1),
-        nat: Some(Nat::Translate(nat)),
+        nat: Some(Nat::Rewrite(nat)),
         ..CtAction::default()
     };
     let mut frames = [frame];

@@ -218,7 +218,7 @@ impl Action {
                 let (kind, addresses, ports, selection) = RANGES[usize::from(n)];
                 let addresses = addresses.map(|(first, last)| (address(first), address(last)));
                 let persistent = self.nat & 0x80 != 0;
-                Some(Nat::Translate(NatRange { kind, addresses, ports, selection, persistent }))
+                Some(Nat::Rewrite(NatRange { kind, addresses, ports, selection, persistent }))
             }
             8..=11 => Some(Nat::Restore),
             _ => None,

@@ -40,7 +40,7 @@ assert sum(part["sent"]["packets"] for part in parts) == 1
 assert all(part["total_ns"] > 0 for part in parts)
 P
 
-# Packets like earlier ones hit the unified flow cache, with their connection.
+# Packets like earlier ones hit the unified cache, with their connection.
 for _ in 1 2 3 4; do udp_ask client 10.0.0.2 53 1 6001 >/dev/null; done
 "$TIDEGATE" trace udp in_port=client --count 1 --timeout 20 >known &
 pid=$!
@@ -49,7 +49,7 @@ eventually 10 asked
 wait $pid || fail "no known packet was traced"
 for what in '^packet 1: [0-9]+ bytes from client' 'ns  cache +known$' \
     'ns  connection +as known, udp,orig=\(src=10.0.0.1,dst=10.0.0.2,sport=6001,dport=53\).*zone=7' \
-    'ns  flow +.*recirc_id\(0\).*actions:ct\(zone=7\),recirc\(0x[0-9a-f]+\) \(unified flow cache\)' \
+    'ns  flow +.*recirc_id\(0\).*actions:ct\(zone=7\),recirc\(0x[0-9a-f]+\) \(unified cache\)' \
     'ns  output +server$' 'ns  send +1 taken by ports$' 'ns  in all$'; do
     grep -qE "$what" known || fail "not shown: $what in $(cat known)"
 done

@@ -22,7 +22,7 @@ pub const TABLES: usize = 255;
 pub const FLOWS_PER_TABLE: usize = 1_000_000;
 /// Entries of one worker's exact-match cache; a power of two.
 pub const EXACT_CACHE_ENTRIES: usize = 8192;
-/// The default limit of entries of a worker's unified flow cache (`other_config:unified-cache-entries`).
+/// The default limit of entries of a worker's unified cache (`other_config:unified-cache-entries`).
 pub const UNIFIED_CACHE_ENTRIES: usize = 1 << 19;
 /// The default limit of megaflows in the datapath (`other_config:flow-limit`).
 pub const FLOW_LIMIT: usize = 200_000;

@@ -36,7 +36,7 @@ const SWEEP_EVERY: Duration = Duration::from_millis(100);
 /// The flows. The comparison in `bench/peers/` uses them for Open vSwitch, too.
 const PLAIN: &str = include_str!("flows/plain.flows");
 const TRACKED: &str = include_str!("flows/tracked.flows");
-const TRANSLATED: &str = include_str!("flows/translated.flows");
+const NAT: &str = include_str!("flows/nat.flows");
 
 /// Measure the datapath: packets from port to port in memory, through whole workers
 #[derive(Args, Clone, Debug)]
@@ -44,7 +44,7 @@ const TRANSLATED: &str = include_str!("flows/translated.flows");
 #[command(after_help = "Examples:
   tidegate bench datapath                                   forwarding, 1,000 connections
   tidegate bench datapath --ct --connections 100000         through connection tracking
-  tidegate bench datapath --nat --json                      and address translation
+  tidegate bench datapath --nat --json                      and NAT
   tidegate bench datapath --rules r.flows --fwd a.pcap --rev b.pcap
   tidegate bench datapath --port dpdk --ct                  through DPDK's ports
   tidegate bench datapath --tunnel vxlan --frame 114 --ct   behind VXLAN, 64 bytes inside
@@ -70,7 +70,7 @@ pub struct DatapathArgs {
     /// Track connections: from p0 to p1 they may begin
     #[arg(long)]
     ct: bool,
-    /// Track connections and translate their source addresses
+    /// Track connections and rewrite their source addresses (NAT)
     #[arg(long)]
     nat: bool,
     /// Flows to use instead, in the syntax of ovs-ofctl
@@ -165,7 +165,7 @@ impl Station {
             None => Switch::sharing(&args.flows()?, id, shared)?,
         };
         if args.nat && args.rev.is_empty() {
-            traffic.reverse = translated_answers(&mut switch, &traffic.forward, args.tunnel)?;
+            traffic.reverse = answers_after_nat(&mut switch, &traffic.forward, args.tunnel)?;
         }
         settle(&mut switch, &traffic)?;
         let dpdk = args.dpdk_ports(worker, &traffic)?;
@@ -204,7 +204,7 @@ impl DatapathArgs {
         match &self.rules {
             Some(file) => std::fs::read_to_string(file)
                 .map_err(|source| BenchError::ReadRules { file: file.clone(), source }),
-            None if self.nat => Ok(TRANSLATED.into()),
+            None if self.nat => Ok(NAT.into()),
             None if self.ct => Ok(TRACKED.into()),
             None => Ok(PLAIN.into()),
         }
@@ -301,7 +301,7 @@ impl TxQueue for Record {
 
 /// Returns the servers' replies to the clients' packets after NAT. The servers do not know the clients' own
 /// addresses.
-fn translated_answers(
+fn answers_after_nat(
     switch: &mut Switch,
     forward: &Capture,
     tunnel: Option<Tunnel>,
@@ -311,10 +311,10 @@ fn translated_answers(
     let mut cables = cables(&Traffic { forward: forward.clone(), reverse: nothing });
     cables[0].rx = Box::new(PcapRx::new(forward.clone(), Play::Once));
     cables[1].tx = Box::new(record.clone());
-    while switch.turn(clock::now(), &mut cables, 0)? > 0 {}
+    while switch.iterate(clock::now(), &mut cables, 0)? > 0 {}
     let frames = record.0.lock().unwrap_or_else(PoisonError::into_inner);
     if frames.len() != forward.len() {
-        let wrong = format!("{} of {} first packets were translated", frames.len(), forward.len());
+        let wrong = format!("{} of {} first packets came out of NAT", frames.len(), forward.len());
         return Err(BenchError::WrongWork(wrong));
     }
     let answer = |frame: &Vec<u8>| match tunnel {
@@ -334,7 +334,8 @@ fn settle(switch: &mut Switch, traffic: &Traffic) -> Result<(), BenchError> {
         cables[1].rx = Box::new(PcapRx::new(traffic.reverse.clone(), Play::Once));
         loop {
             let now = clock::now();
-            let received = switch.turn(now, &mut cables, 0)? + switch.turn(now, &mut cables, 1)?;
+            let received =
+                switch.iterate(now, &mut cables, 0)? + switch.iterate(now, &mut cables, 1)?;
             if received == 0 {
                 break;
             }
@@ -360,8 +361,8 @@ fn play(
         if now - start >= time {
             return Ok(now - start);
         }
-        switch.turn(now, cables, 0)?;
-        switch.turn(now, cables, 1)?;
+        switch.iterate(now, cables, 0)?;
+        switch.iterate(now, cables, 1)?;
         if now - swept >= SWEEP_EVERY {
             if let Some(progress) = progress {
                 progress.advance((now - swept).as_millis() as u64);

@@ -1,7 +1,7 @@
 //! Connections that come and go at full rate for a while: memory must stay flat.
 //!
 //! `soak [SECONDS [CONNECTIONS]]` runs for 600 s, or as long as is said: one thread begins UDP connections,
-//! translated in every other zone; one has short TCP connections from SYN to the last ACK; and one
+//! with NAT in every other zone; one has short TCP connections from SYN to the last ACK; and one
 //! expires, flushes and dumps. Prints a line every tenth of the time, and ends with status 1 if the
 //! process has grown by more than a tenth after the first fifth, or a connection was there a second after
 //! its time. With the 200,000 connections that there may be unless it is said, most give way before
@@ -120,7 +120,7 @@ fn churn(
     let packets = texts.iter().map(|text| wire::text::parse(text).expect("a packet"));
     let mut frames: Vec<Frame> = packets.cycle().take(35).map(|it| frame(&it)).collect();
     let (address, is_udp) = (IpAddr::from([30, 0, 0, 1]), texts.len() == 1);
-    let nat = Nat::Translate(NatRange {
+    let nat = Nat::Rewrite(NatRange {
         kind: NatKind::Src,
         addresses: Some((address, IpAddr::from([30, 0, 255, 255]))),
         ports: None,

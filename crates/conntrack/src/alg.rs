@@ -228,7 +228,7 @@ impl Algs {
         }
         let key = Key { src: opener, dst: seen, l4: [0, announced.port], ..*original };
         let mut expectation = Expectation::new((connection.id, *original), key, now);
-        translate(&mut expectation, connection, announced.mode, announced.port);
+        inherit_nat(&mut expectation, connection, announced.mode, announced.port);
         if seen != own {
             let port = self.expectations.free_port(&key, connection.id, now);
             expectation.key.l4[1] = port.ok_or(Event::HelperRefused)?;
@@ -236,13 +236,13 @@ impl Algs {
         let port = expectation.key.l4[1];
         let old = payload.get(announced.place.clone()).unwrap_or_default();
         let text = announced.text(seen.ip(original.family), port);
-        let is_translated = seen != own && text.as_bytes() != old;
-        if is_translated && payload.len() > REWRITABLE_BYTES {
+        let is_rewritten = seen != own && text.as_bytes() != old;
+        if is_rewritten && payload.len() > REWRITABLE_BYTES {
             return Err(Event::HelperRefused);
         }
         self.expectations.add(expectation);
         let rewrite = Rewrite { seq, at: announced.place.start, old: old.to_vec(), text };
-        Ok(is_translated.then_some(rewrite))
+        Ok(is_rewritten.then_some(rewrite))
     }
 
     /// The server answers a request from a port of its own, to the port that asked.
@@ -250,14 +250,14 @@ impl Algs {
         let Connection { original, reply, .. } = connection;
         let key = Key { src: reply.src, dst: reply.dst, l4: [0, reply.l4[1]], ..*original };
         let mut expectation = Expectation::new((connection.id, *original), key, now);
-        translate(&mut expectation, connection, Mode::Active, original.l4[0]);
+        inherit_nat(&mut expectation, connection, Mode::Active, original.l4[0]);
         self.expectations.add(expectation);
     }
 }
 
 /// An expected connection inherits its parent's NAT. Each host sees the address of the other that
 /// it sees in the parent (ovs: `lib/conntrack.c`, `expectation_create`).
-fn translate(expectation: &mut Expectation, parent: &Connection, mode: Mode, port: u16) {
+fn inherit_nat(expectation: &mut Expectation, parent: &Connection, mode: Mode, port: u16) {
     let Connection { original, reply, .. } = parent;
     let (kind, address) = match (mode, parent.nat) {
         (Mode::Active, Some(NatKind::Dst)) => (NatKind::Src, original.dst),

@@ -123,16 +123,16 @@ impl Conntrack {
     /// second. One call does a bounded amount of work, so that more calls are needed after a long
     /// pause. Returns the number of expired connections.
     pub fn tick(&self, now: Instant) -> usize {
-        self.turn(now, TICK_BUDGET).gone
+        self.expire_some(now, TICK_BUDGET).gone
     }
 
     /// [`Self::tick`] with a bound on the connections examined per thread and of flushed zones, for
     /// a thread that shares a processor with a worker. Returns whether more work may be due.
     pub fn tick_within(&self, now: Instant, connections_max: usize) -> bool {
-        self.turn(now, connections_max).is_behind
+        self.expire_some(now, connections_max).is_behind
     }
 
-    fn turn(&self, now: Instant, connections_max: usize) -> Expiry {
+    fn expire_some(&self, now: Instant, connections_max: usize) -> Expiry {
         self.fragments.tick(now);
         self.with_context(|connections, guard, context| {
             context.now = now;

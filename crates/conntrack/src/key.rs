@@ -99,7 +99,7 @@ impl Key {
     }
 
     /// Whether the protocol has ports that NAT may change.
-    pub fn has_translated_ports(&self) -> bool {
+    pub fn has_nat_ports(&self) -> bool {
         matches!(self.protocol, protocol::TCP | protocol::UDP | protocol::SCTP)
     }
 

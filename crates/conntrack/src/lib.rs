@@ -1,5 +1,5 @@
-//! Connection tracking: finds the connection of each packet, keeps its state and translates its
-//! addresses.
+//! Connection tracking: finds the connection of each packet, keeps its state and applies
+//! NAT.
 //!
 //! [`Conntrack`] serves commands and settings; each thread that carries packets has a [`Tracker`]
 //! of it. States of packets and the texts of dumps are those of Open vSwitch's userspace connection

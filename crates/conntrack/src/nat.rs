@@ -42,7 +42,7 @@ pub(crate) fn reply_key(
         let with_id = |id| Key { l4: [id, reply.l4[1]], ..reply };
         return ids.find(random, |id| !is_taken(&with_id(id))).map(with_id);
     }
-    if !original.has_translated_ports() {
+    if !original.has_nat_ports() {
         return (!is_taken(&reply)).then_some(reply);
     }
     let [source, destination] = original.l4;
@@ -104,7 +104,7 @@ fn choice_hash(
     rapidhash_v3_seeded(&bytes, secrets)
 }
 
-/// Returns the address for the translated side: `Some(None)` keeps it, `None` means that the range
+/// Returns the address for the rewritten side: `Some(None)` keeps it, `None` means that the range
 /// is of the other IP version.
 fn pick_address(original: &Key, range: &NatRange, hash: u64) -> Option<Option<Address>> {
     let Some((low, high)) = range.addresses.filter(|(low, _)| !low.is_unspecified()) else {

@@ -106,7 +106,7 @@ impl<'a> Pass<'a> {
                 self.help(&mut packet, connection, frame);
             }
             if self.action.nat.is_some() {
-                self.translate_as_before(&mut packet, connection, frame);
+                self.rewrite_as_before(&mut packet, connection, frame);
             }
         } else if let Some(id) = self.by_original_tuple(&packet, &frame.key) {
             begins = !self.follow(&mut packet, id, frame);
@@ -268,7 +268,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Applies a connection's NAT to a packet, once per zone.
-    fn translate_as_before(
+    fn rewrite_as_before(
         &mut self,
         packet: &mut SlowPathPacket,
         connection: Option<Id>,

@@ -39,7 +39,7 @@ impl Tracker {
     }
 
     /// Tracks packets in the action's zone: writes the connection fields of their keys, and
-    /// translates addresses in keys and bytes where the action asks for it. Skips frames whose
+    /// rewrites addresses in keys and bytes where the action asks for NAT. Skips frames whose
     /// packet was taken. Fragments are invalid, unless they went through
     /// [`Tracker::execute_reassembling`].
     pub fn execute(&mut self, now: Instant, action: &CtAction, frames: &mut [Frame]) {

@@ -48,11 +48,11 @@ fn action(random: &mut fastrand::Rng) -> CtAction {
 }
 
 /// Tracks packets, remembered ones among them, while time goes by.
-fn track(conntrack: &Arc<Conntrack>, clock_ms: &AtomicU64, seed: u64, turns: usize) {
+fn track(conntrack: &Arc<Conntrack>, clock_ms: &AtomicU64, seed: u64, iterations: usize) {
     let mut tracker = conntrack.tracker().expect("a tracker");
     let mut random = fastrand::Rng::with_seed(seed);
     let mut known: Vec<Frame> = Vec::new();
-    for _ in 0..turns {
+    for _ in 0..iterations {
         let now = Instant::from_millis(clock_ms.fetch_add(1, Ordering::Relaxed));
         let mut frames: Vec<Frame> =
             (0..random.usize(1..9)).map(|_| support::frame(&text(&mut random))).collect();
@@ -74,9 +74,9 @@ fn track(conntrack: &Arc<Conntrack>, clock_ms: &AtomicU64, seed: u64, turns: usi
 }
 
 /// The concurrent work of the control thread.
-fn tidy(conntrack: &Conntrack, clock_ms: &AtomicU64, seed: u64, turns: usize) {
+fn tidy(conntrack: &Conntrack, clock_ms: &AtomicU64, seed: u64, iterations: usize) {
     let mut random = fastrand::Rng::with_seed(seed);
-    for _ in 0..turns {
+    for _ in 0..iterations {
         let now = Instant::from_millis(clock_ms.load(Ordering::Relaxed));
         match random.u8(..6) {
             0 => _ = conntrack.flush(now, &CtFlush::zone(Zone(random.u16(..ZONES)))),
@@ -311,11 +311,11 @@ fn at_once(conntrack: &Arc<Conntrack>, from: [u16; 2], to: u16) -> [CtState; 2] 
                 let mut frame =
                     support::frame(&format!("10.0.0.2:{port}>10.0.0.1:{to} S seq=900 win=9000"));
                 arrived.fetch_add(1, Ordering::SeqCst);
-                for turn in 0u32.. {
+                for iteration in 0u32.. {
                     if arrived.load(Ordering::SeqCst) == 2 {
                         break;
                     }
-                    if turn % 1000 == 999 {
+                    if iteration % 1000 == 999 {
                         thread::yield_now();
                     }
                 }

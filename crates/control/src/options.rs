@@ -42,7 +42,7 @@ pub struct SwitchOptions {
     /// One in this many packets that miss the exact-match cache is inserted; 0 disables it
     /// (`emc-insert-inv-prob`).
     pub emc_insert_inv_prob: u32,
-    /// Maximum number of entries of each worker's unified flow cache; 0 disables it. Open vSwitch has no such
+    /// Maximum number of entries of each worker's unified cache; 0 disables it. Open vSwitch has no such
     /// cache (`unified-cache-entries`).
     pub unified_cache_entries: u32,
     /// Whether connections are offloaded to a device that forwards packets itself (`hw-offload`).

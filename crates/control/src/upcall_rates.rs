@@ -48,12 +48,12 @@ mod tests {
             let found: Option<Vec<_>> = list.as_ref().map(|list| list.iter().collect());
             assert_eq!(found.as_deref(), expect, "{text:?}");
         };
-        let neighbor = (None, QueueClass::Neighbor, 1000);
+        let neighbour = (None, QueueClass::Neighbour, 1000);
         check("", Some(&[]));
-        check("neighbor=1000", Some(&[neighbor]));
+        check("neighbor=1000", Some(&[neighbour]));
         check(
             "p1/tcp-syn=7, neighbor=1000",
-            Some(&[neighbor, (Some("p1"), QueueClass::TcpSyn, 7)]),
+            Some(&[neighbour, (Some("p1"), QueueClass::TcpSyn, 7)]),
         );
         for wrong in ["arp=1", "ip", "ip=0", "ip=-1", "ip=x", "/ip=1", "ip=1,ip=2", "=1", "p1/=1"] {
             check(wrong, None);

@@ -1,5 +1,5 @@
 //! Small runs for `valgrind --tool=callgrind`, which counts instructions whatever else the machine
-//! does: `forward plain|tracked|translated|zones|ipv6|pings|half|tenth|vxlan-out|vxlan-in|vxlan-tracked
+//! does: `forward plain|tracked|nat|zones|ipv6|pings|half|tenth|vxlan-out|vxlan-in|vxlan-tracked
 //! CONNECTIONS PACKETS`. `zones` tracks in two zones one after the other, `ipv6` tracks IPv6, `pings` tracks
 //! ICMP. Of `half` and `tenth` so many connections are cached, and the packets of the others, in between,
 //! walk. Behind port 2 of the last three is a VXLAN tunnel, into which packets go, out of which they come, or
@@ -38,7 +38,7 @@ const WALKS_TTL: u8 = 9;
 enum Kind {
     Plain,
     Tracked,
-    Translated,
+    Nat,
     Zones,
     Ipv6,
     Pings,
@@ -69,7 +69,7 @@ fn main() {
     let kind = match words.first().map(String::as_str) {
         None | Some("plain") => Kind::Plain,
         Some("tracked") => Kind::Tracked,
-        Some("translated") => Kind::Translated,
+        Some("nat") => Kind::Nat,
         Some("zones") => Kind::Zones,
         Some("ipv6") => Kind::Ipv6,
         Some("pings") => Kind::Pings,
@@ -100,7 +100,7 @@ fn main() {
     while done < packets {
         for (port, queue) in (1..).zip(&mut queues).filter(|(port, _)| kind.ports().contains(port))
         {
-            done += turn(&mut worker, &mut out, PortNo(port), queue, |_| {});
+            done += iterate(&mut worker, &mut out, PortNo(port), queue, |_| {});
         }
     }
     let elapsed = start.elapsed();
@@ -144,7 +144,7 @@ fn worker(kind: Kind) -> Worker {
             flows.push((from(0), with_push(vec![output])));
             continue;
         }
-        let nat = (kind == Kind::Translated).then_some(Nat::Restore);
+        let nat = (kind == Kind::Nat).then_some(Nat::Restore);
         let mut begin = RecircId(0);
         if kind == Kind::Zones {
             // Whatever it is, it is committed here, so that only the second zone has more to say.
@@ -168,7 +168,7 @@ fn worker(kind: Kind) -> Worker {
             from(TRACKED.0).with_masked(Field::CtState, (state | CtState::TRK).bits().into(), of)
         };
         flows.push((state(CtState::EST), with_push(vec![output.clone()])));
-        let nat = (kind == Kind::Translated).then(source_nat);
+        let nat = (kind == Kind::Nat).then(source_nat);
         let commit = CtAction { commit: true, nat, ..CtAction::default() };
         let commit = [vec![Action::Ct(Box::new(commit))], with_push(vec![output])].concat();
         flows.push((state(CtState::NEW), commit));
@@ -231,7 +231,7 @@ fn vxlan() -> TunnelPush {
 
 fn source_nat() -> Nat {
     let [first, last] = ["20.0.0.1", "20.0.0.255"].map(|it| it.parse().expect("an address"));
-    Nat::Translate(NatRange {
+    Nat::Rewrite(NatRange {
         kind: NatKind::Src,
         addresses: Some((first, last)),
         ports: None,
@@ -316,13 +316,13 @@ fn play(
 ) -> Vec<Vec<u8>> {
     let (mut sent, mut done) = (Vec::new(), 0);
     while done < count {
-        done += turn(worker, out, port, queue, |frame| sent.push(frame.to_vec()));
+        done += iterate(worker, out, port, queue, |frame| sent.push(frame.to_vec()));
     }
     sent
 }
 
 /// One batch from a port to the other; says how many packets it had.
-fn turn(
+fn iterate(
     worker: &mut Worker,
     out: &mut Outbox,
     port: PortNo,

@@ -1,5 +1,5 @@
 //! Short TCP connections through a worker, in memory: what one of them costs in nanoseconds, and
-//! under `valgrind --tool=callgrind --collect-atstart=no --toggle-collect='*Switch*turn*'` in
+//! under `valgrind --tool=callgrind --collect-atstart=no --toggle-collect='*Switch*iterate*'` in
 //! instructions. `short CONNECTIONS BATCH 6`, where batches have at most so many packets (32 unless told)
 //! and 6 means IPv6; first `cargo build --release -p datapath --example short`.
 //!
@@ -101,7 +101,7 @@ fn main() {
                     switch.worker.receive(now, PortNo(port), &mut batch, &mut switch.out);
                 } else {
                     let start = std::time::Instant::now();
-                    switch.turn(now, PortNo(port), &mut batch);
+                    switch.iterate(now, PortNo(port), &mut batch);
                     elapsed += start.elapsed();
                 }
                 switch.take_back();
@@ -161,7 +161,7 @@ impl Switch {
 
     /// What is measured.
     #[inline(never)]
-    fn turn(&mut self, now: Instant, port: PortNo, batch: &mut Batch) {
+    fn iterate(&mut self, now: Instant, port: PortNo, batch: &mut Batch) {
         self.worker.receive(now, port, batch, &mut self.out);
     }
 

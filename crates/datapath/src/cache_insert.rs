@@ -165,7 +165,7 @@ fn icmp_id_behind(
         })
     });
     match (tracking.next()?, tracking.next()) {
-        (translates, None) => Some(behind.filter(|_| translates)),
+        (has_nat, None) => Some(behind.filter(|_| has_nat)),
         _ => None,
     }
 }

@@ -122,8 +122,8 @@ fn follow(
 }
 
 /// Has packets walk that may have to wait behind a miss of their connection. Misses are found by the tuple of
-/// a connection's original direction: its packets have that tuple before their translation, replies have it
-/// after theirs. Translated packets of two zones walk, because each zone may have translated them.
+/// a connection's original direction: its packets have that tuple before their NAT rewrite, replies have it
+/// after theirs. Packets of two zones with NAT walk, because each zone may have rewritten them.
 #[inline(never)]
 fn hold_back(unified: &UnifiedCache, pending: &Pending, burst: &mut Burst, start: usize) {
     let Burst { headers, found, count, .. } = burst;
@@ -352,7 +352,7 @@ impl Run<'_> {
     }
 }
 
-/// Applies the NAT rewrites of packets of translated connections.
+/// Applies the NAT rewrites of packets of connections with NAT.
 fn rewrite_nat(
     worker: &Worker,
     frames: &mut [Frame],
@@ -367,7 +367,7 @@ fn rewrite_nat(
             if reads_keys {
                 nat_rewrite.write_key(&mut frame.key);
             }
-            observer.note(|| Step::Translated);
+            observer.note(|| Step::NatRewritten);
         }
     }
 }

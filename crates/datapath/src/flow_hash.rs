@@ -105,7 +105,7 @@ mod tests {
         };
         check(packet(6, server, client), true, "a reply");
         check(tracked(first.clone(), client, server), true, "tracked");
-        check(tracked(packet(6, server, public), client, server), true, "a translated reply");
+        check(tracked(packet(6, server, public), client, server), true, "a reply with NAT");
         check(packet(17, client, server), false, "another protocol");
         check(packet(6, (1, 1001), server), false, "another port");
         check(packet(6, (2, 1000), (1, 80)), false, "the ports exchanged");

@@ -41,9 +41,9 @@ impl Tuple {
         Tuple::of(&key)
     }
 
-    /// The same, for a device that translates.
-    pub fn translated(&self) -> flow::Translated {
-        flow::Translated { addresses: self.addresses, ports: self.ports }
+    /// The same, for a device that forwards.
+    pub fn nat_rewrite(&self) -> flow::NatRewrite {
+        flow::NatRewrite { addresses: self.addresses, ports: self.ports }
     }
 
     /// Gives a key these.

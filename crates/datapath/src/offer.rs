@@ -1,4 +1,4 @@
-//! Offers connections to a device that forwards by itself: what enters the unified flow cache, as a rule.
+//! Offers connections to a device that forwards by itself: what enters the unified cache, as a rule.
 
 use crate::burst::PathTrace;
 use crate::flow_kind::FinalActions;
@@ -70,10 +70,10 @@ fn make(
         FinalActions::Push(to, port) => Arc::new([Action::TunnelPush(to), Action::Output(port)]),
         FinalActions::Nothing => Arc::new([]),
     };
-    let translated = match entry.nat_rewrite {
+    let nat_rewrite = match entry.nat_rewrite {
         None => None,
         Some(NatRewrite::Icmp { .. }) => return None,
-        Some(_) => Some(trace.tuple.translated()),
+        Some(_) => Some(trace.tuple.nat_rewrite()),
     };
     let flow = |hit: &Hit| Some(worker.flows.get(hit.flow)?.id);
     let flows = trace.passes.iter().map(flow).collect::<Option<Vec<_>>>()?;
@@ -84,7 +84,7 @@ fn make(
         mask: *mask,
         connection: ct_passes.first.connection,
         second: ct_passes.second.map(|it| it.connection),
-        translated,
+        nat_rewrite,
         copies_ecn,
         actions,
         tunnel: outer.map(tunnel),

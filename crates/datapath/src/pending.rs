@@ -251,7 +251,7 @@ fn port_of(key: &FlowKey) -> usize {
     key.in_port().0 as usize % PORTS
 }
 
-/// The state of a packet's connection, without whether the packet was translated; and whether the packet began
+/// The state of a packet's connection, without whether NAT rewrote the packet; and whether the packet began
 /// it, which makes its key another one than that of the next packet.
 fn states(key: &FlowKey) -> (CtState, bool) {
     let states = CtState::NEW | CtState::EST | CtState::REL | CtState::RPL;

@@ -9,10 +9,10 @@ pub struct WorkerStats {
     pub received: u64,
     /// Passes through the tables after the first.
     pub recirculated: u64,
-    /// Passes that a cache answered: the exact-match cache, or the unified flow cache, which
+    /// Passes that a cache answered: the exact-match cache, or the unified cache, which
     /// answers for all passes of a packet at once.
     pub exact_hits: u64,
-    /// Of [`Self::exact_hits`], those that the unified flow cache answered.
+    /// Of [`Self::exact_hits`], those that the unified cache answered.
     pub unified_hits: u64,
     /// Passes that the megaflow table answered.
     pub megaflow_hits: u64,

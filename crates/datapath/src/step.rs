@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub enum Step {
     /// Its headers were read.
     Parsed,
-    /// The unified flow cache was asked for it.
+    /// The unified cache was asked for it.
     Probed {
         /// It knows packets with these headers.
         is_known: bool,
@@ -60,14 +60,14 @@ pub enum Step {
     /// What a flow says was done.
     Done(Action),
     /// Addresses and ports were rewritten as its connection has them.
-    Translated,
+    NatRewritten,
     /// It was copied, for steps whose changes are forgotten after them.
     Copied,
     /// It goes round once more.
     Recirculated(RecircId),
     /// It lies ready to be sent from a port.
     Output(PortNo),
-    /// It was offered to the unified flow cache, so that the next one like it need not walk.
+    /// It was offered to the unified cache, so that the next one like it need not walk.
     Offered,
     /// It was dropped.
     Dropped(DropReason),
@@ -76,7 +76,7 @@ pub enum Step {
 /// Where a flow was found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FoundBy {
-    /// In the unified flow cache, with all others on the packet's way.
+    /// In the unified cache, with all others on the packet's way.
     Unified,
     /// In the exact-match cache.
     Exact,

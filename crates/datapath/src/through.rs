@@ -25,16 +25,16 @@ pub(crate) fn execute(
     if let [Action::TunnelPop { port, end, options }] = actions {
         return tunnel::pop(worker, frames, traces, (*port, *end, options), observer);
     }
-    let is_visit = |action: &&Action| matches!(action, Action::Ct(_) | Action::CtClear);
-    let visits = actions.iter().take_while(is_visit).count();
+    let is_tracking = |action: &&Action| matches!(action, Action::Ct(_) | Action::CtClear);
+    let ct_steps = actions.iter().take_while(is_tracking).count();
     let is_fragment = |frame: &Frame| !frame.packet.is_empty() && frame.key.nw_frag() != 0;
     // Of what is held, more may come out than went in.
-    if frames.iter().any(is_fragment) || visits == 0 {
+    if frames.iter().any(is_fragment) || ct_steps == 0 {
         traces.iter_mut().for_each(PathTrace::set_uncacheable);
         return execute_run(worker, now, frames, actions, out, observer);
     }
-    let (visits, rest) = actions.split_at(visits);
-    for action in visits {
+    let (ct_steps, rest) = actions.split_at(ct_steps);
+    for action in ct_steps {
         if let Action::Ct(ct) = action {
             track(worker, now, frames, ct, observer);
             continue;

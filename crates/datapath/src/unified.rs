@@ -1,4 +1,4 @@
-//! The unified flow cache: what became of packets with the same headers, from port to port.
+//! The unified cache: what became of packets with the same headers, from port to port.
 //!
 //! An entry stands for all packets that agree in the bits that the whole walk looked at (its
 //! mask): every flow that was hit, before and after connection tracking, and of tracked packets
@@ -16,7 +16,7 @@ mod probe;
 mod tags;
 
 use self::entry::{
-    NARROW, REPLY, SECOND, SECOND_REPLY, SECOND_TWICE, Second, TRACKED, TRANSLATED, TWICE, USED,
+    NARROW, NAT_REWRITTEN, REPLY, SECOND, SECOND_REPLY, SECOND_TWICE, Second, TRACKED, TWICE, USED,
     WAYS,
 };
 use self::look_up::kind;
@@ -46,7 +46,7 @@ pub(crate) struct NewEntry {
     pub path_id: PathId,
     /// The connections of tracked packets, which act on each once or twice.
     pub ct_passes: Option<CtPasses>,
-    /// The NAT rewrite, if the connection is translated.
+    /// The NAT rewrite, if the connection has NAT.
     pub nat_rewrite: Option<NatRewrite>,
 }
 
@@ -197,11 +197,11 @@ impl UnifiedCache {
         [first, Some((second, flags & SECOND_TWICE != 0))]
     }
 
-    /// The NAT rewrite of an entry's packets, if they are translated.
+    /// The NAT rewrite of an entry's packets, if they have one.
     #[inline]
     pub fn nat_rewrite(&self, at: u32) -> Option<&NatRewrite> {
         let entry = self.room.entries.get(at as usize)?;
-        if entry.flags & TRANSLATED == 0 {
+        if entry.flags & NAT_REWRITTEN == 0 {
             return None;
         }
         self.room.rest[at as usize].nat_rewrite.as_ref()
@@ -244,7 +244,7 @@ impl UnifiedCache {
                 std::array::from_fn(|i| headers.words()[NARROW + i] & mask.words()[NARROW + i]);
         }
         if let Some(nat_rewrite) = new.nat_rewrite {
-            entry.flags |= TRANSLATED;
+            entry.flags |= NAT_REWRITTEN;
             self.room.rest[at].nat_rewrite = Some(nat_rewrite);
         }
         Some(at as u32)

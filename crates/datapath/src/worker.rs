@@ -194,7 +194,7 @@ impl Worker {
     }
 
     /// Once a second or so: puts the busiest subtables first, and fits the caches to the traffic. Says
-    /// what room is to be prepared for the unified flow cache.
+    /// what room is to be prepared for the unified cache.
     pub fn tick(&mut self) -> Option<CacheMemoryRequest> {
         self.end_late_misses();
         self.cache_policy.decide(self.flows.counts());

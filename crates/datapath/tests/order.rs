@@ -228,7 +228,7 @@ fn no_mark_that_a_later_packet_sets_is_seen_in_a_second_pass() {
 
 fn source_nat() -> Nat {
     let address = std::net::IpAddr::from([20, 0, 0, 1]);
-    Nat::Translate(NatRange {
+    Nat::Rewrite(NatRange {
         kind: NatKind::Src,
         addresses: Some((address, address)),
         ports: None,
@@ -238,12 +238,12 @@ fn source_nat() -> Nat {
 }
 
 #[test]
-fn nothing_overtakes_what_is_translated_into_its_connection() {
+fn nothing_overtakes_what_nat_rewrites_into_its_connection() {
     let told = Action::Recirc(TRACKED);
     let commit = ct(1, true, None);
     let commits: &[Action] = &[commit.clone(), told.clone()];
-    let translates: &[Action] = &[ct(2, true, Some(source_nat())), commit, told];
-    let flows = by_ttl(&[(9, BEGIN, commits), (64, BEGIN, translates)]);
+    let rewrites: &[Action] = &[ct(2, true, Some(source_nat())), commit, told];
+    let flows = by_ttl(&[(9, BEGIN, commits), (64, BEGIN, rewrites)]);
     let there = packet("10.0.0.9:80>20.0.0.1:1000 udp len=4 ttl=9");
     let back = packet("10.0.0.1:1000>10.0.0.9:80 udp len=4");
     let one = std::slice::from_ref(&there);
@@ -251,15 +251,15 @@ fn nothing_overtakes_what_is_translated_into_its_connection() {
 }
 
 #[test]
-fn nothing_overtakes_on_a_translated_connection_though_it_is_not_translated_itself() {
+fn nothing_overtakes_on_a_connection_with_nat_though_it_is_not_rewritten_itself() {
     let told = Action::Recirc(TRACKED);
     let looks: &[Action] = &[ct(1, false, None), told.clone()];
-    let translates: &[Action] = &[ct(1, true, Some(source_nat())), told];
-    let mut flows = by_ttl(&[(7, BEGIN, translates), (9, BEGIN, looks), (64, BEGIN, looks)]);
+    let rewrites: &[Action] = &[ct(1, true, Some(source_nat())), told];
+    let mut flows = by_ttl(&[(7, BEGIN, rewrites), (9, BEGIN, looks), (64, BEGIN, looks)]);
     // Install the flow first: otherwise the first packet would miss, and the later ones of its connection
     // would wait.
-    let translated = u128::from((CtState::TRK | CtState::NEW | CtState::SNAT).bits());
-    let matching = from(TRACKED).with_masked(Field::CtState, translated, 0xff);
+    let rewritten = u128::from((CtState::TRK | CtState::NEW | CtState::SNAT).bits());
+    let matching = from(TRACKED).with_masked(Field::CtState, rewritten, 0xff);
     flows.push((matching, vec![Action::Output(PortNo(9))]));
     let first = packet("10.0.0.1:1000>10.0.0.9:80 udp len=4 ttl=7");
     let there = packet("10.0.0.1:1000>10.0.0.9:80 udp len=4 ttl=9");

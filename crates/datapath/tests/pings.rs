@@ -79,7 +79,7 @@ fn worker(conntrack: &Arc<Conntrack>, unified_entries: usize, nat: bool) -> Work
 
 fn source() -> Nat {
     let address = std::net::IpAddr::from([20, 0, 0, 1]);
-    Nat::Translate(NatRange {
+    Nat::Rewrite(NatRange {
         kind: NatKind::Src,
         addresses: Some((address, address)),
         ports: None,
@@ -167,7 +167,7 @@ fn a_ping_and_its_answers_are_known_and_nothing_beside_them() {
 }
 
 #[test]
-fn identifiers_are_translated_as_addresses_are() {
+fn identifiers_are_rewritten_as_addresses_are() {
     // Two hosts behind one address use the same identifier; the second gets another one.
     let [one, two] = ["1", "9"]
         .map(|from| move |more: &str| format!("1: 10.0.0.{from}>10.0.0.2 icmp-echo {more}"));

@@ -1,4 +1,4 @@
-//! The unified flow cache is transparent: a long random run has the same output, upcalls, states and
+//! The unified cache is transparent: a long random run has the same output, upcalls, states and
 //! statistics with the cache on, tiny (so that it always evicts) and off.
 //!
 //! The split of packets into batches is visible: all packets of a batch make their first pass before any

@@ -1,4 +1,4 @@
-//! Connection tracking's vocabulary: the action, address translation, and tuples.
+//! Connection tracking's vocabulary: the action, NAT, and tuples.
 
 use base::Zone;
 use std::fmt;
@@ -26,7 +26,7 @@ pub struct CtAction {
     pub mark: Option<Masked<u32>>,
     /// Sets bits of the connection's label.
     pub label: Option<Masked<u128>>,
-    /// Translates addresses.
+    /// Rewrites addresses and ports (NAT).
     pub nat: Option<Nat>,
     /// Application-layer helper ("ftp", "tftp").
     pub helper: Option<&'static str>,
@@ -35,13 +35,13 @@ pub struct CtAction {
     pub timeout_policy: Option<u32>,
 }
 
-/// Address translation.
+/// NAT: what becomes of addresses and ports.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Nat {
     /// Apply the NAT of the connection, if it has one (`nat` without arguments).
     Restore,
     /// Create new connections with this NAT; apply their own NAT to packets of existing ones.
-    Translate(NatRange),
+    Rewrite(NatRange),
 }
 
 /// The address that is rewritten in the original direction.

@@ -19,9 +19,9 @@ bitflags! {
         const INV = 0x10;
         /// The packet went through connection tracking.
         const TRK = 0x20;
-        /// The source address or port was translated.
+        /// The source address or port was rewritten.
         const SNAT = 0x40;
-        /// The destination address or port was translated.
+        /// The destination address or port was rewritten.
         const DNAT = 0x80;
     }
 }

@@ -259,7 +259,7 @@ fn icmpv6(l4: &[u8], key: &mut FlowKey) -> bool {
     key.set_tp_dst(header[1].into());
     if matches!(header[..2], [135 | 136, 0]) {
         key.set(Field::NdReserved, be32(header, 4).into());
-        neighbor_discovery(l4, key);
+        neighbour_discovery(l4, key);
     }
     true
 }
@@ -279,7 +279,7 @@ pub(crate) fn reread_icmpv6(l4: &[u8], key: &mut FlowKey) {
 /// address options, of which the first sets the type. A repeated address option invalidates target and
 /// addresses; a malformed option ends the parsing (ovs: `lib/flow.c`, `parse_icmpv6`).
 #[cold]
-fn neighbor_discovery(l4: &[u8], key: &mut FlowKey) {
+fn neighbour_discovery(l4: &[u8], key: &mut FlowKey) {
     let Some(target) = l4.get(8..24) else { return };
     let (mut kind, mut sll, mut tll) = (0, 0, 0);
     let mut twice = false;

@@ -10,7 +10,7 @@ pub enum UpcallClass {
     Arp,
     /// IPv4, fragments included.
     Ipv4,
-    /// IPv6, neighbor discovery included.
+    /// IPv6, neighbour discovery included.
     Ipv6,
     /// Everything else.
     Other,

@@ -46,8 +46,8 @@ pub use latency::{Stamps, UpcallClass};
 pub use matching::Match;
 pub use meter::{Meter, MeterBand, MeterConfig, MeterCount, MeterRef};
 pub use offload::{
-    FlowOffload, MARK_IN_WINDOW, MARK_MAX, OffloadId, OffloadOffer, OffloadRefusal, OffloadRule,
-    OffloadStatus, OffloadTraffic, OffloadTunnel, Refusal, TcpWindow, TcpWindows, Translated,
+    FlowOffload, MARK_IN_WINDOW, MARK_MAX, NatRewrite, OffloadId, OffloadOffer, OffloadRefusal,
+    OffloadRule, OffloadStatus, OffloadTraffic, OffloadTunnel, Refusal, TcpWindow, TcpWindows,
     WindowCheck,
 };
 pub use option::{OptionMapping, OptionMatch};

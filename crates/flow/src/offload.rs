@@ -1,6 +1,6 @@
 //! The interface between the datapath and devices with flow offload: rules, their traffic, and refusals.
 //!
-//! A rule covers one entry of the unified flow cache: one direction of a connection, from port to port. A
+//! A rule covers one entry of the unified cache: one direction of a connection, from port to port. A
 //! device may refuse any rule; the switch then forwards its packets.
 
 use crate::action::Action;
@@ -25,7 +25,7 @@ pub struct OffloadRule {
     /// Their connection in a second zone, if they are tracked in two.
     pub second: Option<ConnectionRef>,
     /// Addresses and ports after NAT, if they change.
-    pub translated: Option<Translated>,
+    pub nat_rewrite: Option<NatRewrite>,
     /// Whether `mask` has ECN bits only because the outer headers in `actions` copy them from the packet
     /// (RFC 6040). A device that copies them per packet need not match them.
     pub copies_ecn: bool,
@@ -61,7 +61,7 @@ pub struct OffloadTunnel {
 /// Addresses and ports of a packet, in the form of [`FlowKey::addresses`](crate::FlowKey::addresses) and
 /// [`FlowKey::ports`](crate::FlowKey::ports).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Translated {
+pub struct NatRewrite {
     /// Two words for the source and two for the destination. An IPv4 address is in the low half of its second
     /// word.
     pub addresses: [u64; 4],
@@ -102,7 +102,7 @@ impl OffloadRule {
     /// Returns the UDP source port that the switch selects for the outer packets of a tunnel.
     pub fn source_port(&self, to: &TunnelPush) -> u16 {
         let before = (self.headers.key_addresses(), self.headers.key_ports());
-        let (addresses, ports) = self.translated.map_or(before, |it| (it.addresses, it.ports));
+        let (addresses, ports) = self.nat_rewrite.map_or(before, |it| (it.addresses, it.ports));
         to.source_port(addresses, ports, self.headers.protocol())
     }
 

@@ -8,8 +8,8 @@ use crate::upcall::UpcallKind;
 pub enum QueueClass {
     /// Control protocols: LACP, CFM, the spanning tree protocols and the like, and BFD.
     Control,
-    /// ARP and IPv6 neighbor discovery.
-    Neighbor,
+    /// ARP and IPv6 neighbour discovery.
+    Neighbour,
     /// The first packet of a TCP connection.
     TcpSyn,
     /// Other IP packets for one host.
@@ -26,7 +26,7 @@ impl QueueClass {
     /// All classes.
     pub const ALL: [QueueClass; 7] = [
         QueueClass::Control,
-        QueueClass::Neighbor,
+        QueueClass::Neighbour,
         QueueClass::TcpSyn,
         QueueClass::Ip,
         QueueClass::Multicast,
@@ -38,7 +38,7 @@ impl QueueClass {
     pub fn name(self) -> &'static str {
         match self {
             QueueClass::Control => "control",
-            QueueClass::Neighbor => "neighbor",
+            QueueClass::Neighbour => "neighbor",
             QueueClass::TcpSyn => "tcp-syn",
             QueueClass::Ip => "ip",
             QueueClass::Multicast => "multicast",
@@ -59,8 +59,10 @@ impl QueueClass {
         match key.eth_type() {
             _ if destination.is_reserved() => QueueClass::Control,
             0x8809 | 0x8902 => QueueClass::Control,
-            0x0806 | 0x8035 => QueueClass::Neighbor,
-            0x86dd if protocol == 58 && (133..=137).contains(&key.tp_src()) => QueueClass::Neighbor,
+            0x0806 | 0x8035 => QueueClass::Neighbour,
+            0x86dd if protocol == 58 && (133..=137).contains(&key.tp_src()) => {
+                QueueClass::Neighbour
+            }
             0x0800 | 0x86dd => match (protocol, key.tp_dst()) {
                 (17, 3784 | 3785 | 4784) => QueueClass::Control,
                 _ if destination.is_multicast() => QueueClass::Multicast,

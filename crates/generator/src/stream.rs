@@ -2,7 +2,7 @@
 //! numbered frames at a rate, between an initiator and a responder.
 //!
 //! The initiator sends each of its flows once ([`Order::EachOnce`], phase 1). The responder stores the flows
-//! that it receives in its state table, as an address translator may have changed them, and can then send on
+//! that it receives in its state table, as NAT may have changed them, and can then send on
 //! each of them: once each, to see whether the device knows it, or at random (phase 2). The driver of a
 //! [`Station`] calls it like a [`crate::Host`]: receive, then transmit until it fills no further batch.
 
@@ -275,7 +275,7 @@ impl Station {
                 source_port: datagram.source_port,
                 destination_port: datagram.destination_port,
             };
-            // A device may have translated it; only a flow of the configured IP version can be answered.
+            // A device with NAT may have rewritten it; only a flow of the configured IP version can be answered.
             let flow = Some(flow).filter(|flow| flow.is_v6() == self.config.network.is_v6);
             self.learn(label.number, flow.map(FourTuple::reversed), arrived.source_mac);
         }

@@ -98,7 +98,7 @@ impl Network {
                 self.inputs[port].lock().unwrap().push_back(frame);
                 count + 1
             });
-            self.switch.turn(self.now, &mut self.cables, port).unwrap();
+            self.switch.iterate(self.now, &mut self.cables, port).unwrap();
             self.wait(Duration::from_nanos(count * 1_000_000_000 / per_second));
         }
     }

@@ -2,8 +2,8 @@
 
 mod checked;
 
+use crate::device_rule::{DeviceRule, device_rule, marking};
 use crate::strictness::Strictness;
-use crate::translate::{Translation, marking, translate};
 use base::PortNo;
 use flow::{
     FlowOffload, OffloadId, OffloadRefusal, OffloadRule, OffloadStatus, OffloadTraffic, Refusal,
@@ -193,9 +193,8 @@ fn in_words(DeviceRefusal { kind, words }: DeviceRefusal) -> OffloadRefusal {
 }
 
 /// Whether all frames that a port receives fit the way out: a device neither fragments nor answers larger ones.
-fn fits(translation: &Translation, in_mtu: u32, out_mtu: u32) -> bool {
-    let &Translation { decapsulated_bytes, tags: [came, leave], encapsulated_max, .. } =
-        translation;
+fn fits(device_rule: &DeviceRule, in_mtu: u32, out_mtu: u32) -> bool {
+    let &DeviceRule { decapsulated_bytes, tags: [came, leave], encapsulated_max, .. } = device_rule;
     // An inner frame counts with its tags.
     let outer_tags = if decapsulated_bytes == 0 { came } else { 0 };
     let received = in_mtu + ETHERNET_BYTES + outer_tags * TAG_BYTES;
@@ -211,26 +210,26 @@ impl<D: FlowDevice> DpdkOffload<D> {
         from: &OffloadRule,
         idle: Duration,
     ) -> Result<RuleHandle, OffloadRefusal> {
-        let translation = self.translation(from)?;
-        self.create(from.in_port(), &translation.rule, idle)
+        let device_rule = self.device_rule(from)?;
+        self.create(from.in_port(), &device_rule.rule, idle)
     }
 
-    /// Translates a rule, if frames of its way in fit its way out.
-    fn translation(&self, from: &OffloadRule) -> Result<Translation, Refusal> {
+    /// Makes a device's rule, if frames of its way in fit its way out.
+    fn device_rule(&self, from: &OffloadRule) -> Result<DeviceRule, Refusal> {
         let (in_port, ports) = (from.in_port(), &self.ports);
-        let translation = translate(from, &|port| Some(ports.get(&port)?.number))?;
+        let device_rule = device_rule(from, &|port| Some(ports.get(&port)?.number))?;
         let received = ports.get(&in_port).ok_or(Refusal::InPort)?;
-        if let Some(out) = translation.out.and_then(|out| ports.get(&out)) {
-            if translation.out == Some(in_port) {
+        if let Some(out) = device_rule.out.and_then(|out| ports.get(&out)) {
+            if device_rule.out == Some(in_port) {
                 // To send a packet back where it came from is left to the switch, which knows when that
                 // is right.
                 return Err(Refusal::OutPort);
             }
-            if !fits(&translation, received.mtu, out.mtu) {
+            if !fits(&device_rule, received.mtu, out.mtu) {
                 return Err(Refusal::Mtu);
             }
         }
-        Ok(translation)
+        Ok(device_rule)
     }
 
     /// Has the device mark the packets of a rule that it does not forward, if it does that.

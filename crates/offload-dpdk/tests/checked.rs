@@ -46,7 +46,7 @@ fn rule(nth: u16, is_reply: bool) -> OffloadRule {
         second: None,
         copies_ecn: false,
         mark: None,
-        translated: None,
+        nat_rewrite: None,
         actions: Arc::new([Action::Output(to)]),
     }
 }

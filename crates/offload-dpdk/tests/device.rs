@@ -53,7 +53,7 @@ fn rule_of(port: PortNo, connection: u32, frame: &[u8], actions: &[Action]) -> O
         second: None,
         copies_ecn: false,
         mark: None,
-        translated: None,
+        nat_rewrite: None,
         actions: Arc::from(actions),
     }
 }

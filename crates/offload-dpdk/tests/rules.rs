@@ -4,10 +4,10 @@ mod recorder;
 
 use base::{MacAddr, PortNo};
 use flow::{
-    Action, ConnectionRef, FlowKey, FlowOffload, Headers, Mask, OffloadRule, OffloadTunnel,
-    Translated, TunnelKind, TunnelPush,
+    Action, ConnectionRef, FlowKey, FlowOffload, Headers, Mask, NatRewrite, OffloadRule,
+    OffloadTunnel, TunnelKind, TunnelPush,
 };
-use offload_dpdk::{DpdkOffload, checking, leaving, marking, translate};
+use offload_dpdk::{DpdkOffload, checking, device_rule, leaving, marking};
 use port_dpdk::flow_rule::{Commands, ConnectionObject, FlowDevice, ObjectHandle};
 use recorder::{Fate, Recorder};
 use serde::Deserialize;
@@ -24,7 +24,7 @@ use tunnel::{Envelope, Outer, TunnelConfig};
 #[serde(deny_unknown_fields)]
 struct Case {
     flow: String,
-    translated: Option<String>,
+    nat_rewrite: Option<String>,
     actions: String,
     push: Option<Push>,
     outer: Option<String>,
@@ -78,7 +78,7 @@ fn headers(flow: &str) -> (Headers, Headers) {
     (headers, headers.mask_of(&mask))
 }
 
-fn translated(text: &str) -> Translated {
+fn nat_rewrite(text: &str) -> NatRewrite {
     let (source, destination) = text.split_once('>').unwrap();
     let ends: [SocketAddr; 2] = [source, destination].map(|it| it.parse().unwrap());
     let halves = |ip: IpAddr| match ip {
@@ -87,7 +87,7 @@ fn translated(text: &str) -> Translated {
     };
     let [[a, b], [c, d]] = ends.map(|end| halves(end.ip()));
     let ports = u32::from(ends[0].port()) << 16 | u32::from(ends[1].port());
-    Translated { addresses: [a, b, c, d], ports }
+    NatRewrite { addresses: [a, b, c, d], ports }
 }
 
 /// Outer headers without lengths and checksums.
@@ -152,7 +152,7 @@ fn rule(case: &Case) -> OffloadRule {
         second: None,
         copies_ecn: false,
         mark: Some(7),
-        translated: case.translated.as_deref().map(translated),
+        nat_rewrite: case.nat_rewrite.as_deref().map(nat_rewrite),
         actions: push.chain(steps).collect(),
     }
 }
@@ -164,7 +164,7 @@ fn dpdk_port(port: PortNo) -> Option<u16> {
 #[test]
 fn flows_become_the_rules_of_the_api() {
     for (name, case) in cases() {
-        let rule = translate(&rule(&case), &dpdk_port);
+        let rule = device_rule(&rule(&case), &dpdk_port);
         let got = rule.map(|it| Commands(it.in_port, &it.rule).to_string());
         let got = got.map_err(|refusal| refusal.name().to_owned());
         let expect = match (case.expect, case.refused) {
@@ -235,14 +235,14 @@ fn describe(frame: &[u8]) -> String {
 #[test]
 fn rules_do_with_frames_what_the_switch_would() {
     for (name, case) in cases() {
-        let Ok(translation) = translate(&rule(&case), &dpdk_port) else {
+        let Ok(device_rule) = device_rule(&rule(&case), &dpdk_port) else {
             assert!(case.frames.is_empty(), "{name}");
             continue;
         };
         assert!(!case.frames.is_empty(), "{name} has no frames");
         for [text, expect] in &case.frames {
             let mut device = Recorder::default();
-            device.create(0, &translation.rule).unwrap();
+            device.create(0, &device_rule.rule).unwrap();
             let got = match device.receive(0, &frame(&case, text)) {
                 Fate::Sent(1, bytes) => describe(&inside(&case, &bytes)),
                 Fate::Sent(..) => panic!("{name}: {text} leaves by another port"),
@@ -298,8 +298,8 @@ fn the_rules_are_commands_that_testpmd_reads() {
 /// which testpmd has none.
 fn checked_commands(case: &Case) -> Vec<String> {
     let rule = rule(case);
-    let translation = translate(&rule, &dpdk_port).unwrap();
-    let [_, forward] = checking(&rule, &translation, ObjectHandle(1)).unwrap();
+    let device_rule = device_rule(&rule, &dpdk_port).unwrap();
+    let [_, forward] = checking(&rule, &device_rule, ObjectHandle(1)).unwrap();
     let rules = leaving(0).into_iter().chain([forward]);
     let rules = rules.map(|it| Commands(0, &it).to_string());
     std::iter::once(ConnectionObject::default().to_string()).chain(rules).collect()

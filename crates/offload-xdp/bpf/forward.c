@@ -34,7 +34,7 @@ INLINE int rewrite(struct xdp_md *ctx, const struct rule *rule, const struct pac
             ip[0] = (ip[0] & 0xf0) | tos >> 4;
             ip[1] = (ip[1] & 0x0f) | tos << 4;
         }
-        if (!(rule->does & TRANSLATE))
+        if (!(rule->does & NAT_REWRITE))
             return 0;
         u8 *l4 = ip + 40, *field = packet->protocol == 6 ? l4 + 16 : l4 + 6;
         u64 from = 0, to = 0;
@@ -63,7 +63,7 @@ INLINE int rewrite(struct xdp_md *ctx, const struct rule *rule, const struct pac
     if (rule->does & SET_TOS)
         ip[1] = (packet->tos & ~rule->tos_mask) | rule->tos;
     u64 to = load16(ip) + (u64)load16(ip + 8);
-    if (rule->does & TRANSLATE) {
+    if (rule->does & NAT_REWRITE) {
         u8 *l4 = ip + 20, *field = packet->protocol == 6 ? l4 + 16 : l4 + 6;
         u64 before = (u64)load32(ip + 12) + load32(ip + 16);
         u64 after = (u64)rule->src[3] + rule->dst[3];
@@ -182,7 +182,7 @@ INLINE u32 transport(struct xdp_md *ctx, struct packet *packet, struct slot *slo
 INLINE u64 pseudo_behind(const struct rule *rule, const struct packet *packet)
 {
     u64 pseudo = swap(packet->protocol) + swap(packet->l4_bytes);
-    if (!(rule->does & TRANSLATE))
+    if (!(rule->does & NAT_REWRITE))
         return packet->pseudo;
     for (int i = 0; i < 4; i++)
         pseudo += (u64)rule->src[i] + rule->dst[i];
@@ -247,7 +247,7 @@ INLINE int change(struct xdp_md *ctx, const struct rule *rule, struct packet *pa
     }
     if (rule->does & (POP_VLAN | PUSH_VLAN) && tag(ctx, rule, packet->has_tag, &moved) < 0)
         return -1;
-    if (rule->does & (TRANSLATE | SET_TTL | SET_TOS) && rewrite(ctx, rule, packet, kind, moved) < 0)
+    if (rule->does & (NAT_REWRITE | SET_TTL | SET_TOS) && rewrite(ctx, rule, packet, kind, moved) < 0)
         return -1;
     if (rule->does & (SET_ETH_DST | SET_ETH_SRC)) {
         u8 *data = (u8 *)(u64)ctx->data, *end = (u8 *)(u64)ctx->data_end;
@@ -319,7 +319,7 @@ SECTION("xdp.frags") int forward(struct xdp_md *ctx)
     }
     if (now - slot->large_ns[direction] < LARGE_HOLD_NS)
         return pass(LARGE);
-    enum verdict kind = checksum(ctx, &packet, rule->does & TRANSLATE);
+    enum verdict kind = checksum(ctx, &packet, rule->does & NAT_REWRITE);
     if (kind == BAD)
         return pass(CHECKSUM);
     // The outer checksum then needs the sum of all bytes.

@@ -17,7 +17,7 @@ struct key_v6 {
 };
 // What a rule does to its packets.
 enum {
-    TRANSLATE = 1 << 0,
+    NAT_REWRITE = 1 << 0,
     SET_TTL = 1 << 1,
     SET_TOS = 1 << 2,
     SET_ETH_DST = 1 << 3,

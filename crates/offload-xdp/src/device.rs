@@ -2,7 +2,7 @@
 
 use crate::layout::{POP_VLAN, PUSH_VLAN, Rule};
 use crate::program::{Program, ProgramError};
-use crate::rule::{Key, Translation, translate};
+use crate::rule::{DeviceRule, Key, device_rule};
 use crate::slots::between;
 use aya::maps::MapError;
 use aya::programs::xdp::XdpLinkId;
@@ -195,12 +195,12 @@ impl XdpOffload {
 /// Returns the maximum length of a received frame that is forwarded, and the additional length of frames with a
 /// VLAN tag, which an MTU does not include. Larger frames exceed the MTU of the output port, or are GSO frames,
 /// which the kernel has not segmented yet.
-fn frame_bytes_max(translated: &Translation, in_mtu: u32, out: Option<&Port>) -> (u32, u8) {
-    let Translation { rule, outer_bytes, .. } = translated;
+fn frame_bytes_max(made: &DeviceRule, in_mtu: u32, out: Option<&Port>) -> (u32, u8) {
+    let DeviceRule { rule, outer_bytes, .. } = made;
     let Some(&Port { mtu: out_mtu, .. }) = out else { return (u32::MAX, 0) };
     let mut most = out_mtu.saturating_add(ETHERNET_BYTES);
     let mut tag_room = TAG_BYTES;
-    if let Some(frame_max) = translated.frame_max {
+    if let Some(frame_max) = made.frame_max {
         let pushed = if rule.does & PUSH_VLAN != 0 { TAG_BYTES } else { 0 };
         most = most.saturating_sub(rule.header_bytes).min(frame_max).saturating_sub(pushed);
         // A tag that stays is part of what the outer packet carries.
@@ -225,28 +225,28 @@ fn on_device(key: Key, ifindex: u32) -> Key {
 
 impl FlowOffload for XdpOffload {
     fn install(&mut self, from: &OffloadRule, idle: Duration) -> Result<OffloadId, OffloadRefusal> {
-        let translated = translate(from)?;
+        let made = device_rule(from)?;
         let in_port = self.ports.get(&from.in_port()).filter(|port| port.link.is_some());
         let in_port = in_port.ok_or(Refusal::InPort)?;
         let ifindex = in_port.ifindex;
         let port = |out| self.ports.get(&out).ok_or(Refusal::OutPort);
-        let out = translated.out.map(port).transpose()?;
+        let out = made.out.map(port).transpose()?;
         // The switch sends packets out of the port that they came in on, since it knows when that is allowed.
-        if translated.out == Some(from.in_port()) {
+        if made.out == Some(from.in_port()) {
             return Err(Refusal::OutPort.into());
         }
         let (connection, direction) = (from.connection.id, usize::from(from.connection.is_reply));
-        let (frame_bytes_max, tag_room) = frame_bytes_max(&translated, in_port.mtu, out);
+        let (frame_bytes_max, tag_room) = frame_bytes_max(&made, in_port.mtu, out);
         let rule = Rule {
             out: out.map_or(0, |out| out.ifindex),
             frame_bytes_max,
             tag_room,
             direction: direction as u32,
             idle_ns: idle.as_nanos() as u64,
-            ..translated.rule
+            ..made.rule
         };
         let (slot, generation) = self.place(connection, direction)?;
-        let key = on_device(translated.key, ifindex);
+        let key = on_device(made.key, ifindex);
         if let Err(refusal) = self.put(key, &Rule { slot, generation, ..rule }) {
             self.leave(connection, direction);
             return Err(refusal);

@@ -99,7 +99,7 @@ impl Rule {
     };
 }
 
-pub(crate) const TRANSLATE: u32 = 1;
+pub(crate) const NAT_REWRITE: u32 = 1;
 pub(crate) const SET_TTL: u32 = 1 << 1;
 pub(crate) const SET_TOS: u32 = 1 << 2;
 pub(crate) const SET_ETH_DST: u32 = 1 << 3;

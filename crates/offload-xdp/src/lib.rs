@@ -1,6 +1,6 @@
 //! Offload to the kernel: an XDP program on the devices of ports forwards packets of offloaded connections.
 //!
-//! `bpf/` contains the program, `rule.rs` translates rules for it, `slots.rs` maps the memory that it shares
+//! `bpf/` contains the program, `rule.rs` makes rules for it, `slots.rs` maps the memory that it shares
 //! with this process, and `device.rs` implements [`flow::FlowOffload`]. The kernel detaches the program when
 //! [`XdpOffload`] is dropped, and when the process ends for any reason.
 

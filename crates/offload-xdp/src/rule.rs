@@ -1,10 +1,10 @@
-//! Translates the switch's rules into those of the program.
+//! Makes of the switch's rules those of the program.
 
 mod tunnel;
 
 use crate::layout::{
-    CHECKSUM_IN, COPY_ECN, DECAPSULATE, DROP, ENCAPSULATE, KeyV4, KeyV6, POP_VLAN, PUSH_VLAN, Rule,
-    SET_ETH_DST, SET_ETH_SRC, SET_TOS, SET_TTL, TRANSLATE,
+    CHECKSUM_IN, COPY_ECN, DECAPSULATE, DROP, ENCAPSULATE, KeyV4, KeyV6, NAT_REWRITE, POP_VLAN,
+    PUSH_VLAN, Rule, SET_ETH_DST, SET_ETH_SRC, SET_TOS, SET_TTL,
 };
 use base::PortNo;
 use flow::{Action, Field, OffloadRule, Refusal, SetField, VLAN_PRESENT};
@@ -21,9 +21,9 @@ pub(crate) enum Key {
     V6(KeyV6),
 }
 
-/// A translated rule, without the fields that depend on ports and slots.
+/// A rule of the program, without the fields that depend on ports and slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Translation {
+pub(crate) struct DeviceRule {
     /// The key without the device.
     pub key: Key,
     pub rule: Rule,
@@ -35,11 +35,11 @@ pub(crate) struct Translation {
     pub outer_bytes: u32,
 }
 
-/// Translates a rule.
+/// Makes a rule of the program.
 ///
 /// # Errors
 /// The part of the rule that the program does not support.
-pub(crate) fn translate(from: &OffloadRule) -> Result<Translation, Refusal> {
+pub(crate) fn device_rule(from: &OffloadRule) -> Result<DeviceRule, Refusal> {
     let (words, mask) = (from.headers.words(), from.mask.words());
     if !matches!(from.headers.protocol(), TCP | UDP) {
         return Err(Refusal::Protocol);
@@ -60,8 +60,8 @@ pub(crate) fn translate(from: &OffloadRule) -> Result<Translation, Refusal> {
     let remote = from.tunnel.as_ref().map(|it| tunnel::decapsulate(it, &mut rule)).transpose()?;
     let remote = remote.unwrap_or_default();
     let key = key(from, remote);
-    if let Some(to) = &from.translated {
-        rule.does |= TRANSLATE;
+    if let Some(to) = &from.nat_rewrite {
+        rule.does |= NAT_REWRITE;
         let [source_high, source, destination_high, destination] = to.addresses;
         (rule.src, rule.dst) =
             (address(source_high, source), address(destination_high, destination));
@@ -72,7 +72,7 @@ pub(crate) fn translate(from: &OffloadRule) -> Result<Translation, Refusal> {
         rule.mask[2] &= !ECN_BITS;
         rule.does |= COPY_ECN;
     }
-    Ok(Translation { key, rule, out, frame_max, outer_bytes: remote.outer_bytes })
+    Ok(DeviceRule { key, rule, out, frame_max, outer_bytes: remote.outer_bytes })
 }
 
 fn key(from: &OffloadRule, Remote { address: remote, vni, .. }: Remote) -> Key {
@@ -93,7 +93,7 @@ fn address(high: u64, low: u64) -> [u32; 4] {
     [high >> 32, high, low >> 32, low].map(|word| (word as u32).swap_bytes())
 }
 
-/// Translates the actions. Returns the output port, if there is one, and the maximum length of a frame that
+/// Adds the actions. Returns the output port, if there is one, and the maximum length of a frame that
 /// they encapsulate.
 fn steps(from: &OffloadRule, rule: &mut Rule) -> Result<(Option<PortNo>, Option<u32>), Refusal> {
     let (out, before) = match from.actions.split_last() {

@@ -152,7 +152,7 @@ fn transport(key: &FlowKey, payload: usize, addresses: &Addresses) -> Vec<u8> {
             l4.resize(8, 0);
             has_payload = matches!(type_code, [icmpv6::ECHO_REQUEST | icmpv6::ECHO_REPLY, 0]);
             if matches!(type_code, [135 | 136, 0]) {
-                neighbor_discovery(key, &mut l4);
+                neighbour_discovery(key, &mut l4);
             }
             checksum_at = Some(2);
         }
@@ -176,7 +176,7 @@ fn transport(key: &FlowKey, payload: usize, addresses: &Addresses) -> Vec<u8> {
 }
 
 /// Appends the target of a solicitation or advertisement, and the link-layer addresses that are not zero.
-fn neighbor_discovery(key: &FlowKey, l4: &mut Vec<u8>) {
+fn neighbour_discovery(key: &FlowKey, l4: &mut Vec<u8>) {
     l4.extend(key.get(Field::NdTarget).to_be_bytes());
     for (kind, field) in [(1, Field::NdSll), (2, Field::NdTll)] {
         let address = key.get(field);

@@ -18,7 +18,7 @@ pub struct Settings {
     pub ports: u8,
     /// The rules by slot; a slot may be free.
     pub rules: Vec<Option<Rule>>,
-    /// Entries of each worker's unified flow cache; 0 turns it off.
+    /// Entries of each worker's unified cache; 0 turns it off.
     pub unified_entries: usize,
     /// One in this many megaflow hits is inserted into the exact-match cache; 0 disables the cache.
     pub exact_insert_inverse: u32,

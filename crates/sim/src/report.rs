@@ -15,7 +15,7 @@ pub struct Report {
     pub lost: u64,
     /// Passes that no installed flow matched.
     pub misses: u64,
-    /// Passes that a worker's unified flow cache answered.
+    /// Passes that a worker's unified cache answered.
     pub cached: u64,
     /// Second passes.
     pub recirculated: u64,

@@ -126,7 +126,7 @@ impl Switch {
     pub(super) fn let_workers_turn(&mut self) {
         let (done, all) = mpsc::channel();
         for worker in self.workers() {
-            worker.send(WorkerCommand::Turn(done.clone()));
+            worker.send(WorkerCommand::Iterate(done.clone()));
         }
         drop(done);
         // No message is sent: the channel closes when the last worker is done.

@@ -14,7 +14,7 @@ pub use histogram::Histogram;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-pub use text::{write_histograms, write_milliseconds, write_turns};
+pub use text::{write_histograms, write_iterations, write_milliseconds};
 use vlog::RateLimit;
 
 /// Iterations and milliseconds that are kept (ovs: `HISTORY_LEN`).
@@ -38,7 +38,7 @@ pub struct Sample {
     /// The number of the iteration, or the millisecond.
     pub at: u64,
     /// Iterations.
-    pub turns: u64,
+    pub iterations: u64,
     /// Nanoseconds.
     pub ns: u64,
     /// Nanoseconds in iterations that received packets.
@@ -75,7 +75,7 @@ pub struct Kept {
     /// Totals of all complete milliseconds.
     pub totals: Sample,
     /// The last iterations, oldest first.
-    pub turns: VecDeque<Sample>,
+    pub iterations: VecDeque<Sample>,
     /// The last milliseconds, oldest first.
     pub milliseconds: VecDeque<Sample>,
     /// The current millisecond.
@@ -105,7 +105,7 @@ pub struct LogSettings {
 /// A suspicious iteration that will be logged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Due {
-    turn: Sample,
+    iteration: Sample,
     /// The first iteration to log, and the one after the last.
     begin: u64,
     end: u64,
@@ -142,7 +142,7 @@ impl Default for Kept {
             upcalls: Histogram::linear(0, 30),
             cycles_per_upcall: Histogram::logarithmic(1000, 1_000_000),
             totals: Sample::default(),
-            turns: VecDeque::new(),
+            iterations: VecDeque::new(),
             milliseconds: VecDeque::new(),
             running: Sample::default(),
             count: 0,
@@ -177,8 +177,8 @@ impl Metrics {
     }
 
     /// Adds an iteration; `ms` is the current time.
-    pub fn add(&self, ms: u64, turn: Sample, sizes: &BatchSizes) {
-        let log = self.lock().add(ms, turn, sizes);
+    pub fn add(&self, ms: u64, iteration: Sample, sizes: &BatchSizes) {
+        let log = self.lock().add(ms, iteration, sizes);
         for line in log {
             if LIMIT.admits("pmd_perf", log::Level::Warn, clock::now()) {
                 log::warn!(target: "pmd_perf", "{line}");
@@ -204,80 +204,81 @@ impl Metrics {
 }
 
 impl Sample {
-    fn add(&mut self, turn: &Sample) {
-        self.turns += turn.turns;
-        self.ns += turn.ns;
-        self.busy_ns += turn.busy_ns;
-        self.packets += turn.packets;
-        self.batches += turn.batches;
-        self.upcalls += turn.upcalls;
+    fn add(&mut self, iteration: &Sample) {
+        self.iterations += iteration.iterations;
+        self.ns += iteration.ns;
+        self.busy_ns += iteration.busy_ns;
+        self.packets += iteration.packets;
+        self.batches += iteration.batches;
+        self.upcalls += iteration.upcalls;
     }
 }
 
 impl Kept {
     /// Adds an iteration. Returns the lines to log.
-    fn add(&mut self, ms: u64, turn: Sample, sizes: &BatchSizes) -> Vec<String> {
-        let turn = Sample { at: self.count, turns: 1, ..turn };
+    fn add(&mut self, ms: u64, iteration: Sample, sizes: &BatchSizes) -> Vec<String> {
+        let iteration = Sample { at: self.count, iterations: 1, ..iteration };
         self.count += 1;
-        self.cycles.add(turn.ns);
-        self.packets.add(turn.packets);
-        if let Some(each) = turn.ns.checked_div(turn.packets) {
+        self.cycles.add(iteration.ns);
+        self.packets.add(iteration.packets);
+        if let Some(each) = iteration.ns.checked_div(iteration.packets) {
             self.cycles_per_packet.add(each);
         }
-        self.upcalls.add(turn.upcalls);
+        self.upcalls.add(iteration.upcalls);
         // An empty queue yields no batch.
         for (size, &count) in sizes.0.iter().enumerate().skip(1).filter(|(_, count)| **count > 0) {
             self.packets_per_batch.add_times(size as u64, u64::from(count));
         }
         if self.running.at != ms {
-            if self.running.turns > 0 {
+            if self.running.iterations > 0 {
                 self.totals.add(&self.running);
                 push(&mut self.milliseconds, self.running);
             }
             self.running = Sample { at: ms, ..Sample::default() };
         }
-        self.running.add(&turn);
-        push(&mut self.turns, turn);
-        self.watch(turn)
+        self.running.add(&iteration);
+        push(&mut self.iterations, iteration);
+        self.watch(iteration)
     }
 
     /// Checks whether the iteration took too long, and whether it ends the range to log. Returns the lines to
     /// log.
-    fn watch(&mut self, turn: Sample) -> Vec<String> {
+    fn watch(&mut self, iteration: Sample) -> Vec<String> {
         let mut log = Vec::new();
         if !self.log.is_on {
             self.due = None;
             return log;
         }
         let LogSettings { before, after, extends, longest_us, .. } = self.log;
-        if turn.ns > u64::from(longest_us) * 1000 {
-            let end = turn.at + after as u64 + 1;
+        if iteration.ns > u64::from(longest_us) * 1000 {
+            let end = iteration.at + after as u64 + 1;
             match &mut self.due {
                 None => {
-                    let kept_from = self.turns.front().map_or(turn.at, |turn| turn.at);
-                    let begin = turn.at.saturating_sub(before as u64).max(kept_from);
-                    self.due = Some(Due { turn, begin, end });
+                    let kept_from =
+                        self.iterations.front().map_or(iteration.at, |iteration| iteration.at);
+                    let begin = iteration.at.saturating_sub(before as u64).max(kept_from);
+                    self.due = Some(Due { iteration, begin, end });
                 }
                 Some(due) if extends => {
-                    log.push(suspicious(&due.turn));
+                    log.push(suspicious(&due.iteration));
                     // Never more than is kept.
-                    (due.turn, due.end) = (turn, end.min(due.begin + HISTORY as u64 - 1));
+                    (due.iteration, due.end) = (iteration, end.min(due.begin + HISTORY as u64 - 1));
                 }
                 Some(_) => {}
             }
         }
-        if let Some(due) = self.due.take_if(|due| turn.at + 1 >= due.end) {
-            log.push(suspicious(&due.turn));
+        if let Some(due) = self.due.take_if(|due| iteration.at + 1 >= due.end) {
+            log.push(suspicious(&due.iteration));
             let mut around = "Neighborhood of suspicious iteration:\n".to_owned();
-            write_turns(&mut around, self, (turn.at + 1 - due.begin) as usize);
+            write_iterations(&mut around, self, (iteration.at + 1 - due.begin) as usize);
             log.push(around);
         }
         log
     }
 }
 
-fn suspicious(turn: &Sample) -> String {
-    let (at, us) = (turn.at, turn.ns / 1000);
+fn suspicious(iteration: &Sample) -> String {
+    let (at, us) = (iteration.at, iteration.ns / 1000);
     format!("Suspicious iteration (Excessive total cycles): iter={at} duration={us} us")
 }
 

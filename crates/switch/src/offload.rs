@@ -1,6 +1,6 @@
 //! Offload of connections to a device that forwards packets itself (`other_config:hw-offload`).
 //!
-//! Workers offer connections that enter their unified flow caches; the control thread installs them, reads
+//! Workers offer connections that enter their unified caches; the control thread installs them, reads
 //! the device's counters, and credits flows and connections. Before anything on which an offer depends
 //! changes (a flow, a port, the connection), its rule is removed.
 

@@ -88,7 +88,7 @@ pub fn run(start: Start) -> Stopped {
         tracing: None,
         answered: Vec::new(),
         commands: 0,
-        turn: None,
+        iterated: None,
     }
     .run()
 }
@@ -124,7 +124,7 @@ struct Run {
     /// Number of executed flow commands.
     commands: u64,
     /// Notified at the end of this iteration.
-    turn: Option<mpsc::Sender<()>>,
+    iterated: Option<mpsc::Sender<()>>,
 }
 
 impl Run {
@@ -173,7 +173,7 @@ impl Run {
                 self.publish();
             }
             // The counters are published before the waiting thread is notified.
-            self.turn.take().inspect(|_| self.publish());
+            self.iterated.take().inspect(|_| self.publish());
             let before = if received > 0 { worked } else { now };
             now = self.rest(received, before, worked, received_at);
         }
@@ -276,7 +276,7 @@ impl Run {
                 }
                 Ok(WorkerCommand::Credit(credits)) => self.credit(now, &credits),
                 Ok(WorkerCommand::OfferAgain) => self.worker.offer_again(),
-                Ok(WorkerCommand::Turn(done)) => self.turn = Some(done),
+                Ok(WorkerCommand::Iterate(done)) => self.iterated = Some(done),
                 Ok(WorkerCommand::ClearStats) => {
                     *self.worker.stats_mut() = WorkerStats::default();
                     (self.iterations, self.since, self.asked) = (Iterations::default(), now, None);

@@ -69,12 +69,12 @@ pub enum WorkerCommand {
     Credit(Vec<Credit>),
     /// Offer all connections to a device again.
     OfferAgain,
-    /// The memory for the unified flow cache that it requested.
+    /// The memory for the unified cache that it requested.
     CacheMemory(CacheMemory),
     /// Reset the counters.
     ClearStats,
     /// Run one iteration and publish the counters; then drop the sender.
-    Turn(mpsc::Sender<()>),
+    Iterate(mpsc::Sender<()>),
     /// Stop.
     Stop,
 }
@@ -95,7 +95,7 @@ pub enum WorkerEvent {
     Offers(u32, u64, Vec<OffloadOffer>),
     /// The device of a port failed and is no longer received from. The number is the port's opening.
     PortFailed(PortNo, u64, PortError),
-    /// A worker, with its generation, needs memory for its unified flow cache.
+    /// A worker, with its generation, needs memory for its unified cache.
     NeedsCacheMemory(u32, WorkerId, CacheMemoryRequest),
     /// Memory that is no longer needed, to be freed by another thread because that takes long.
     Spent(CacheMemory),

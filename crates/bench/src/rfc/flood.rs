@@ -68,7 +68,7 @@ impl Attack {
     }
 
     /// Sends the SYNs that are due. Those that the port does not accept are lost.
-    pub fn turn(&mut self, now: Instant) {
+    pub fn iterate(&mut self, now: Instant) {
         self.flood.lock().attack(&mut self.pool, &mut self.batch, now);
         let _ = self.client.lock().send(&mut self.pool, &mut self.batch);
         self.flood.lock().answer(&mut self.pool, &mut self.batch);

@@ -29,7 +29,12 @@ struct End {
 }
 
 impl End {
-    fn turn(&mut self, pool: &mut Pool, batch: &mut Batch, now: Instant) -> Result<u64, LoadError> {
+    fn iterate(
+        &mut self,
+        pool: &mut Pool,
+        batch: &mut Batch,
+        now: Instant,
+    ) -> Result<u64, LoadError> {
         let End { station, link, .. } = self;
         let (mut moved, _) =
             link.take_in(pool, batch, |pool, batch| station.receive(pool, batch, now))?;
@@ -129,13 +134,13 @@ impl Stations {
         self.flows
     }
 
-    fn turn(&mut self, now: Instant) -> Result<(), LoadError> {
+    fn iterate(&mut self, now: Instant) -> Result<(), LoadError> {
         if let Some(before) = self.last_turn.replace(now) {
             self.stall_ns = self.stall_ns.max((now - before).as_nanos() as u64);
         }
         let mut moved = 0;
         for end in [&mut self.initiator, &mut self.responder] {
-            moved += end.turn(&mut self.pool, &mut self.batch, now)?;
+            moved += end.iterate(&mut self.pool, &mut self.batch, now)?;
         }
         self.idle = if moved > 0 { 0 } else { self.idle + 1 };
         if self.idle > IDLE_TURNS {
@@ -183,7 +188,7 @@ impl Stations {
         let (mut told, mut sent_at) = (0, None);
         loop {
             let now = clock.now();
-            self.turn(now)?;
+            self.iterate(now)?;
             let millis = (now - start).as_millis() as u64;
             if millis >= told + 100 {
                 progress.advance(millis - told);

@@ -181,7 +181,7 @@ fn open_all(
         let now = bench.clock.now();
         // The attack's come first: a device that has room for some only has it for them.
         if let Some(attack) = attack.as_deref_mut() {
-            attack.turn(now);
+            attack.iterate(now);
         }
         endpoints.turn_and_rest(now)?;
         let opened =

@@ -147,7 +147,7 @@ fn added_latency_is_what_is_measured() {
     let latency = &json["frame_sizes"][0]["latency"];
     for name in ["mean_us", "p50_us", "p99_us", "max_us"] {
         let us = latency[name].as_f64().unwrap();
-        // The generator's own turns take some of its clock's steps of 100 us.
+        // The generator's own iterations take some of its clock's steps of 100 us.
         assert!((3000.0..3400.0).contains(&us), "{name}: {us} {text}");
     }
     assert_eq!(latency["count"], 4000);

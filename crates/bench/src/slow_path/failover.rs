@@ -5,7 +5,7 @@
 mod whole;
 
 use super::daemon::Peer;
-use super::turns::{Allowance, Turns};
+use super::round_robin::{Allowance, RoundRobin};
 use super::{Chart, Line};
 use crate::packets::{self, TEMPLATE};
 use crate::progress::Progress;
@@ -179,11 +179,11 @@ impl Station {
         let allowances = [Allowance::default(), Allowance::default()];
         let mut frame = vec![0; 60];
         frame[..TEMPLATE.len()].copy_from_slice(&TEMPLATE);
-        let turns = |of: fn(&mut [u8], u32), allowance: &Allowance| {
-            Turns::new(frame.clone(), of, allowance.clone())
+        let port = |of: fn(&mut [u8], u32), allowance: &Allowance| {
+            RoundRobin::new(frame.clone(), of, allowance.clone())
         };
-        let silent = Turns::new(Vec::new(), |_, _| {}, Allowance::default());
-        let queues = [turns(of_failing, &allowances[0]), turns(of_others, &allowances[1]), silent];
+        let silent = RoundRobin::new(Vec::new(), |_, _| {}, Allowance::default());
+        let queues = [port(of_failing, &allowances[0]), port(of_others, &allowances[1]), silent];
         let cable = |(rx, number)| -> Cable {
             Cable { port: PortNo(number), rx: Box::new(rx), tx: Box::new(Discard) }
         };
@@ -200,7 +200,7 @@ impl Station {
         self.allowances[0].add(packets);
         self.allowances[1].add(packets * u64::from(zones - 1));
         for port in 0..self.allowances.len() {
-            while self.switch.turn(self.time.now(), &mut self.cables, port)? > 0 {}
+            while self.switch.iterate(self.time.now(), &mut self.cables, port)? > 0 {}
         }
         let (have, want) = (self.conntrack.connections(), CONNECTIONS * u32::from(zones));
         if have != want {
@@ -216,7 +216,7 @@ impl Station {
         loop {
             for port in 0..self.allowances.len() {
                 self.allowances[port].add(base::limits::BATCH_SIZE as u64);
-                let received = self.switch.turn(self.time.now(), &mut self.cables, port)?;
+                let received = self.switch.iterate(self.time.now(), &mut self.cables, port)?;
                 self.switch.expire_own(self.time.now(), received);
             }
             let now = self.time.now();

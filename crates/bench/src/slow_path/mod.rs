@@ -5,9 +5,9 @@ pub mod failover;
 pub mod flow_setup;
 mod hosts;
 mod processor;
+mod round_robin;
 mod series;
 pub mod stats;
-mod turns;
 pub mod upcall;
 
 use base::Instant;

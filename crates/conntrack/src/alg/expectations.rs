@@ -80,7 +80,7 @@ impl Expectation {
     }
 
     /// The NAT of the new connection, if its `ct` action has NAT.
-    pub fn translation(&self) -> NatRange {
+    pub fn nat_range(&self) -> NatRange {
         let address = self.address.ip(self.key.family);
         NatRange {
             kind: self.kind,

@@ -28,7 +28,7 @@ fn frame(text: &str) -> Frame {
     Frame::parse(Packet::from_bytes(&wire::text::parse(text).unwrap()), PortNo(1)).unwrap()
 }
 
-/// Shows the helper a line of the client's, and translates it but for the addresses.
+/// Shows the helper a line of the client's, and rewrites it but for the addresses.
 fn say(algs: &mut Algs, from: &Connection, seq: u32, data: &str) -> Frame {
     let text = format!("10.0.0.1:1000>20.0.0.1:21 PA seq={seq} ack=500 data={data}");
     let mut frame = frame(&text);
@@ -60,7 +60,7 @@ fn two_clients_behind_one_address_get_two_ports() {
     let data = key([20, 0, 0, 1], [30, 0, 0, 100], [20, 50001]);
     let expected = algs.expectations.find(&data, Instant::ZERO).unwrap();
     assert_eq!((expected.parent, expected.port), (second.original, 50000));
-    assert_eq!(expected.translation().ports, Some((50000, 50000)));
+    assert_eq!(expected.nat_range().ports, Some((50000, 50000)));
 }
 
 #[test]

@@ -61,7 +61,7 @@ impl Whole {
         let Whole { frame: whole, pieces, data_at } = self;
         pieces.into_iter().map(move |piece| {
             let Piece { place, mut frame } = piece;
-            translate(&whole, &mut frame);
+            rewrite_addresses(&whole, &mut frame);
             let changed = whole.packet.data().get(data_at + place.start..data_at + place.end);
             let end = place.data_at + (place.end - place.start);
             let data = frame.packet.data_mut().get_mut(place.data_at..end);
@@ -100,7 +100,7 @@ fn complete_headers(packet: &mut [u8], eth_type: u16, headers: usize) -> bool {
 
 /// Rewrites a fragment with the addresses of the whole, and the first one with its ports. The
 /// transport checksum is copied from the whole afterwards.
-fn translate(whole: &Frame, fragment: &mut Frame) {
+fn rewrite_addresses(whole: &Frame, fragment: &mut Frame) {
     let key = &whole.key;
     let l3 = fragment.l3_mut();
     if key.eth_type() == ethertype::IPV4 {

@@ -102,7 +102,7 @@ fn transport(mut key: Key, l4: &[u8], verify: bool) -> Result<Extracted, Event> 
             match query(key.family, l4)? {
                 Some(l4) => key.l4 = l4,
                 None => {
-                    (key, extracted.quoted_number) = quoted(&key, &l4[icmp::HEADER_LEN..])?;
+                    (key, extracted.quoted_number) = icmp_error_key(&key, &l4[icmp::HEADER_LEN..])?;
                     extracted.related = true;
                 }
             }
@@ -153,7 +153,7 @@ fn query(family: Family, l4: &[u8]) -> Result<Option<[u16; 2]>, Event> {
 
 /// Returns the key of the connection that an ICMP error quotes, in the error's own direction. An
 /// error must go to the sender of the quoted packet (RFC 5927 section 4).
-fn quoted(outer: &Key, inner: &[u8]) -> Result<(Key, u32), Event> {
+fn icmp_error_key(outer: &Key, inner: &[u8]) -> Result<(Key, u32), Event> {
     let bad = |_| Event::IcmpQuote;
     let (src, dst, protocol, l4) = match outer.family {
         Family::V4 => {
@@ -179,7 +179,7 @@ fn quoted(outer: &Key, inner: &[u8]) -> Result<(Key, u32), Event> {
         return Err(Event::IcmpQuote);
     }
     let mut key = Key { src, dst, protocol, l4: [0; 2], ..*outer };
-    if key.has_translated_ports() || key.is_icmp() {
+    if key.has_nat_ports() || key.is_icmp() {
         if l4.len() < QUOTED_BYTES {
             return Err(Event::IcmpQuote);
         }

@@ -17,10 +17,10 @@ pub(crate) fn rewrite_nat(frame: &mut Frame, kind: NatKind, target: &Key, relate
     set_address(frame.l3_mut(), target.family, kind, address, partial);
     frame.key.set(address_field(target.family, kind), address.bits());
     if related {
-        translate_quoted(frame, kind, target, partial);
+        rewrite_icmp_error(frame, kind, target, partial);
     } else if target.is_icmp() {
         rewrite::set_icmp_id(frame.l3_mut(), target.l4[0], partial);
-    } else if target.has_translated_ports() {
+    } else if target.has_nat_ports() {
         let [source, destination] = target.l4;
         let l3 = frame.l3_mut();
         rewrite::set_tp_src(l3, source, partial);
@@ -30,7 +30,7 @@ pub(crate) fn rewrite_nat(frame: &mut Frame, kind: NatKind, target: &Key, relate
     }
 }
 
-fn translate_quoted(frame: &mut Frame, kind: NatKind, target: &Key, partial: bool) {
+fn rewrite_icmp_error(frame: &mut Frame, kind: NatKind, target: &Key, partial: bool) {
     let Some(l4) = frame.layers.l4 else { return };
     let at = usize::from(l4.saturating_sub(frame.layers.l3)) + icmp::HEADER_LEN;
     let l3 = frame.l3_mut();
@@ -44,7 +44,7 @@ fn translate_quoted(frame: &mut Frame, kind: NatKind, target: &Key, partial: boo
     set_address(inner, quoted.family, kind, address, false);
     if quoted.is_icmp() {
         rewrite::set_icmp_id(inner, quoted.l4[0], false);
-    } else if quoted.has_translated_ports() {
+    } else if quoted.has_nat_ports() {
         let found = rewrite::set_tp_src(inner, quoted.l4[0], false)
             && rewrite::set_tp_dst(inner, quoted.l4[1], false);
         // The quoted packet may be cut, and a CRC over missing bytes cannot be updated.

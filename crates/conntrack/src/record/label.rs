@@ -22,14 +22,14 @@ impl Record<'_> {
     #[inline(never)]
     fn whole_label(&self) -> [u64; 2] {
         let state = || State(self.common[STATE].load(Acquire));
-        let mut turn = 0;
+        let mut iteration = 0;
         loop {
             let life = self.life();
             let label = LABEL.map(|at| self.common[at].load(Acquire));
             if !state().is_label_busy() && self.life().differs_from(life.generation()) == 0 {
                 return label;
             }
-            pause(&mut turn);
+            pause(&mut iteration);
         }
     }
 
@@ -56,9 +56,9 @@ impl Record<'_> {
     }
 
     fn lock_label(&self) {
-        let mut turn = 0;
+        let mut iteration = 0;
         while State(self.common[STATE].fetch_or(State::LABEL_BUSY, AcqRel)).is_label_busy() {
-            pause(&mut turn);
+            pause(&mut iteration);
         }
     }
 }

@@ -118,9 +118,9 @@ impl State {
         }
     }
 
-    /// The state bits whose packets take the slow path; NAT bits only if the action translates.
-    pub fn slow_path_bits(translates: bool) -> u64 {
-        Self::HELPER | Self::EXPECTED | if translates { Self::NAT } else { 0 }
+    /// The state bits whose packets take the slow path; NAT bits only if the action has NAT.
+    pub fn slow_path_bits(has_nat: bool) -> u64 {
+        Self::HELPER | Self::EXPECTED | if has_nat { Self::NAT } else { 0 }
     }
 
     /// The state of a TCP connection whose windows are not checked.

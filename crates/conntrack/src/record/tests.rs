@@ -203,12 +203,12 @@ fn threads_never_see_half_an_association() {
         std::thread::scope(|scope| {
             for thread in 1..=3u64 {
                 scope.spawn(move || {
-                    for turn in 0..2000 {
+                    for iteration in 0..2000 {
                         let seen = record.sctp_seen();
                         let [state, tags, pending] = seen.0.words();
                         let is_whole = (tags, pending) == (state, state);
                         assert!(is_whole || seen.1 & SCTP_BUSY != 0, "{state} {tags} {pending}");
-                        let next = (thread + turn) % 9;
+                        let next = (thread + iteration) % 9;
                         record.set_sctp(seen, &Association::from_words([next; 3]));
                     }
                 });

@@ -109,8 +109,8 @@ impl<'a> Pass<'a> {
         begun: &Begun<'_, N>,
         words: impl FnOnce(&'a Connections, Id) -> W,
     ) -> bool {
-        let translates = matches!(self.action.nat, Some(Nat::Translate(_)));
-        if translates || self.action.helper.is_some() {
+        let has_nat = matches!(self.action.nat, Some(Nat::Rewrite(_)));
+        if has_nat || self.action.helper.is_some() {
             return false;
         }
         let connections = self.connections;
@@ -211,11 +211,11 @@ impl<'a> Pass<'a> {
         let Extracted { segment, chunks, .. } = &packet.extracted;
         let expected = packet.expected.as_ref();
         let asked = match &self.action.nat {
-            Some(Nat::Translate(range)) => Some(range),
+            Some(Nat::Rewrite(range)) => Some(range),
             _ => None,
         };
         // An expected connection gets the NAT of its expectation.
-        let inherited = self.action.nat.as_ref().and(expected).map(Expectation::translation);
+        let inherited = self.action.nat.as_ref().and(expected).map(Expectation::nat_range);
         let range = inherited.as_ref().or(asked);
         let (protocol, timeout) = Protocol::new(&packet.key, segment.as_ref(), chunks.as_ref());
         let helper = self.action.helper.and_then(Helper::from_name);

@@ -378,7 +378,7 @@ fn send(
         Some(out) => {
             let bytes = frame.packet.data();
             let expected = wire::text::parse(out).unwrap_or_else(|error| panic!("{at}: {error}"));
-            // The Ethernet addresses of the text come from the IP addresses; translation keeps
+            // The Ethernet addresses of the text come from the IP addresses; NAT keeps
             // them.
             let bytes = bytes_with_ethernet_of(&expected, bytes);
             let describe = |bytes: &[u8]| wire::text::describe(bytes).expect("whole headers");

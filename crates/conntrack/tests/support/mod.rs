@@ -140,7 +140,7 @@ pub fn nat(text: &str) -> Nat {
             other => panic!("{text}: unknown flag {other}"),
         }
     }
-    Nat::Translate(nat)
+    Nat::Rewrite(nat)
 }
 
 /// The ports stand behind the last colon that is not within brackets.

@@ -3,7 +3,7 @@
 //!
 //! Datagrams, echoes, protocols without ports; TCP by hosts that now and then depart from its rules by
 //! amounts around the limits of the window checks; SCTP; FTP's and TFTP's announcements; ICMP errors;
-//! fragments; IPv4 and IPv6; zones, commits, force, marks, translation, the maximum and limits as they
+//! fragments; IPv4 and IPv6; zones, commits, force, marks, NAT, the maximum and limits as they
 //! change, flushes and time.
 
 #![allow(dead_code)]
@@ -84,12 +84,12 @@ struct Order {
     commit: bool,
     force: bool,
     mark: Option<(u32, u32)>,
-    nat: Option<Translation>,
+    nat: Option<NatChoice>,
     helper: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Translation {
+enum NatChoice {
     Restore,
     /// The source becomes 30.0.0.101 or fd00::4.
     Source,
@@ -309,7 +309,7 @@ impl World {
         };
         let acks = if flags.contains('A') { format!(" ack={ack}") } else { String::new() };
         let text = format!("{} {flags} seq={seq}{acks} win={window}{scale}{data}", of_tuple(tuple));
-        let nat = known.nat.map(|_| Translation::Restore);
+        let nat = known.nat.map(|_| NatChoice::Restore);
         if off == 0 {
             self.seqs.insert((zone, tuple), seq.wrapping_add(space(&text)));
         }
@@ -337,7 +337,7 @@ impl World {
             false => format!("SA seq={} ack={}", both[from], both[1 - from]),
         };
         let text = format!("{} {what} win=9000", of_tuple(tuple));
-        let nat = known.nat.map(|_| Translation::Restore);
+        let nat = known.nat.map(|_| NatChoice::Restore);
         self.seqs.insert((zone, tuple), both[from].wrapping_add(space(&text)));
         let order = Order { zone, force: false, nat, ..order.clone() };
         self.send(&text, &order, at);
@@ -361,7 +361,7 @@ impl World {
             _ => tags[usize::from((b & 1 == 0) != chunks.contains('!'))],
         };
         let tag = if chunks.starts_with("init/") { 0 } else { tag };
-        let nat = known.nat.map(|_| Translation::Restore);
+        let nat = known.nat.map(|_| NatChoice::Restore);
         let order = Order { zone: known.zone, force: false, nat, ..order.clone() };
         self.send(&format!("{} sctp tag={tag} chunks={chunks}", of_tuple(tuple)), &order, at);
     }
@@ -395,7 +395,7 @@ impl World {
         let codes = ["icmp-unreach(3)", "icmp-exceeded(0)", "icmp-unreach(1)"];
         let code = codes[usize::from(which) % codes.len()];
         let ends = addresses(Tuple { src: from, dst: to, ..quoted });
-        let nat = known.nat.map(|_| Translation::Restore);
+        let nat = known.nat.map(|_| NatChoice::Restore);
         let order = Order { zone: known.zone, force: false, nat, ..order.clone() };
         self.send(&format!("{ends} {code} ({inner})"), &order, at);
     }
@@ -583,10 +583,10 @@ fn order([which, _, _, _, d, e, f, g]: Operation) -> Order {
     let nats = [
         None,
         None,
-        Some(Translation::Restore),
-        Some(Translation::Restore),
-        Some(Translation::Source),
-        Some(Translation::Destination),
+        Some(NatChoice::Restore),
+        Some(NatChoice::Restore),
+        Some(NatChoice::Source),
+        Some(NatChoice::Destination),
     ];
     Order {
         zone: u16::from(d) % ZONES,
@@ -599,12 +599,12 @@ fn order([which, _, _, _, d, e, f, g]: Operation) -> Order {
 }
 
 fn action(order: &Order, is_v4: bool) -> CtAction {
-    let translate = |kind, last: u8| {
+    let rewrite = |kind, last: u8| {
         let address = match is_v4 {
             true => IpAddr::from(HOSTS[usize::from(last)]),
             false => IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, 1 + u16::from(last)]),
         };
-        Nat::Translate(NatRange {
+        Nat::Rewrite(NatRange {
             kind,
             addresses: Some((address, address)),
             ports: None,
@@ -618,9 +618,9 @@ fn action(order: &Order, is_v4: bool) -> CtAction {
         force: order.force,
         mark: order.mark.map(|(value, mask)| Masked { value, mask }),
         nat: order.nat.map(|nat| match nat {
-            Translation::Restore => Nat::Restore,
-            Translation::Source => translate(NatKind::Src, 3),
-            Translation::Destination => translate(NatKind::Dst, 2),
+            NatChoice::Restore => Nat::Restore,
+            NatChoice::Source => rewrite(NatKind::Src, 3),
+            NatChoice::Destination => rewrite(NatKind::Dst, 2),
         }),
         helper: order.helper,
         ..CtAction::default()

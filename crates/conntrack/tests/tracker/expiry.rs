@@ -37,10 +37,10 @@ fn a_thread_that_looks_after_its_own_is_left_alone_as_long_as_it_does() {
     assert_eq!((conntrack.connections(), conntrack.tick(at(2100))), (100, 0));
     // No more than it is allowed to, however many are due.
     let mut left = 100;
-    for turn in 1..=10u32 {
+    for iteration in 1..=10u32 {
         tracker.expire(at(2100), 10);
         left -= 10;
-        assert_eq!(conntrack.connections(), left, "after {turn}");
+        assert_eq!(conntrack.connections(), left, "after {iteration}");
     }
     send(&mut tracker, at(2400), 1, 100);
     tracker.expire(at(2500), 10);
@@ -52,10 +52,10 @@ fn a_thread_that_looks_after_its_own_is_left_alone_as_long_as_it_does() {
 fn a_thread_that_stays_behind_is_given_more() {
     let conntrack = conntrack();
     let mut tracker = conntrack.tracker().expect("a tracker");
-    // Each turn starts 16 connections and examines 4: expiry alone would never catch up.
+    // Each iteration starts 16 connections and examines 4: expiry alone would never catch up.
     let (mut now, mut most) = (1000, 0);
-    for turn in 0..2000u16 {
-        send(&mut tracker, at(now), 1 + turn * 16, 16);
+    for iteration in 0..2000u16 {
+        send(&mut tracker, at(now), 1 + iteration * 16, 16);
         tracker.expire(at(now), 4);
         most = most.max(conntrack.connections());
         now += 5;

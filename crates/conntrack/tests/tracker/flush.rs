@@ -96,7 +96,7 @@ fn flushes_take_what_fits_and_nothing_else() {
         ("reply:ct_nw_src=10.1.1.2", &[0, 1, 6, 9]),
         ("zone=8 reply:ct_nw_src=10.1.1.2", &[0, 9]),
         ("orig:ct_ipv6_dst=fd00::2", &[5]),
-        // The client behind the translated address.
+        // The client behind the address that NAT gave it.
         ("reply:ct_nw_dst=30.0.0.1", &[3]),
         ("orig:ct_nw_dst=20.0.0.1,ct_nw_proto=17,ct_tp_dst=80", &[3, 3]),
         // Whole tuples, of one zone and of all; the zone of an original one alone is 0.
@@ -153,8 +153,8 @@ fn a_flushed_zone_is_more_to_do_until_its_records_are_back() {
     }
     assert!(!tracked.tick_within(NOW, 100));
     assert_eq!(tracked.flush(NOW, &flush("zone=5")), Ok(2000));
-    let turns = (0..1000).take_while(|_| tracked.tick_within(NOW, 100)).count();
-    assert!((10..999).contains(&turns), "{turns}");
+    let iterations = (0..1000).take_while(|_| tracked.tick_within(NOW, 100)).count();
+    assert!((10..999).contains(&iterations), "{iterations}");
     assert!(!tracked.drain());
 }
 

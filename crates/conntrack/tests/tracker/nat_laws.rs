@@ -1,4 +1,4 @@
-//! Laws of address translation, over random connections.
+//! Laws of NAT, over random connections.
 
 use crate::support;
 use base::Instant;
@@ -127,7 +127,7 @@ proptest! {
             let is_new = tracker.connections() > connections;
             let is_known = state.contains(CtState::EST);
             if !is_new && !is_known && !state.intersects(CtState::SNAT | CtState::DNAT) {
-                // Refused: nothing happened to it. A repetition of an untranslated one likewise.
+                // Refused: nothing happened to it. A repetition of an unchanged one likewise.
                 prop_assert_eq!(ends(&frame), ends(&before));
                 continue;
             }
@@ -143,7 +143,7 @@ proptest! {
     }
 }
 
-/// A translated packet whose tuple was rewritten on the way is still its connection's, by the
+/// A rewritten packet whose tuple was rewritten on the way is still its connection's, by the
 /// original tuple that it carries along.
 #[test]
 fn the_original_tuple_finds_what_was_rewritten() {
@@ -169,7 +169,7 @@ fn the_original_tuple_finds_what_was_rewritten() {
 }
 
 /// Returns the source ports of the packets of 60 clients after NAT, in a process with this seed.
-fn translated(seed: u64, range: &str) -> Vec<String> {
+fn rewritten(seed: u64, range: &str) -> Vec<String> {
     let tracked = Tracked::new(seed, conntrack::Config::default());
     let action = CtAction { nat: Some(support::nat(range)), ..support::commit(1) };
     let send = |client: u8| {
@@ -193,7 +193,7 @@ fn persistent_choices_outlive_the_process_and_others_do_not() {
         ("src=30.0.0.1-30.0.0.9:7000-9000,random", false),
     ];
     for (range, is_same) in cases {
-        let (first, second) = (translated(1, range), translated(2, range));
+        let (first, second) = (rewritten(1, range), rewritten(2, range));
         assert_eq!(first == second, is_same, "{range}");
         let used: HashSet<&str> = first.iter().filter_map(|end| end.split(':').next()).collect();
         assert!(used.len() >= 8, "{range}: of nine addresses only {used:?}");

@@ -23,13 +23,13 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Table {
     by_number: BTreeMap<u64, Client>,
-    /// Incremented when a client connects or has received its answer.
-    turn: u64,
+    /// Counted when a client connects or has received its answer.
+    events: u64,
 }
 
 #[derive(Debug)]
 struct Client {
-    /// The `turn` since which it is idle; `None` while it waits for an answer or reads one.
+    /// The event since which it is idle; `None` while it waits for an answer or reads one.
     idle_since: Option<u64>,
     task: Option<AbortHandle>,
 }
@@ -59,8 +59,8 @@ impl Clients {
         if table.by_number.len() >= CLIENTS {
             table.close_idle()?;
         }
-        table.turn += 1;
-        let number = table.turn;
+        table.events += 1;
+        let number = table.events;
         table.by_number.insert(number, Client { idle_since: Some(number), task: None });
         Some(Place { clients: self.clone(), number })
     }
@@ -104,10 +104,10 @@ impl Place {
     /// Sets whether the client is idle.
     pub fn set_idle(&self, is_idle: bool) {
         let mut table = self.clients.table();
-        table.turn += 1;
-        let turn = table.turn;
+        table.events += 1;
+        let event = table.events;
         if let Some(client) = table.by_number.get_mut(&self.number) {
-            client.idle_since = is_idle.then_some(turn);
+            client.idle_since = is_idle.then_some(event);
         }
         drop(table);
         self.clients.0.changed.notify_waiters();

@@ -78,7 +78,7 @@ fn each_direction_of_an_established_connection_is_offered_once() {
     assert_eq!((there.worker, there.flows), (WorkerId(3), vec![FlowId(10), FlowId(12)]));
     assert_eq!(there.rule.in_port(), PortNo(1));
     assert_eq!(*there.rule.actions, [Action::Output(PortNo(2))]);
-    assert_eq!((there.rule.second, there.rule.translated), (None, None));
+    assert_eq!((there.rule.second, there.rule.nat_rewrite), (None, None));
     let [back] = tracked.send(2, "10.0.0.2:80>10.0.0.1:1000 . seq=10 ack=1").try_into().unwrap();
     assert_eq!(back.rule.connection.id, there.rule.connection.id);
     assert!(back.rule.connection.is_reply && !there.rule.connection.is_reply);
@@ -118,7 +118,7 @@ fn nothing_is_offered_where_that_is_off_nor_of_what_is_new_or_a_query() {
 }
 
 #[test]
-fn what_is_translated_says_to_what() {
+fn a_rewrite_says_to_what() {
     let range = NatRange {
         kind: NatKind::Src,
         addresses: Some(("192.168.0.9".parse().unwrap(), "192.168.0.9".parse().unwrap())),
@@ -131,16 +131,16 @@ fn what_is_translated_says_to_what() {
             persistent: false,
         }
     };
-    let mut tracked = Tracked::new(true, Some(Nat::Translate(range)), &[Action::Output(PortNo(2))]);
+    let mut tracked = Tracked::new(true, Some(Nat::Rewrite(range)), &[Action::Output(PortNo(2))]);
     tracked.send(1, "10.0.0.1:1000>10.0.0.2:80 S");
     tracked.send(2, "10.0.0.2:80>192.168.0.9:7000 SA seq=9 ack=1");
     let [there] = tracked.send(1, "10.0.0.1:1000>10.0.0.2:80 . seq=1 ack=10").try_into().unwrap();
-    let translated = there.rule.translated.unwrap();
-    assert_eq!(translated.addresses, [0, 0xc0a8_0009, 0, 0x0a00_0002]);
-    assert_eq!(translated.ports, 7000 << 16 | 80);
+    let rewrite = there.rule.nat_rewrite.unwrap();
+    assert_eq!(rewrite.addresses, [0, 0xc0a8_0009, 0, 0x0a00_0002]);
+    assert_eq!(rewrite.ports, 7000 << 16 | 80);
     let [back] = tracked.send(2, "10.0.0.2:80>192.168.0.9:7000 . seq=10 ack=1").try_into().unwrap();
-    assert_eq!(back.rule.translated.unwrap().addresses, [0, 0x0a00_0002, 0, 0x0a00_0001]);
-    assert_eq!(back.rule.translated.unwrap().ports, 80 << 16 | 1000);
+    assert_eq!(back.rule.nat_rewrite.unwrap().addresses, [0, 0x0a00_0002, 0, 0x0a00_0001]);
+    assert_eq!(back.rule.nat_rewrite.unwrap().ports, 80 << 16 | 1000);
 }
 
 /// A frame of the tunnel with VNI 101.

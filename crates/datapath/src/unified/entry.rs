@@ -1,4 +1,4 @@
-//! An entry of the unified flow cache, and what is looked for in its place.
+//! An entry of the unified cache, and what is looked for in its place.
 
 use super::mask::MaskInUse;
 use crate::nat_rewrite::NatRewrite;
@@ -27,7 +27,7 @@ pub(super) struct Entry {
 
 pub(super) const TRACKED: u16 = 1;
 pub(super) const REPLY: u16 = 2;
-pub(super) const TRANSLATED: u16 = 4;
+pub(super) const NAT_REWRITTEN: u16 = 4;
 pub(super) const TWICE: u16 = 16;
 /// There is a connection of a second zone. What is said of it:
 pub(super) const SECOND: u16 = 32;

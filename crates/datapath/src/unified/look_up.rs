@@ -1,7 +1,7 @@
 //! Finding the entries of a batch: all are hashed and begun to be fetched, then all are compared, so
 //! that the waits for memory overlap.
 
-use super::entry::{Entry, Rest, TRANSLATED, USED};
+use super::entry::{Entry, NAT_REWRITTEN, Rest, USED};
 use super::mask::MaskInUse;
 use super::memory::CacheMemory;
 use super::probe::Probe;
@@ -32,7 +32,7 @@ impl UnifiedCache {
         if away != 0 {
             flags |= self.find_all_away(away, headers, found, &mut fetch);
         }
-        flags & TRANSLATED != 0
+        flags & NAT_REWRITTEN != 0
     }
 
     /// Says where each packet, or several in a row, are looked for. Returns how many probes there are, and the
@@ -124,7 +124,7 @@ impl UnifiedCache {
             }
             if let Some(connection) = entry.connection() {
                 fetch(connection);
-                if entry.flags & TRANSLATED != 0 {
+                if entry.flags & NAT_REWRITTEN != 0 {
                     rest.prefetch(home);
                 }
             }

@@ -1,4 +1,4 @@
-//! The memory that a unified flow cache lies in. Much of it takes long to prepare, for the system gives pages
+//! The memory that a unified cache lies in. Much of it takes long to prepare, for the system gives pages
 //! when they are first written: 64 MiB some 25 ms, in which a worker's queues would run over. So a worker
 //! asks for it, and goes on with what it has until another thread has prepared it.
 

@@ -102,8 +102,8 @@ fn classes_have_turns_of_their_own() {
         (with(0x8809, &[]), QueueClass::Control),
         (with(0x88cc, &[(EthDst, 0x0180_c200_000e)]), QueueClass::Control),
         (with(0x0800, &[(NwProto, 17), (TpDst, 3784)]), QueueClass::Control),
-        (with(0x0806, &[(EthDst, 0xffff_ffff_ffff)]), QueueClass::Neighbor),
-        (with(0x86dd, &[(NwProto, 58), (TpSrc, 135)]), QueueClass::Neighbor),
+        (with(0x0806, &[(EthDst, 0xffff_ffff_ffff)]), QueueClass::Neighbour),
+        (with(0x86dd, &[(NwProto, 58), (TpSrc, 135)]), QueueClass::Neighbour),
         (with(0x86dd, &[(NwProto, 58), (TpSrc, 128)]), QueueClass::Ip),
         (with(0x0800, &[(NwProto, 6), (TcpFlags, 0x02)]), QueueClass::TcpSyn),
         (with(0x0800, &[(NwProto, 6), (TcpFlags, 0x12)]), QueueClass::Ip),
@@ -237,8 +237,8 @@ fn a_storm_of_one_class_from_all_ports_leaves_another_class_every_other_turn() {
 fn upcalls_are_limited_by_port_and_class() {
     let queue = UpcallQueue::answered_by(Answers::Handlers(2), 1);
     let rates = UpcallRates {
-        every_port: [(QueueClass::Neighbor, 50)].into(),
-        by_port: [((PortNo(2), QueueClass::Neighbor), 1000), ((PortNo(2), QueueClass::Ip), 10)]
+        every_port: [(QueueClass::Neighbour, 50)].into(),
+        by_port: [((PortNo(2), QueueClass::Neighbour), 1000), ((PortNo(2), QueueClass::Ip), 10)]
             .into(),
     };
     queue.set_rates(rates.clone());

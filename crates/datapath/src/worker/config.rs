@@ -6,9 +6,9 @@ pub struct WorkerConfig {
     /// One in this many megaflow hits enters the exact-match cache; 1 is every one, 0 none
     /// (`other_config:emc-insert-inv-prob`).
     pub exact_insert_inverse: u32,
-    /// How many entries the unified flow cache may grow to; 0 turns it off.
+    /// How many entries the unified cache may grow to; 0 turns it off.
     pub unified_entries: usize,
-    /// Where hardly any packet is like those before it, the unified flow cache remembers one in so
+    /// Where hardly any packet is like those before it, the unified cache remembers one in so
     /// many; a long-lived flow is known all the same, a little later. 1 is every one.
     pub unified_insert_inverse: u32,
     /// Whether connections are offered to a device that forwards by itself.

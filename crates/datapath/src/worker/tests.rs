@@ -224,7 +224,7 @@ fn nothing_overtakes_a_packet_of_its_connection_that_waits_in_a_later_pass() {
 }
 
 #[test]
-fn translated_packets_leave_the_cache_only_for_a_miss_of_their_connection() {
+fn packets_with_nat_leave_the_cache_only_for_a_miss_of_their_connection() {
     let mut bench = Bench::new(1);
     put_tracking_flows(&mut bench);
     let address = std::net::IpAddr::from([20, 0, 0, 1]);
@@ -236,11 +236,11 @@ fn translated_packets_leave_the_cache_only_for_a_miss_of_their_connection() {
         persistent: false,
     };
     for port in [1, 2] {
-        let nat = Some(Nat::Translate(source.clone()));
+        let nat = Some(Nat::Rewrite(source.clone()));
         let ct = CtAction { commit: true, nat, ..CtAction::default() };
         let first = from_port(port).with(Field::EthType, 0x800).with(Field::NwTos, 0);
-        let translate = vec![Action::Ct(Box::new(ct)), Action::Recirc(RecircId(7))];
-        bench.put(port.into(), first, translate);
+        let rewrites = vec![Action::Ct(Box::new(ct)), Action::Recirc(RecircId(7))];
+        bench.put(port.into(), first, rewrites);
     }
     let there = "10.0.0.1:1000>10.0.0.2:53 udp";
     let back = "10.0.0.2:53>20.0.0.1:1000 udp";

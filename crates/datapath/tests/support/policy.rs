@@ -155,14 +155,14 @@ fn ct(choice: u64, commit: bool) -> Action {
     let nat = match (zone.0, commit, choice >> 13 & 1) {
         (1, _, _) => None,
         (_, false, _) => Some(Nat::Restore),
-        (_, true, 0) => Some(Nat::Translate(NatRange {
+        (_, true, 0) => Some(Nat::Rewrite(NatRange {
             kind: NatKind::Src,
             addresses: Some((address(1), address(3))),
             ports: None,
             selection: PortSelection::Default,
             persistent: false,
         })),
-        (_, true, _) => Some(Nat::Translate(NatRange {
+        (_, true, _) => Some(Nat::Rewrite(NatRange {
             kind: NatKind::Dst,
             addresses: Some((address(9), address(9))),
             ports: Some((7000, 7003)),

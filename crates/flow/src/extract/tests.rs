@@ -165,7 +165,7 @@ fn ipv6_with_extension_headers_and_neighbour_discovery() {
 }
 
 #[test]
-fn neighbor_discovery_is_read_as_in_open_vswitch() {
+fn neighbour_discovery_is_read_as_in_open_vswitch() {
     use Field::*;
     const TARGET: u128 = 0xfe80 << 112 | 9;
     const MAC: u128 = 0x0200_0000_0001;

@@ -276,7 +276,7 @@ impl<'a> Session<'a> {
             }
             let pause = Wall.now();
             while Wall.now() - pause < Duration::from_millis(50) {
-                if self.source.turn(Wall.now())? == 0 {
+                if self.source.iterate(Wall.now())? == 0 {
                     std::thread::sleep(Duration::from_micros(200));
                 }
             }

@@ -49,9 +49,9 @@ impl Source {
     }
 
     /// Processes packets that arrive late. Returns their number.
-    pub fn turn(&mut self, now: Instant) -> Result<u64, LoadError> {
+    pub fn iterate(&mut self, now: Instant) -> Result<u64, LoadError> {
         match self {
-            Source::Hosts(endpoints) => endpoints.turn(now),
+            Source::Hosts(endpoints) => endpoints.iterate(now),
             Source::Trex(_) => Ok(0),
         }
     }

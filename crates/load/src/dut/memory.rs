@@ -166,7 +166,7 @@ fn run(
         let is_watched = seen.is_watched.load(Ordering::Relaxed);
         for both in &mut cables {
             received += match is_watched {
-                false => switch.turn(now, both, 0)? + switch.turn(now, both, 1)?,
+                false => switch.iterate(now, both, 0)? + switch.iterate(now, both, 1)?,
                 true => turn_watched(&mut switch, now, both, seen)?,
             };
         }

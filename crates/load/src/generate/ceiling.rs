@@ -285,7 +285,7 @@ fn turn_for(endpoints: &mut Endpoints, time: Duration) -> Result<Instant, LoadEr
         if now - start >= time {
             return Ok(now);
         }
-        endpoints.turn(now)?;
+        endpoints.iterate(now)?;
     }
 }
 

@@ -158,7 +158,7 @@ impl Counted {
 
 /// The result of an iteration.
 #[derive(Clone, Copy, Debug)]
-struct Turn {
+struct Iteration {
     at: Instant,
     moved: bool,
     is_behind: bool,
@@ -174,7 +174,7 @@ pub struct Endpoints {
     pub queue_packets: Option<u64>,
     pool: Pool,
     batch: Batch,
-    last: Option<Turn>,
+    last: Option<Iteration>,
     idle: u32,
     /// Time spent in iterations that moved packets, in nanoseconds.
     busy_ns: u64,
@@ -283,7 +283,7 @@ impl Endpoints {
     /// host would retransmit what an unread packet acknowledges, or open connections while those that are
     /// open wait. A generator that was away for a moment, or is overloaded, would fill its queues with ever
     /// more of both and not recover.
-    pub fn turn(&mut self, now: Instant) -> Result<u64, LoadError> {
+    pub fn iterate(&mut self, now: Instant) -> Result<u64, LoadError> {
         if let Some(last) = self.last {
             let ns = (now - last.at).as_nanos() as u64;
             self.busy_ns += if last.moved { ns } else { 0 };
@@ -307,7 +307,7 @@ impl Endpoints {
         if passes {
             self.ticked_at = now;
         }
-        self.last = Some(Turn { at: now, moved: moved > 0, is_behind: !is_caught_up });
+        self.last = Some(Iteration { at: now, moved: moved > 0, is_behind: !is_caught_up });
         if !self.workers.is_empty() {
             self.workers.go();
             let all = self.workers.moved();
@@ -321,9 +321,9 @@ impl Endpoints {
         self.workers.check()
     }
 
-    /// As [`Endpoints::turn`]; yields the core after some iterations without packets.
+    /// As [`Endpoints::iterate`]; yields the core after some iterations without packets.
     pub fn turn_and_rest(&mut self, now: Instant) -> Result<u64, LoadError> {
-        let moved = self.turn(now)?;
+        let moved = self.iterate(now)?;
         self.idle = if moved > 0 { 0 } else { self.idle + 1 };
         if self.idle > IDLE_TURNS {
             self.idle = 0;

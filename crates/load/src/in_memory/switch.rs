@@ -124,7 +124,7 @@ impl Switch {
 
     /// Receives one batch on a port and processes it completely, misses included. Returns the number of
     /// packets received.
-    pub fn turn(
+    pub fn iterate(
         &mut self,
         now: Instant,
         cables: &mut [Cable],
@@ -153,7 +153,7 @@ impl Switch {
         Ok(received)
     }
 
-    /// As [`Self::turn`], with the time of each stage. Answers to misses belong to no stage.
+    /// As [`Self::iterate`], with the time of each stage. Answers to misses belong to no stage.
     pub fn turn_timed(
         &mut self,
         now: Instant,

@@ -6,8 +6,8 @@
 //! port share leave the other segments to the switch.
 
 use super::{CHECK_SHAPE, CHECKED_SHAPE, DpdkOffload, Installed, Port, in_words};
+use crate::device_rule::{DeviceRule, checking, leaving};
 use crate::strictness::Strictness;
-use crate::translate::{Translation, checking, leaving};
 use base::PortNo;
 use flow::{
     Action, OffloadId, OffloadRefusal, OffloadRule, OffloadStatus, OffloadTraffic, Refusal,
@@ -119,12 +119,12 @@ impl<D: FlowDevice> DpdkOffload<D> {
         windows: &TcpWindows,
         made: &mut Unfinished,
     ) -> Result<[OffloadId; 2], OffloadRefusal> {
-        let [there, back] = rules.map(|rule| self.translation(rule));
-        let translations = [there?, back?];
+        let [there, back] = rules.map(|rule| self.device_rule(rule));
+        let device_rules = [there?, back?];
         let ports = rules.map(OffloadRule::in_port);
-        let [port, peer] = translations.each_ref().map(|it| it.in_port);
-        for (port, translation) in ports.into_iter().zip(&translations) {
-            self.share_leaving(port, translation.in_port)?;
+        let [port, peer] = device_rules.each_ref().map(|it| it.in_port);
+        for (port, device_rule) in ports.into_iter().zip(&device_rules) {
+            self.share_leaving(port, device_rule.in_port)?;
         }
         let state = object_of(windows);
         log::debug!(
@@ -140,22 +140,22 @@ impl<D: FlowDevice> DpdkOffload<D> {
                 let turned = self.device.turn_object(object);
                 turned.map_err(|refused| self.note_refusal(ports[0], in_words(refused)))?;
             }
-            let [check, forward] = checking(rule, &translations[nth], object)?;
+            let [check, forward] = checking(rule, &device_rules[nth], object)?;
             let handle = self.create_checked(ports[nth], &check, CHECK_SHAPE);
             let handle = handle.map_err(|refusal| match nth {
                 0 => self.note_refusal(ports[0], refusal),
                 // The other port may be another card's.
                 _ => self.count_refusal(ports[0], refusal),
             })?;
-            made.rules.push((handle, translations[nth].in_port));
+            made.rules.push((handle, device_rules[nth].in_port));
             forwards.push(forward);
         }
         for (nth, forward) in forwards.iter().enumerate() {
             let handle = self.create_checked(ports[nth], forward, CHECKED_SHAPE);
             let handle = handle.map_err(|refusal| self.count_refusal(ports[nth], refusal))?;
-            made.rules.push((handle, translations[nth].in_port));
+            made.rules.push((handle, device_rules[nth].in_port));
         }
-        Ok(self.keep_pair(&translations, object, &made.rules))
+        Ok(self.keep_pair(&device_rules, object, &made.rules))
     }
 
     fn create_checked(
@@ -170,7 +170,7 @@ impl<D: FlowDevice> DpdkOffload<D> {
     /// Keeps the rules of both directions: those of the first group, then those that forward.
     fn keep_pair(
         &mut self,
-        translations: &[Translation; 2],
+        device_rules: &[DeviceRule; 2],
         object: ObjectHandle,
         made: &[(RuleHandle, u16)],
     ) -> [OffloadId; 2] {
@@ -186,7 +186,7 @@ impl<D: FlowDevice> DpdkOffload<D> {
             }
         }
         for port in self.ports.values_mut() {
-            let its = translations.iter().filter(|it| it.in_port == port.number).count();
+            let its = device_rules.iter().filter(|it| it.in_port == port.number).count();
             if its > 0 {
                 port.checks.directions += its;
                 port.checks.refusals = 0;

@@ -5,7 +5,7 @@ mod vxlan;
 
 use super::*;
 use base::PortNo;
-use flow::{Action, ConnectionRef, Field, Headers, Match, SetField, Translated};
+use flow::{Action, ConnectionRef, Field, Headers, Match, NatRewrite, SetField};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -61,20 +61,20 @@ fn rule(frame: &str, actions: &[Action]) -> OffloadRule {
         second: None,
         copies_ecn: false,
         mark: None,
-        translated: None,
+        nat_rewrite: None,
         actions: Arc::from(actions),
         tunnel: None,
     }
 }
 
-fn to(source: &str, destination: &str, ports: (u16, u16)) -> Option<Translated> {
+fn to(source: &str, destination: &str, ports: (u16, u16)) -> Option<NatRewrite> {
     let halves = |text: &str| match text.parse().unwrap() {
         IpAddr::V4(ip) => [0, u64::from(ip.to_bits())],
         IpAddr::V6(ip) => [(ip.to_bits() >> 64) as u64, ip.to_bits() as u64],
     };
     let ([a, b], [c, d]) = (halves(source), halves(destination));
     let ports = u32::from(ports.0) << 16 | u32::from(ports.1);
-    Some(Translated { addresses: [a, b, c, d], ports })
+    Some(NatRewrite { addresses: [a, b, c, d], ports })
 }
 
 /// Checks the resulting frame, or with `None` that the program passes the frame up.
@@ -183,7 +183,7 @@ fn packets_are_rewritten_as_the_switch_would() {
     let out = Action::Output(OUT);
     let nat4 = to("192.168.7.9", "10.0.0.2", (2000, 80));
     let nat6 = to("fd00::9", "fd00::2", (2000, 53));
-    let cases: Vec<(&str, Option<Translated>, Vec<Action>, &str)> = vec![
+    let cases: Vec<(&str, Option<NatRewrite>, Vec<Action>, &str)> = vec![
         (
             "10.0.0.1:1000>10.0.0.2:80 . len=9",
             None,
@@ -276,8 +276,8 @@ fn packets_are_rewritten_as_the_switch_would() {
         ),
     ];
     in_namespace("rewriting", move |mut offload| {
-        for (frame, translated, actions, expect) in cases {
-            let rule = OffloadRule { translated, ..rule(frame, &actions) };
+        for (frame, nat_rewrite, actions, expect) in cases {
+            let rule = OffloadRule { nat_rewrite, ..rule(frame, &actions) };
             let id = offload.install(&rule, IDLE).unwrap();
             becomes(&mut offload, frame, Some(expect));
             assert_eq!(offload.remove(id).packets, 1, "{frame}");
@@ -357,7 +357,7 @@ fn a_connection_whose_flows_drop_is_dropped_and_counted() {
     in_namespace("drops", move |mut offload| {
         for actions in cases {
             let rule = OffloadRule {
-                translated: to("192.168.7.9", "10.0.0.2", (2000, 80)),
+                nat_rewrite: to("192.168.7.9", "10.0.0.2", (2000, 80)),
                 ..rule(PLAIN, &actions)
             };
             let id = offload.install(&rule, IDLE).unwrap();

@@ -16,7 +16,7 @@ fn rule(frame: &str, actions: &[Action]) -> OffloadRule {
         second: None,
         copies_ecn: false,
         mark: None,
-        translated: None,
+        nat_rewrite: None,
         actions: Arc::from(actions),
         tunnel: None,
     }
@@ -53,7 +53,7 @@ fn what_the_program_cannot_do_is_refused_by_its_reason() {
         (udp, vec![Action::Clone(Arc::new([])), output()], Err(Refusal::Actions)),
     ];
     for (frame, actions, expect) in cases {
-        let got = translate(&rule(frame, &actions)).map(drop);
+        let got = device_rule(&rule(frame, &actions)).map(drop);
         assert_eq!(got, expect, "{frame} {actions:?}");
     }
 }
@@ -70,9 +70,9 @@ fn what_the_program_does_not_look_at_is_refused() {
     ] {
         let mask = rule.headers.mask_of(Match::any().with(field, 0).mask());
         rule.mask = plain.union(&mask);
-        assert_eq!(translate(&rule).map(drop), expect, "{field:?}");
+        assert_eq!(device_rule(&rule).map(drop), expect, "{field:?}");
     }
     // A rule that matches several connections.
     rule.mask = Headers::none();
-    assert_eq!(translate(&rule).map(drop), Err(Refusal::Match));
+    assert_eq!(device_rule(&rule).map(drop), Err(Refusal::Match));
 }

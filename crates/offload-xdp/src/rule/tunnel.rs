@@ -1,4 +1,4 @@
-//! Translates decapsulation and encapsulation.
+//! Adds decapsulation and encapsulation.
 
 use super::address;
 use crate::layout::{
@@ -22,7 +22,7 @@ pub(super) struct Remote {
     pub outer_bytes: u32,
 }
 
-/// Translates the outer packets to decapsulate: those with the addresses, UDP port and VXLAN header of the
+/// Adds the outer packets to decapsulate: those with the addresses, UDP port and VXLAN header of the
 /// packet that was offered, which may be fewer than its flows match.
 pub(super) fn decapsulate(from: &OffloadTunnel, rule: &mut Rule) -> Result<Remote, Refusal> {
     let (words, mask) = (from.headers.words(), from.mask.words());
@@ -51,7 +51,7 @@ pub(super) fn decapsulate(from: &OffloadTunnel, rule: &mut Rule) -> Result<Remot
     Ok(Remote { address, vni, outer_bytes: bytes as u32 })
 }
 
-/// Translates the outer headers to add. Returns the maximum length of a frame that is encapsulated.
+/// Adds the outer headers to add. Returns the maximum length of a frame that is encapsulated.
 pub(super) fn encapsulate(
     to: &TunnelPush,
     from: &OffloadRule,

@@ -41,8 +41,8 @@ pub(crate) struct Work {
     scan: Option<Scan>,
     /// The scan after the current one.
     next_scan: Option<Scan>,
-    /// When the current turn began, and how many entries are left in it.
-    turn: Option<(Instant, usize)>,
+    /// When the current round began, and how many entries are left in it.
+    round: Option<(Instant, usize)>,
     /// Flows being translated now.
     pub(super) in_hand: usize,
     /// Revalidation is paused.
@@ -81,14 +81,14 @@ impl Work {
         no_flows && is_found && self.all.is_none()
     }
 
-    /// How long the current turn has lasted.
+    /// How long the current round has lasted.
     pub fn lasted(&self, now: Instant) -> Duration {
-        self.turn.map_or(Duration::ZERO, |(began, _)| now - began)
+        self.round.map_or(Duration::ZERO, |(began, _)| now - began)
     }
 
-    /// Begins a new turn if the last one is over.
-    fn begin_turn(&mut self, installed: &Installed, now: Instant) {
-        let is_over = self.turn.is_none_or(|(_, left)| left == 0) && !installed.is_walking();
+    /// Begins a new round if the last one is over.
+    fn begin_round(&mut self, installed: &Installed, now: Instant) {
+        let is_over = self.round.is_none_or(|(_, left)| left == 0) && !installed.is_walking();
         if !is_over {
             return;
         }
@@ -97,12 +97,12 @@ impl Work {
             + usize::from(self.scan.is_some())
             + usize::from(self.next_scan.is_some());
         let left = self.flows.len() + self.stale.len() + self.lists.len() + slots + found;
-        self.turn = (left > 0).then_some((now, left));
+        self.round = (left > 0).then_some((now, left));
     }
 
-    /// An entry of the turn is done.
+    /// An entry of the round is done.
     fn done(&mut self) {
-        if let Some((_, left)) = &mut self.turn {
+        if let Some((_, left)) = &mut self.round {
             *left = left.saturating_sub(1);
         }
     }
@@ -259,7 +259,7 @@ impl Work {
 
     /// Takes a bounded number of flows to be revalidated, leaving out those that were removed.
     pub fn take(&mut self, installed: &mut Installed, now: Instant) -> Vec<FlowId> {
-        self.begin_turn(installed, now);
+        self.begin_round(installed, now);
         self.search(installed);
         let (mut ids, mut left, mut is_over) = (Vec::new(), TAKEN_AT_ONCE, false);
         while !is_over {

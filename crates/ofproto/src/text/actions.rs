@@ -227,7 +227,7 @@ fn format_ct(ct: &CtAction) -> String {
     match &ct.nat {
         None => {}
         Some(Nat::Restore) => parts.push("nat".to_owned()),
-        Some(Nat::Translate(range)) => parts.push(format_nat(range)),
+        Some(Nat::Rewrite(range)) => parts.push(format_nat(range)),
     }
     if parts.is_empty() { "ct".to_owned() } else { format!("ct({})", parts.join(",")) }
 }

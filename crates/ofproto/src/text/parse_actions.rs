@@ -267,7 +267,7 @@ fn ct(inside: &str) -> Result<CtAction, ParseError> {
                 ct.helper = Some(known.map_or_else(|| error(value, "is no helper"), Ok)?);
             }
             ("nat", None) => ct.nat = Some(Nat::Restore),
-            ("nat", Some(inside)) => ct.nat = Some(Nat::Translate(nat(inside)?)),
+            ("nat", Some(inside)) => ct.nat = Some(Nat::Rewrite(nat(inside)?)),
             _ => return error(name, "ct() has no such argument here"),
         }
     }

@@ -40,8 +40,11 @@ const HEADERS: [Header; 7] = [
         is_in: |key| key.eth_type() == 0x86dd && key.nw_proto() != 0,
     },
     // An option's type is written before its content.
-    Header { fields: &[Field::NdReserved, Field::NdOptionsType], is_in: is_neighbor_discovery },
-    Header { fields: &[Field::NdTarget, Field::NdSll, Field::NdTll], is_in: is_neighbor_discovery },
+    Header { fields: &[Field::NdReserved, Field::NdOptionsType], is_in: is_neighbour_discovery },
+    Header {
+        fields: &[Field::NdTarget, Field::NdSll, Field::NdTll],
+        is_in: is_neighbour_discovery,
+    },
     Header {
         fields: &[Field::ArpSpa, Field::ArpTpa, Field::ArpOp, Field::ArpSha, Field::ArpTha],
         // ARP without an operation is not rewritten, like IP without a protocol.
@@ -78,7 +81,7 @@ const TAGS: [Field; 4] = [Field::VlanTpid, Field::VlanTci, Field::VlanTpid1, Fie
 /// The fields that describe the label stack.
 const LABELS: [Field; 4] = [Field::EthType, Field::MplsLse0, Field::MplsLse1, Field::MplsLse2];
 
-fn is_neighbor_discovery(key: &FlowKey) -> bool {
+fn is_neighbour_discovery(key: &FlowKey) -> bool {
     key.eth_type() == 0x86dd
         && key.nw_proto() == protocol::ICMPV6
         && matches!(key.tp_src(), 135 | 136)

@@ -48,7 +48,7 @@ impl Context<'_> {
             zone,
             mark: self.masked_mark(),
             label: self.masked_label(),
-            nat: nat.clone().map(|nat| nat.map_or(Nat::Restore, Nat::Translate)),
+            nat: nat.clone().map(|nat| nat.map_or(Nat::Restore, Nat::Rewrite)),
             helper: self.helper(ct.alg),
             // Only a commit sets the timeout policy of a connection.
             timeout_policy: self.world.timeout_policies.get(&zone).copied().filter(|_| ct.commit),

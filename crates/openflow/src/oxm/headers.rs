@@ -38,7 +38,7 @@ impl Writer<'_> {
     }
 
     /// Writes the fields of neighbour discovery.
-    pub(super) fn neighbor_discovery(&mut self) {
+    pub(super) fn neighbour_discovery(&mut self) {
         let key = self.matching.key();
         let kind = key.tp_src();
         if key.tp_dst() == 0 && matches!(kind, 135 | 136) {

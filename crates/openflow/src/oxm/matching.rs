@@ -364,7 +364,7 @@ impl Writer<'_> {
             _ if self.proto.is_icmp6() => {
                 self.exact("icmpv6_type", Field::IcmpType);
                 self.exact("icmpv6_code", Field::IcmpCode);
-                self.neighbor_discovery();
+                self.neighbour_discovery();
             }
             _ => {}
         }

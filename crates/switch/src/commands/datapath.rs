@@ -113,7 +113,7 @@ fn show_ports(switch: &mut Switch, words: &[String]) -> Answer {
     let mut text = String::new();
     for name in &wanted {
         if let Some(other) = switch.datapaths_mut().get_mut(name) {
-            other.turn();
+            other.iterate();
             text += &heading(name, other.lookups(), other.flows().count());
             text += &describe_ports(other.devices_mut(), with_statistics);
         } else if has_bridges {

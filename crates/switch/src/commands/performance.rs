@@ -7,7 +7,9 @@
 use super::workers::{chosen, heading, number, ratio};
 use super::{Answer, Arguments, add};
 use crate::Switch;
-use crate::metrics::{HISTORY, LogSettings, write_histograms, write_milliseconds, write_turns};
+use crate::metrics::{
+    HISTORY, LogSettings, write_histograms, write_iterations, write_milliseconds,
+};
 use crate::worker_report::WorkerReport;
 use crate::worker_thread::WorkerMode;
 use daemon::unixctl::Commands;
@@ -25,12 +27,12 @@ pub fn add_all(commands: &mut Commands<Switch>) {
 
 fn show(switch: &mut Switch, words: &[String]) -> Answer {
     let (mut core, mut rest) = (None, Vec::new());
-    let (mut histograms, mut turns, mut milliseconds) = (true, 0, 0);
+    let (mut histograms, mut iterations, mut milliseconds) = (true, 0, 0);
     let mut words = words.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
             "-pmd" => core = Some(number(words.next())?),
-            "-it" => turns = number(words.next())?.min(HISTORY),
+            "-it" => iterations = number(words.next())?.min(HISTORY),
             "-ms" => milliseconds = number(words.next())?.min(HISTORY),
             "-nh" => histograms = false,
             _ => rest.push(word.clone()),
@@ -57,9 +59,9 @@ fn show(switch: &mut Switch, words: &[String]) -> Answer {
             text.push('\n');
             write_histograms(&mut text, &kept);
         }
-        if turns > 0 {
+        if iterations > 0 {
             text.push('\n');
-            write_turns(&mut text, &kept, turns);
+            write_iterations(&mut text, &kept, iterations);
         }
         if milliseconds > 0 {
             text.push('\n');

@@ -187,7 +187,7 @@ fn tell(step: &Step, key: &FlowKey, ports: PortNames<'_>) -> Told {
             let action = format_actions(std::slice::from_ref(action), key, ports);
             told("action", action.clone(), json!({"action": action}))
         }
-        Step::Translated => told("nat", "as its connection says".to_owned(), json!({})),
+        Step::NatRewritten => told("nat", "as its connection says".to_owned(), json!({})),
         Step::Copied => told("copy", "for what follows".to_owned(), json!({})),
         Step::Recirculated(id) => {
             told("recirc", format!("recirc_id({:#x})", id.0), json!({"recirc_id": id.0}))
@@ -225,7 +225,7 @@ fn behind(connection: Option<&Entry>) -> String {
 
 fn found_by(by: FoundBy) -> (String, &'static str) {
     match by {
-        FoundBy::Unified => ("unified flow cache".to_owned(), "unified"),
+        FoundBy::Unified => ("unified cache".to_owned(), "unified"),
         FoundBy::Exact => ("exact-match cache".to_owned(), "exact"),
         FoundBy::Table { subtables } => (format!("table, subtable {subtables}"), "table"),
     }

@@ -199,19 +199,19 @@ impl Datapath {
         while self.collected.len() < self.workers.len() {
             let left = COLLECT_TIME.saturating_sub(began.elapsed());
             let (done, all) = mpsc::channel();
-            self.workers.iter().for_each(|it| it.send(WorkerCommand::Turn(done.clone())));
+            self.workers.iter().for_each(|it| it.send(WorkerCommand::Iterate(done.clone())));
             drop(done);
             // No message is sent: the channel closes when the last worker has run an iteration.
             if left.is_zero() || all.recv_timeout(left) == Err(RecvTimeoutError::Timeout) {
                 log::warn!(target: "dpif_netdev", "a worker is slow to tell of its flows");
                 return;
             }
-            self.turn();
+            self.iterate();
         }
     }
 
     /// Processes the workers' events, and drops the packets that no flow matched.
-    pub fn turn(&mut self) {
+    pub fn iterate(&mut self) {
         while let Ok(event) = self.events.try_recv() {
             self.hear(event);
         }
@@ -280,7 +280,7 @@ impl Switch {
     /// Periodic work of the further datapaths.
     pub(super) fn turn_datapaths(&mut self) {
         for datapath in self.datapaths.values_mut() {
-            datapath.turn();
+            datapath.iterate();
             let _ = datapath.conntrack.tick(clock::now());
         }
     }

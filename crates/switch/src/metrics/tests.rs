@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn turn(ns: u64, packets: u64) -> Sample {
+fn iteration(ns: u64, packets: u64) -> Sample {
     Sample { ns, busy_ns: if packets > 0 { ns } else { 0 }, packets, ..Sample::default() }
 }
 
@@ -10,7 +10,7 @@ fn add(kept: &mut Kept, ms: u64, ns: u64, packets: u64) -> Vec<String> {
     let mut sizes = BatchSizes::default();
     let batches = u64::from(packets > 0);
     sizes.0[packets.min(32) as usize] = 1;
-    kept.add(ms, Sample { batches, upcalls: packets / 10, ..turn(ns, packets) }, &sizes)
+    kept.add(ms, Sample { batches, upcalls: packets / 10, ..iteration(ns, packets) }, &sizes)
 }
 
 #[test]
@@ -32,30 +32,31 @@ fn turns_fall_into_bins_and_milliseconds() {
     ] {
         assert_eq!(histogram.bins[at], count, "{histogram:?}");
     }
-    let ms: Vec<_> = kept.milliseconds.iter().map(|ms| (ms.at, ms.turns, ms.ns)).collect();
+    let ms: Vec<_> = kept.milliseconds.iter().map(|ms| (ms.at, ms.iterations, ms.ns)).collect();
     assert_eq!(ms, [(1, 2, 3400), (2, 1, 3000)], "the third is not over");
-    assert_eq!((kept.totals.turns, kept.totals.packets, kept.totals.busy_ns), (3, 20, 6000));
-    let turns: Vec<_> = kept.turns.iter().map(|turn| (turn.at, turn.packets)).collect();
-    assert_eq!(turns, [(0, 0), (1, 10), (2, 10), (3, 0)]);
+    assert_eq!((kept.totals.iterations, kept.totals.packets, kept.totals.busy_ns), (3, 20, 6000));
+    let iterations: Vec<_> =
+        kept.iterations.iter().map(|iteration| (iteration.at, iteration.packets)).collect();
+    assert_eq!(iterations, [(0, 0), (1, 10), (2, 10), (3, 0)]);
 }
 
 #[test]
 fn a_thousand_of_each_are_kept() {
     let mut kept = Kept::default();
     (0..2500).for_each(|ms| drop(add(&mut kept, ms, 100, 1)));
-    for (history, first) in [(&kept.turns, 1500), (&kept.milliseconds, 1499)] {
+    for (history, first) in [(&kept.iterations, 1500), (&kept.milliseconds, 1499)] {
         assert_eq!((history.len(), history[0].at), (HISTORY, first));
     }
-    assert_eq!((kept.totals.turns, kept.packets.bins[1]), (2499, 2500));
+    assert_eq!((kept.totals.iterations, kept.packets.bins[1]), (2499, 2500));
 }
 
 #[test]
 fn long_turns_are_told_of_with_those_around_them() {
     let long = 300_000;
-    let check = |settings: LogSettings, turns: &[u64], expect: &[(usize, &str)]| {
+    let check = |settings: LogSettings, iterations: &[u64], expect: &[(usize, &str)]| {
         let mut kept = Kept { log: settings, ..Kept::default() };
         let mut told = Vec::new();
-        for (i, &ns) in turns.iter().enumerate() {
+        for (i, &ns) in iterations.iter().enumerate() {
             told.extend(add(&mut kept, 1, ns, 1).into_iter().map(|line| (i, line)));
         }
         let begins = |(at, line): &(usize, String), (i, start): &(usize, &str)| {
@@ -69,20 +70,20 @@ fn long_turns_are_told_of_with_those_around_them() {
     let settings = LogSettings { is_on: true, before: 2, after: 1, ..LogSettings::default() };
     let first = "Suspicious iteration (Excessive total cycles): iter=3 duration=300 us";
     let around = "Neighborhood of suspicious iteration:";
-    let turns = [1, 1, 1, long, 1, 1, 1];
-    let lines = check(settings, &turns, &[(4, first), (4, around)]);
+    let iterations = [1, 1, 1, long, 1, 1, 1];
+    let lines = check(settings, &iterations, &[(4, first), (4, around)]);
     assert_eq!(lines, Some(2 + 4), "two before, itself, one after");
-    check(LogSettings::default(), &turns, &[]);
-    check(LogSettings { longest_us: 300, ..settings }, &turns, &[]);
+    check(LogSettings::default(), &iterations, &[]);
+    check(LogSettings { longest_us: 300, ..settings }, &iterations, &[]);
     // No iteration precedes the first one.
     let earliest = "Suspicious iteration (Excessive total cycles): iter=0 duration=300 us";
     assert_eq!(check(settings, &[long, 1], &[(1, earliest), (1, around)]), Some(2 + 2));
     // Another suspicious iteration in the logged range: logged separately, or extending the range.
-    let turns = [1, 1, 1, long, long, 1];
+    let iterations = [1, 1, 1, long, long, 1];
     let second = "Suspicious iteration (Excessive total cycles): iter=4 duration=300 us";
-    check(settings, &turns, &[(4, first), (4, around)]);
+    check(settings, &iterations, &[(4, first), (4, around)]);
     let extends = LogSettings { extends: true, ..settings };
-    let lines = check(extends, &turns, &[(4, first), (5, second), (5, around)]);
+    let lines = check(extends, &iterations, &[(4, first), (5, second), (5, around)]);
     assert_eq!(lines, Some(2 + 5));
 }
 
@@ -106,7 +107,7 @@ fn columns_are_open_vswitch_s() {
     assert_eq!(means, ["1700", "5.00000", "300", "10.00000", "0.00000", "0.50000", "0"]);
 
     let mut text = String::new();
-    write_turns(&mut text, &kept, 2);
+    write_iterations(&mut text, &kept, 2);
     let expect = "\
 \x20  iter                cycles       packets      cycles/pkt   pkts/batch   vhost qlen   \
 upcalls      cycles/upcall
@@ -128,7 +129,7 @@ upcalls      cycles/upcall
 ";
     assert_eq!(trimmed(&text), expect);
     let mut text = String::new();
-    write_turns(&mut text, &kept, 0);
+    write_iterations(&mut text, &kept, 0);
     write_milliseconds(&mut text, &kept, 0);
     assert_eq!(text, "");
 }

@@ -29,7 +29,7 @@ pub fn write_histograms(out: &mut String, kept: &Kept) {
         write_row(out, &cells);
     }
     let totals = &kept.totals;
-    if totals.turns == 0 {
+    if totals.iterations == 0 {
         return;
     }
     *out += &"-".repeat(154);
@@ -38,12 +38,12 @@ pub fn write_histograms(out: &mut String, kept: &Kept) {
     let mean = |part: u64, of: u64| if of == 0 { 0.0 } else { part as f64 / of as f64 };
     let whole = |part: u64, of: u64| part.checked_div(of).unwrap_or(0).to_string();
     let cells = [
-        whole(totals.ns, totals.turns),
-        format!("{:.5}", mean(totals.packets, totals.turns)),
+        whole(totals.ns, totals.iterations),
+        format!("{:.5}", mean(totals.packets, totals.iterations)),
         whole(totals.busy_ns, totals.packets),
         format!("{:.5}", mean(totals.packets, totals.batches)),
         format!("{:.5}", 0.0),
-        format!("{:.5}", mean(totals.upcalls, totals.turns)),
+        format!("{:.5}", mean(totals.upcalls, totals.iterations)),
         "0".to_owned(),
     ];
     write_row(out, &cells.map(|cell| format!("{cell:<21}")));
@@ -60,7 +60,7 @@ fn write_row(out: &mut String, cells: &[String]) {
 }
 
 /// Writes the last `count` iterations, newest first.
-pub fn write_turns(out: &mut String, kept: &Kept, count: usize) {
+pub fn write_iterations(out: &mut String, kept: &Kept, count: usize) {
     if count == 0 {
         return;
     }
@@ -70,12 +70,12 @@ pub fn write_turns(out: &mut String, kept: &Kept, count: usize) {
         "   {:<17}   {:<10}   {a:<10}   {b:<10}   {c:<10}   {d:<10}   {:<10}   {:<10}",
         "iter", "cycles", "upcalls", "cycles/upcall"
     );
-    for turn in kept.turns.iter().rev().take(count) {
-        let [cycles, batch] = quotients(turn.ns, turn);
+    for iteration in kept.iterations.iter().rev().take(count) {
+        let [cycles, batch] = quotients(iteration.ns, iteration);
         let _ = writeln!(
             out,
             "   {:<17}   {:<11}  {:<11}  {cycles:<11}  {batch:<11}  {:<11}  {:<11}  {:<11}",
-            turn.at, turn.ns, turn.packets, 0, turn.upcalls, 0
+            iteration.at, iteration.ns, iteration.packets, 0, iteration.upcalls, 0
         );
     }
 }
@@ -94,12 +94,12 @@ pub fn write_milliseconds(out: &mut String, kept: &Kept, count: usize) {
     );
     for ms in kept.milliseconds.iter().rev().take(count) {
         let [cycles, batch] = quotients(ms.busy_ns, ms);
-        let turn_ns = ms.ns.checked_div(ms.turns).unwrap_or(0);
+        let iteration_ns = ms.ns.checked_div(ms.iterations).unwrap_or(0);
         let _ = writeln!(
             out,
-            "   {:<12}   {:<11}  {turn_ns:<11}  {:<11}  {cycles:<11}  {batch:<11}  {:<11}  {:<11}  \
+            "   {:<12}   {:<11}  {iteration_ns:<11}  {:<11}  {cycles:<11}  {batch:<11}  {:<11}  {:<11}  \
              {:<11}",
-            ms.at, ms.turns, ms.packets, 0, ms.upcalls, 0
+            ms.at, ms.iterations, ms.packets, 0, ms.upcalls, 0
         );
     }
 }

@@ -22,8 +22,8 @@ impl Run {
         let ns = (ended - began).as_nanos() as u64;
         let busy_ns = if packets > 0 { ns } else { 0 };
         let batches = sizes.0[1..].iter().map(|&count| u64::from(count)).sum();
-        let turn = Sample { ns, busy_ns, packets, batches, upcalls, ..Sample::default() };
-        self.metrics.add(ended.as_millis(), turn, &sizes);
+        let iteration = Sample { ns, busy_ns, packets, batches, upcalls, ..Sample::default() };
+        self.metrics.add(ended.as_millis(), iteration, &sizes);
     }
 
     pub(super) fn end_interval(&mut self, length: Duration) {

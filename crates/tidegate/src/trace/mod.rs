@@ -24,7 +24,7 @@ const FETCH_EVERY: Duration = Duration::from_millis(100);
 The filter has the syntax of ovs-ofctl(8) and matches packets as they are received: in_port is a
 port's name, or its number in `ovs-appctl dpctl/show`; the connection tracking state is not known yet.
 
-Each packet is shown with every step of its processing: parsing, unified flow cache, matching flows,
+Each packet is shown with every step of its processing: parsing, unified cache, matching flows,
 connection tracking, actions, ports, and the reason why it was dropped. A packet that causes an upcall
 is shown twice, the second time when it returns from the control side. Each line contains the duration
 of the step. A traced packet is processed alone, after the earlier packets of its batch and before the

@@ -6,7 +6,7 @@ use super::{StatsArgs, Upkeep};
 use crate::BenchError;
 use crate::memory::{available_bytes, resident_bytes};
 use crate::packets;
-use crate::slow_path::turns::{Allowance, Turns};
+use crate::slow_path::round_robin::{Allowance, RoundRobin};
 use crate::slow_path::{due, seconds};
 use ::conntrack::{Config as ConntrackConfig, Conntrack};
 use base::{Instant, WorkerId};
@@ -92,11 +92,11 @@ impl Station {
         switch.disable_megaflows(clock::now());
         switch.set_port_down(1)?;
         let allowance = Allowance::default();
-        let turns = Turns::new(first_frame(), set_flow, allowance.clone());
-        let silent = Turns::new(Vec::new(), |_, _| {}, Allowance::default());
+        let all_flows = RoundRobin::new(first_frame(), set_flow, allowance.clone());
+        let silent = RoundRobin::new(Vec::new(), |_, _| {}, Allowance::default());
         let [from, to] = PORTS.map(|(_, port)| port);
         let cables = [
-            Cable { port: from, rx: Box::new(turns), tx: Box::new(Discard) },
+            Cable { port: from, rx: Box::new(all_flows), tx: Box::new(Discard) },
             Cable { port: to, rx: Box::new(silent), tx: Box::new(Discard) },
         ];
         let time = OwnTime::start();
@@ -170,7 +170,7 @@ impl Station {
     /// Receives a batch of packets, and continues pending work on flows. Returns the number of flows.
     fn work(&mut self, now: Instant, pauses: &mut Pauses) -> Result<usize, BenchError> {
         let begun = self.time.now();
-        self.switch.turn(now, &mut self.cables, 0)?;
+        self.switch.iterate(now, &mut self.cables, 0)?;
         let received = self.time.now();
         self.switch.go_on(now);
         pauses.worked("packets", received - begun);

@@ -167,8 +167,8 @@ fn threads_leave_nothing_behind() {
             scope.spawn(move || {
                 let mut tracker = conntrack.tracker().expect("a tracker");
                 let mut random = fastrand::Rng::with_seed(seed);
-                for turn in 0..600u64 {
-                    let now = Instant::from_millis(1000 + turn);
+                for iteration in 0..600u64 {
+                    let now = Instant::from_millis(1000 + iteration);
                     let text = match random.u8(..6) {
                         0 => format!("{CONTROL} S seq=99 win=9000"),
                         1 => format!("{ANSWERS} SA seq=499 ack=100 win=9000"),

@@ -24,7 +24,7 @@ pub struct Expected {
     pub is_fresh: bool,
     pub kind: NatKind,
     pub address: IpAddr,
-    /// The destination port behind the translation.
+    /// The destination port behind NAT.
     pub real_port: u16,
     deadline_ms: u64,
 }

@@ -11,10 +11,10 @@ mod alg;
 mod asking;
 mod early_drop;
 mod fragments;
+mod nat;
 mod reading;
 mod sctp;
 mod tcp;
-mod translation;
 mod writing;
 
 use alg::{Expected, Session};
@@ -27,7 +27,7 @@ use flow::{
 use fragments::{Fragments, Taken};
 use reading::{Seen, What};
 use std::collections::BTreeMap;
-use writing::{Naming, translate, write};
+use writing::{Naming, rewrite_nat, write};
 
 const NATTED: CtState = CtState::SNAT.union(CtState::DNAT);
 
@@ -41,7 +41,7 @@ pub struct Known {
     pub deadline_ms: u64,
     pub mark: u32,
     pub label: u128,
-    /// Which address is translated in the original direction.
+    /// which address NAT rewrites in the original direction.
     pub nat: Option<NatKind>,
     pub progress: Progress,
     pub helper: Option<&'static str>,
@@ -142,7 +142,7 @@ impl Known {
     }
 
     /// Returns the tuple of its packets in a direction after NAT.
-    fn translated(&self, is_reply: bool) -> Tuple {
+    fn after_nat(&self, is_reply: bool) -> Tuple {
         reverse(if is_reply { self.original } else { self.reply })
     }
 
@@ -441,7 +441,7 @@ impl Oracle {
         {
             let source = (side == NatKind::Src) != is_reply;
             state |= if source { CtState::SNAT } else { CtState::DNAT };
-            translate(frame, known, is_reply, source);
+            rewrite_nat(frame, known, is_reply, source);
         }
         write(frame, action.zone, state, Naming::Known(known));
     }
@@ -497,7 +497,7 @@ impl Oracle {
         let range = match (&action.nat, expected) {
             (None, _) | (Some(Nat::Restore), None) => None,
             (Some(_), Some(expected)) => Some(of_expected(expected)),
-            (Some(Nat::Translate(range)), None) => Some(range.clone()),
+            (Some(Nat::Rewrite(range)), None) => Some(range.clone()),
         };
         if !self.has_room(zone) {
             return None;
@@ -509,7 +509,7 @@ impl Oracle {
                 self.count(Event::TupleTaken);
                 return None;
             }
-            Some(range) => match translation::choose(tuple, range, is_free) {
+            Some(range) => match nat::choose(tuple, range, is_free) {
                 Some(moved) => reverse(moved),
                 None => {
                     self.count(Event::NatExhausted);

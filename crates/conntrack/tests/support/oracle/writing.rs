@@ -2,7 +2,7 @@
 
 use super::alg::{self, Expected};
 use super::reading::{self, What};
-use super::{Known, reverse, translation};
+use super::{Known, nat, reverse};
 use base::{PortNo, Zone};
 use flow::{CtFields, CtState, FlowKey, Frame, Tuple, TupleL4};
 use packet::{Checksum, Packet};
@@ -55,22 +55,22 @@ pub fn copy_ct(to: &mut FlowKey, from: &FlowKey) {
     to.words_mut()[CT_WORDS].copy_from_slice(&from.words()[CT_WORDS]);
 }
 
-pub fn translate(frame: &mut Frame, known: &Known, is_reply: bool, source: bool) {
+pub fn rewrite_nat(frame: &mut Frame, known: &Known, is_reply: bool, source: bool) {
     let mut bytes = frame.packet.data().to_vec();
     let (_, ip) = reading::network(&bytes);
     let is_partial = matches!(frame.packet.offload.checksum, Checksum::Partial { .. });
-    let after = known.translated(is_reply);
+    let after = known.after_nat(is_reply);
     let seen = reading::read(frame).expect("it was read before");
     if let What::Error { .. } = seen.what {
         let (src, dst) = reading::addresses(&bytes, ip);
         let outer = if source { (after.src, dst) } else { (src, after.dst) };
-        translation::write_error(&mut bytes, ip, outer, &reverse(after));
+        nat::write_error(&mut bytes, ip, outer, &reverse(after));
     } else {
         if let What::Tcp(segment) = seen.what {
             let from = usize::from(is_reply);
             alg::rewrite(&mut bytes, ip, &known.session, from, &segment);
         }
-        translation::write_tuple(&mut bytes, ip, &after, is_partial);
+        nat::write_tuple(&mut bytes, ip, &after, is_partial);
     }
     let offload = frame.packet.offload;
     let mut packet = Packet::from_bytes(&bytes);

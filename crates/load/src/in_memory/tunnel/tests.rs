@@ -119,7 +119,7 @@ fn play(switch: &mut Switch, port: PortNo, frames: &[Vec<u8>]) -> BTreeMap<u32, 
         })
         .collect();
     let at = cables.iter().position(|cable| cable.port == port).unwrap();
-    while switch.turn(clock::now(), &mut cables, at).unwrap() > 0 {}
+    while switch.iterate(clock::now(), &mut cables, at).unwrap() > 0 {}
     records.into_iter().map(|(port, it)| (port.0, it.0.lock().unwrap().clone())).collect()
 }
 

@@ -146,16 +146,16 @@ fn packets_are_encapsulated_as_the_switch_would() {
             assert_eq!(offload.remove(id), expect);
         }
         for frame in ["", " csum=partial"] {
-            let translated = |text: &str| {
+            let rewritten = |text: &str| {
                 let expect = "192.168.7.9:2000>10.0.0.2:80 . len=33";
                 format!("{expect}{text} eth=02:00:00:00:00:01>02:00:00:00:00:02")
             };
             let inner = format!("10.0.0.1:1000>10.0.0.2:80 . len=33{frame}");
             let actions = [Action::TunnelPush(Arc::new(with.clone())), Action::Output(OUT)];
-            let rule = OffloadRule { translated: nat, ..rule(&inner, &actions) };
-            let Translated { addresses, ports } = nat.unwrap();
+            let rule = OffloadRule { nat_rewrite: nat, ..rule(&inner, &actions) };
+            let NatRewrite { addresses, ports } = nat.unwrap();
             let source_port = with.source_port(addresses, ports, wire::protocol::TCP);
-            let expect = within_completed(&with.header, source_port, &translated(frame));
+            let expect = within_completed(&with.header, source_port, &rewritten(frame));
             let id = offload.install(&rule, IDLE).unwrap();
             bytes_become(&mut offload, &wire::text::parse(&inner).unwrap(), Some(&expect));
             offload.remove(id);
@@ -275,7 +275,7 @@ fn packets_are_decapsulated_and_then_treated_as_any() {
         let inner = "10.0.0.1:1000>10.0.0.2:80 udp len=33 vlan=3";
         let actions = [Action::PopVlan, set(Field::NwTtl, 9, 0xff), Action::Output(OUT)];
         let rule = OffloadRule {
-            translated: to("192.168.7.9", "10.0.0.2", (2000, 80)),
+            nat_rewrite: to("192.168.7.9", "10.0.0.2", (2000, 80)),
             ..out_of_tunnel(inner, &actions)
         };
         let id = offload.install(&rule, IDLE).unwrap();

@@ -73,7 +73,7 @@ pub(in crate::offload) fn offer(connection: u32, flows: &[u64]) -> OffloadOffer 
         second: None,
         copies_ecn: false,
         mark: None,
-        translated: None,
+        nat_rewrite: None,
         actions: Arc::new([Action::Output(PortNo(2))]),
         tunnel: None,
     };

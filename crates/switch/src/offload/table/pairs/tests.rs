@@ -153,7 +153,7 @@ impl Bench {
                 second: None,
                 copies_ecn: false,
                 mark: None,
-                translated: None,
+                nat_rewrite: None,
                 actions: Arc::new([Action::Output(PortNo(3 - port))]),
                 tunnel: None,
             };
@@ -166,7 +166,7 @@ impl Bench {
         self.table.wait(at, 0, offers.into_iter().collect(), &self.changes);
     }
 
-    fn turn(&mut self, now: Instant) {
+    fn iterate(&mut self, now: Instant) {
         let Bench { conntrack, table, device, changes, .. } = self;
         table.sweep(device, conntrack, now, usize::MAX);
         table.install(device, conntrack, now, changes, usize::MAX);
@@ -190,10 +190,10 @@ fn both_directions_are_installed_together_in_any_order() {
         let mut bench = Bench::new(Keeper::default());
         let offers = bench.offers(1000);
         bench.offer(START, [offers[order[0]].clone()]);
-        bench.turn(after_ms(50));
+        bench.iterate(after_ms(50));
         assert_eq!((bench.device.rules.len(), bench.table.waiting()), (0, 1), "it waits");
         bench.offer(after_ms(50), [offers[order[1]].clone()]);
-        bench.turn(after_ms(100));
+        bench.iterate(after_ms(100));
         assert_eq!((bench.table.checked(), bench.table.connections()), (1, (0, 1)));
         assert_eq!((bench.refused(), bench.table.waiting()), (vec![], 0));
         assert!(bench.checks(&offers[0]), "the windows are not loose");
@@ -208,16 +208,16 @@ fn a_direction_whose_other_one_does_not_come_is_offloaded_alone() {
     let mut bench = Bench::new(Keeper::default());
     let offers = bench.offers(1000);
     bench.offer(START, [offers[0].clone()]);
-    bench.turn(after_ms(50));
-    bench.turn(after_ms(549));
+    bench.iterate(after_ms(50));
+    bench.iterate(after_ms(549));
     assert!(bench.device.rules.is_empty());
-    bench.turn(after_ms(550));
+    bench.iterate(after_ms(550));
     assert_eq!((bench.table.connections(), bench.table.checked()), ((1, 0), 0));
     assert_eq!(bench.refused(), [(Refusal::Unchecked, 1)]);
     assert!(!bench.checks(&offers[0]), "the device looks at no windows");
     // The other direction comes too late.
     bench.offer(after_ms(550), [offers[1].clone()]);
-    bench.turn(after_ms(600));
+    bench.iterate(after_ms(600));
     assert_eq!((bench.table.connections(), bench.table.checked()), ((0, 1), 0));
     let words = bench.table.flow(FlowId(11)).unwrap().refused[&Refusal::Unchecked].words.clone();
     assert_eq!(words.as_deref(), Some("the other direction is offloaded already"));
@@ -230,7 +230,7 @@ fn a_device_that_checks_no_windows_forwards_as_before_and_says_why() {
     let mut bench = Bench::new(Keeper { refused, ..Keeper::default() });
     let offers = bench.offers(1000);
     bench.offer(START, offers.clone());
-    bench.turn(after_ms(50));
+    bench.iterate(after_ms(50));
     assert_eq!((bench.table.connections(), bench.table.checked()), ((0, 1), 0));
     let expect = "the device refused it: no connection objects";
     for flow in [10, 11] {
@@ -242,7 +242,7 @@ fn a_device_that_checks_no_windows_forwards_as_before_and_says_why() {
     let mut bench = Bench::new(Keeper { never: true, ..Keeper::default() });
     let offers = bench.offers(1000);
     bench.offer(START, offers);
-    bench.turn(after_ms(50));
+    bench.iterate(after_ms(50));
     assert_eq!((bench.table.connections(), bench.refused()), ((0, 1), vec![]));
 }
 
@@ -257,7 +257,7 @@ fn a_connection_that_was_picked_up_is_forwarded_without_a_check() {
         offer.rule.connection = ConnectionRef { is_reply, ..picked_up.connection.unwrap() };
     }
     bench.offer(START, offers);
-    bench.turn(after_ms(50));
+    bench.iterate(after_ms(50));
     assert_eq!((bench.table.connections(), bench.table.checked()), ((0, 1), 0));
     assert_eq!(bench.refused(), [(Refusal::Unchecked, 2)]);
 }
@@ -267,7 +267,7 @@ fn paired(device: Keeper) -> (Bench, [OffloadOffer; 2]) {
     let mut bench = Bench::new(device);
     let offers = bench.offers(1000);
     bench.offer(START, offers.clone());
-    bench.turn(after_ms(50));
+    bench.iterate(after_ms(50));
     assert_eq!(bench.table.checked(), 1);
     (bench, offers)
 }
@@ -280,7 +280,7 @@ fn the_connection_learns_windows_while_the_device_keeps_them() {
     let (mut bench, _) = paired(Keeper::default());
     assert!(bench.is_invalid(FAR));
     bench.device.moves(1, 900_000);
-    bench.turn(after_ms(100));
+    bench.iterate(after_ms(100));
     assert!(!bench.is_invalid(FAR));
     assert!(bench.is_invalid("10.0.0.1:1000>10.0.0.2:80 . seq=101 ack=501 win=8000 len=10"));
     // A RST is one of the connection if the device says so.
@@ -291,7 +291,7 @@ fn the_connection_learns_windows_while_the_device_keeps_them() {
     let action = CtAction { commit: true, zone: Zone(1), ..CtAction::default() };
     bench.tracker.execute(START, &action, &mut frames);
     assert!(!frames[0].key.ct_state().contains(CtState::INV));
-    bench.turn(after_ms(150));
+    bench.iterate(after_ms(150));
     assert!(bench.device.rules.is_empty(), "the connection is over");
 }
 
@@ -329,8 +329,8 @@ fn the_end_of_one_direction_ends_both_and_the_switch_checks_from_the_last_window
             if end != "all" {
                 assert!(!bench.is_invalid(early), "{end}: a worker may not know the windows yet");
             }
-            bench.turn(after_ms(149));
-            bench.turn(after_ms(150));
+            bench.iterate(after_ms(149));
+            bench.iterate(after_ms(150));
             // What the device forgot cannot be checked again.
             assert_eq!(bench.is_invalid(early), !forgets, "{end}");
             assert!(!bench.is_invalid(FAR), "{end}");
@@ -348,7 +348,7 @@ fn a_connection_that_is_offloaded_again_begins_with_the_windows_that_it_ended_wi
     let Bench { conntrack, table, device, .. } = &mut bench;
     table.remove_flow(device, FlowId(10), conntrack, after_ms(90));
     bench.offer(after_ms(40), offers);
-    bench.turn(after_ms(91));
+    bench.iterate(after_ms(91));
     assert_eq!(bench.table.checked(), 1);
     let (_, windows) = bench.device.pairs[&OffloadId(3)];
     assert_eq!((windows.is_checked, windows.reply.sent_end), (true, 900_501));
@@ -358,8 +358,8 @@ fn a_connection_that_is_offloaded_again_begins_with_the_windows_that_it_ended_wi
     let Bench { conntrack, table, device, .. } = &mut bench;
     table.remove_flow(device, FlowId(10), conntrack, after_ms(90));
     bench.offer(after_ms(40), offers.clone());
-    bench.turn(after_ms(91));
-    bench.turn(after_ms(200));
+    bench.iterate(after_ms(91));
+    bench.iterate(after_ms(200));
     assert!(!bench.checks(&offers[0]));
 }
 
@@ -368,10 +368,10 @@ fn the_device_follows_the_setting_of_checks_or_loses_the_connection() {
     for keeps_settings in [false, true] {
         let (mut bench, _) = paired(Keeper { keeps_settings, ..Keeper::default() });
         bench.conntrack.set_check_tcp_windows(false);
-        bench.turn(after_ms(60));
+        bench.iterate(after_ms(60));
         assert_eq!(bench.device.rules.len(), 2, "it is asked with the next packets");
         bench.device.moves(1, 10);
-        bench.turn(after_ms(70));
+        bench.iterate(after_ms(70));
         let is_checked = bench.device.pairs.values().map(|(_, it)| it.is_checked);
         let expect = if keeps_settings { vec![] } else { vec![false] };
         assert_eq!(is_checked.collect::<Vec<_>>(), expect);
@@ -385,20 +385,20 @@ fn what_changes_while_a_direction_waits_for_the_other_one_is_not_installed() {
     let mut bench = Bench::new(Keeper::default());
     let offers = bench.offers(1000);
     bench.offer(START, [offers[0].clone()]);
-    bench.turn(after_ms(50));
+    bench.iterate(after_ms(50));
     bench.changes.note(WorkerId(0), &FlowCommand::Delete(FlowId(10)));
     bench.offer(START, [offers[1].clone()]);
-    bench.turn(after_ms(100));
+    bench.iterate(after_ms(100));
     assert_eq!((bench.refused(), bench.table.waiting()), (vec![(Refusal::FlowChanged, 1)], 1));
-    bench.turn(after_ms(600));
+    bench.iterate(after_ms(600));
     assert_eq!((bench.table.connections(), bench.table.checked()), ((1, 0), 0));
     // It is not remembered where the other direction never comes.
     let mut bench = Bench::new(Keeper::default());
     let offers = bench.offers(1000);
     bench.offer(START, [offers[0].clone()]);
-    bench.turn(after_ms(50));
+    bench.iterate(after_ms(50));
     bench.changes.note(WorkerId(0), &FlowCommand::Delete(FlowId(10)));
-    bench.turn(after_ms(550));
+    bench.iterate(after_ms(550));
     assert_eq!(bench.refused(), [(Refusal::FlowChanged, 1)]);
     assert!(bench.table.flow(FlowId(10)).is_none() && bench.device.rules.is_empty());
     // Its port goes, or all is removed.
@@ -406,23 +406,23 @@ fn what_changes_while_a_direction_waits_for_the_other_one_is_not_installed() {
         let mut bench = Bench::new(Keeper::default());
         let offers = bench.offers(1000);
         bench.offer(START, [offers[0].clone()]);
-        bench.turn(after_ms(50));
+        bench.iterate(after_ms(50));
         let Bench { conntrack, table, device, .. } = &mut bench;
         match end {
             "port" => table.remove_port(device, PortNo(2), conntrack, START),
             _ => table.clear(device, conntrack, START),
         }
         assert_eq!(bench.table.waiting(), 0);
-        bench.turn(after_ms(1000));
+        bench.iterate(after_ms(1000));
         assert!(bench.device.rules.is_empty(), "{end}");
     }
     // The connection ends.
     let mut bench = Bench::new(Keeper::default());
     let offers = bench.offers(1000);
     bench.offer(START, [offers[0].clone()]);
-    bench.turn(after_ms(50));
+    bench.iterate(after_ms(50));
     bench.conntrack.flush(START, &conntrack::CtFlush::default()).unwrap();
-    bench.turn(after_ms(600));
+    bench.iterate(after_ms(600));
     assert_eq!(bench.refused(), [(Refusal::Ended, 1), (Refusal::Unchecked, 1)]);
     assert!(bench.device.rules.is_empty());
 }

@@ -1,4 +1,4 @@
-//! Translates the switch's rules into those of `rte_flow`.
+//! Makes of the switch's rules those of `rte_flow`.
 
 mod actions;
 mod pattern;
@@ -12,7 +12,7 @@ pub const CHECKED_GROUP: u32 = 1;
 
 /// A rule for a device, with what hangs on its ports.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Translation {
+pub struct DeviceRule {
     /// DPDK's number of the port that the packets come in on.
     pub in_port: u16,
     /// The rule.
@@ -27,14 +27,14 @@ pub struct Translation {
     pub tags: [u32; 2],
 }
 
-/// Translates a rule. `number` is DPDK's number of a port, if the port is DPDK's.
+/// Makes a device's rule. `number` is DPDK's number of a port, if the port is DPDK's.
 ///
 /// # Errors
 /// What of it `rte_flow` cannot say, or a port that is not DPDK's.
-pub fn translate(
+pub fn device_rule(
     from: &OffloadRule,
     number: &dyn Fn(PortNo) -> Option<u16>,
-) -> Result<Translation, Refusal> {
+) -> Result<DeviceRule, Refusal> {
     let in_port = number(from.in_port()).ok_or(Refusal::InPort)?;
     let out = match from.actions.last() {
         Some(Action::Output(out)) => Some(*out),
@@ -54,7 +54,7 @@ pub fn translate(
     }
     pattern::connection(from, &mut rule.items)?;
     let mut steps = Vec::new();
-    actions::translated(from, &mut steps);
+    actions::nat_rewrite(from, &mut steps);
     let tags = actions::steps(from, &mut steps)?;
     if out.is_some() {
         rule.actions.append(&mut steps);
@@ -64,7 +64,7 @@ pub fn translate(
         None => RuleAction::Drop,
     });
     let encapsulated_max = push(from).map(|to| to.frame_max);
-    Ok(Translation { in_port, rule, out, encapsulated_max, decapsulated_bytes, tags })
+    Ok(DeviceRule { in_port, rule, out, encapsulated_max, decapsulated_bytes, tags })
 }
 
 /// The rule by which a port marks packets for the switch, which looks at all else by itself: only addresses, ports
@@ -86,22 +86,22 @@ pub fn marking(from: &OffloadRule) -> Result<FlowRule, Refusal> {
 }
 
 /// The two rules of a direction whose segments a connection object checks: the one of the first group has all of the
-/// connection's segments checked; the other one does with those within the windows what `translation` says.
+/// connection's segments checked; the other one does with those within the windows what `device_rule` says.
 ///
 /// # Errors
 /// The packets are not of one connection that the device could recognize.
 pub fn checking(
     from: &OffloadRule,
-    translation: &Translation,
+    device_rule: &DeviceRule,
     object: ObjectHandle,
 ) -> Result<[FlowRule; 2], Refusal> {
-    let mut items = vec![Item::RepresentedPort(translation.in_port)];
+    let mut items = vec![Item::RepresentedPort(device_rule.in_port)];
     pattern::connection(from, &mut items)?;
     items.iter_mut().for_each(pattern::widen);
     let actions =
         vec![RuleAction::Count, RuleAction::Check(object), RuleAction::Jump(CHECKED_GROUP)];
     let check = FlowRule { transfers: true, items, actions, ..FlowRule::default() };
-    let mut forward = FlowRule { group: CHECKED_GROUP, ..translation.rule.clone() };
+    let mut forward = FlowRule { group: CHECKED_GROUP, ..device_rule.rule.clone() };
     forward.items.push(Item::Connection(IN_WINDOW));
     Ok([check, forward])
 }

@@ -1,4 +1,4 @@
-//! Whole switches that differ only in their unified flow cache: the tables of `testdata/ofproto/*.toml` treat
+//! Whole switches that differ only in their unified cache: the tables of `testdata/ofproto/*.toml` treat
 //! a long random sequence of packets alike with the cache on, tiny and off. A worker with a cache splits a
 //! batch into runs, which the worker without one receives as separate batches.
 

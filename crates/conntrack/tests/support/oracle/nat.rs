@@ -1,4 +1,4 @@
-//! Address translation: which tuple a connection's replies get, and packets with other addresses.
+//! NAT: which tuple a connection's replies get, and packets with other addresses.
 //! Checksums are taken anew over all that they cover.
 
 use super::reading::{self, Place};
@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use wire::checksum;
 
 /// The first tuple, in the order in which they are to be tried, that no connection has: the connection's
-/// packets after translation. Ports are kept where they can be, and else counted up from there, round
+/// packets after NAT. Ports are kept where they can be, and else counted up from there, round
 /// the end of what is allowed.
 pub fn choose(tuple: Tuple, range: &NatRange, is_free: impl Fn(Tuple) -> bool) -> Option<Tuple> {
     let own = if range.kind == NatKind::Src { tuple.src } else { tuple.dst };

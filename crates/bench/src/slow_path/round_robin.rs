@@ -33,7 +33,7 @@ impl Allowance {
 }
 
 /// The port's receiving end.
-pub struct Turns {
+pub struct RoundRobin {
     frame: Vec<u8>,
     /// Makes the frame one of a flow.
     set: fn(&mut [u8], u32),
@@ -43,14 +43,14 @@ pub struct Turns {
     count: u64,
 }
 
-impl Turns {
+impl RoundRobin {
     /// Plays this frame, changed for each flow.
-    pub fn new(frame: Vec<u8>, set: fn(&mut [u8], u32), allowance: Allowance) -> Turns {
-        Turns { frame, set, allowance, next: 0, count: 0 }
+    pub fn new(frame: Vec<u8>, set: fn(&mut [u8], u32), allowance: Allowance) -> RoundRobin {
+        RoundRobin { frame, set, allowance, next: 0, count: 0 }
     }
 }
 
-impl RxQueue for Turns {
+impl RxQueue for RoundRobin {
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PortError> {
         let Allowance { left, first, count } = &self.allowance;
         let (first, count) = (first.load(Relaxed), count.load(Relaxed));
@@ -86,7 +86,7 @@ mod tests {
     fn as_many_as_are_allowed_come_of_each_flow_in_turn() {
         let allowance = Allowance::default();
         let set = |frame: &mut [u8], flow: u32| frame[0] = flow as u8;
-        let mut port = Turns::new(vec![0; 60], set, allowance.clone());
+        let mut port = RoundRobin::new(vec![0; 60], set, allowance.clone());
         let mut receive = || {
             let (mut pool, mut batch) = (Pool::new(64), Batch::new());
             port.receive(&mut pool, &mut batch).unwrap();

@@ -12,9 +12,9 @@ const DSCP: u128 = 0xfc;
 const VID: u16 = 0xfff;
 const PCP_SHIFT: u16 = 13;
 
-/// What connection tracking translates: the addresses and ports that are others behind it.
-pub fn translated(from: &OffloadRule, actions: &mut Vec<RuleAction>) {
-    let Some(to) = &from.translated else { return };
+/// The NAT rewrite: the addresses and ports that are others behind connection tracking.
+pub fn nat_rewrite(from: &OffloadRule, actions: &mut Vec<RuleAction>) {
+    let Some(to) = &from.nat_rewrite else { return };
     let (before, after) = (from.headers.key_addresses(), to.addresses);
     let is_ipv6 = from.headers.is_ipv6();
     let v4 = |low: u64| Ipv4Addr::from_bits(low as u32);
