@@ -54,6 +54,25 @@ const COUNTED: &[&str] = &[
     "flows",
     "misses",
 ];
+/// Ethernet types that `wire::ethertype` names, and how.
+const ETHERTYPES: &[(&str, &str)] = &[
+    ("0x0800", "IPV4"),
+    ("0x0806", "ARP"),
+    ("0x8035", "RARP"),
+    ("0x8100", "VLAN"),
+    ("0x86dd", "IPV6"),
+    ("0x88a8", "SERVICE_VLAN"),
+    ("0x8847", "MPLS"),
+    ("0x8848", "MPLS_MULTICAST"),
+    ("0x894f", "NSH"),
+    ("0x88cc", "LLDP"),
+    ("0x6558", "TRANSPARENT_ETHERNET"),
+    ("0x88be", "ERSPAN_II"),
+    ("0x22eb", "ERSPAN_III"),
+];
+/// Where the numbers may stand: the file that names them, and the crate that must not import it.
+const NUMBERS_STAND_IN: &[&str] = &["crates/wire/src/numbers.rs", "crates/generator/"];
+
 /// Checks every `unsafe` of a file: whether its crate may, and whether it says why it is sound.
 pub fn check_unsafe(file: &RustFile, floors: &Floors) -> Vec<Problem> {
     let room = file.crate_name().and_then(|name| floors.rooms.get(name));
@@ -142,6 +161,26 @@ pub fn check_calls(file: &RustFile, floors: &Floors) -> Vec<Problem> {
         }
     }
     problems
+}
+
+/// Checks for Ethernet types as numbers where a name exists. Tests may spell bytes out.
+pub fn check_numbers(file: &RustFile) -> Vec<Problem> {
+    let exempt = file.crate_name().is_none()
+        || file.is_test()
+        || file.has_folder("examples")
+        || NUMBERS_STAND_IN.iter().any(|place| file.path.starts_with(place));
+    if exempt {
+        return Vec::new();
+    }
+    let tokens = file.source.tokens();
+    let numbers = tokens.iter().filter(|token| !file.outline.is_test_line(token.line));
+    let problem = |token: &crate::scan::Token<'_>| {
+        let digits = token.text.trim_end_matches("_u16").trim_end_matches("u16");
+        let (number, name) = ETHERTYPES.iter().find(|(number, _)| *number == digits)?;
+        let text = format!("the number {number} has a name; write `wire::ethertype::{name}`");
+        Some(Problem::new(&file.path, token.line, text))
+    };
+    numbers.filter_map(problem).collect()
 }
 
 /// Checks the folders and the file name of a path for names that say nothing.

@@ -35,6 +35,7 @@ pub fn run(update: Update) -> Result<bool, String> {
     problems.extend(check_architecture(&root, &members, &rust_files));
     problems.extend(settings::check(&rust_files));
     problems.extend(modules::check(&rust_files));
+    problems.extend(rust_files.iter().flat_map(style::check_numbers));
 
     let sizes = Sizes::measure(&rust_files);
     let ratchet = load_ratchet(&root, &sizes, update)?;

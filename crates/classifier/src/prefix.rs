@@ -6,6 +6,7 @@
 
 use crate::trie::{PrefixTrie, TrieMatch};
 use flow::{Field, FlowKey, Mask};
+use wire::ethertype;
 
 /// The maximum number of fields of a table with a trie.
 pub const MAX_PREFIX_FIELDS: usize = 3;
@@ -62,8 +63,8 @@ impl PrefixField {
     /// Whether the packet has this field, and not another one in the same place.
     fn is_in(self, key: &FlowKey) -> bool {
         match self {
-            PrefixField::Ipv4Src | PrefixField::Ipv4Dst => key.eth_type() == 0x0800,
-            PrefixField::Ipv6Src | PrefixField::Ipv6Dst => key.eth_type() == 0x86dd,
+            PrefixField::Ipv4Src | PrefixField::Ipv4Dst => key.eth_type() == ethertype::IPV4,
+            PrefixField::Ipv6Src | PrefixField::Ipv6Dst => key.eth_type() == ethertype::IPV6,
         }
     }
 

@@ -2,8 +2,12 @@
 
 use flow::{Field, FlowKey, Mask, Match};
 use proptest::prelude::*;
+use wire::ethertype;
 
 const V6: u128 = 0x1000_0000_0000_0000_0000_0000_0000_0000;
+const IPV4: u128 = ethertype::IPV4 as u128;
+const IPV6: u128 = ethertype::IPV6 as u128;
+const ARP: u128 = ethertype::ARP as u128;
 
 /// Fields with the values and the masks that are drawn for them.
 const POOL: &[(Field, &[u128], &[u128])] = &[
@@ -11,7 +15,7 @@ const POOL: &[(Field, &[u128], &[u128])] = &[
     (Field::CtState, &[0, 0x21, 0x22], &[0x20, 0x22, u128::MAX]),
     (Field::Metadata, &[0, 1], &[u128::MAX]),
     (Field::Reg3, &[0, 1, 0x8000_0001], &[1, 0x8000_0000, u128::MAX]),
-    (Field::EthType, &[0x800, 0x800, 0x86dd, 0x806], &[u128::MAX, u128::MAX, 0xff]),
+    (Field::EthType, &[IPV4, IPV4, IPV6, ARP], &[u128::MAX, u128::MAX, 0xff]),
     (Field::EthDst, &[1, 2, 0x0100_0000_0001], &[0x0100_0000_0000, u128::MAX]),
     (Field::VlanTci, &[0, 0x1005, 0x1006], &[0x1000, 0x1fff]),
     (Field::NwProto, &[6, 17], &[u128::MAX]),

@@ -2,7 +2,7 @@
 
 use crate::{Port, SwitchOptions};
 use base::{DatapathId, MacAddr, Zone, limits};
-use ofproto::{MirrorConfig, TableConfig};
+use ofproto::{FailMode, MirrorConfig, TableConfig};
 use openflow::Version;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -65,16 +65,6 @@ pub struct BridgeSettings {
     /// Files of flows in the syntax of `ovs-ofctl`, added with the bridge; only a configuration file can name
     /// them.
     pub flow_files: Vec<PathBuf>,
-}
-
-/// A bridge's behaviour while it has no controller.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum FailMode {
-    /// Forward as a learning switch.
-    #[default]
-    Standalone,
-    /// Keep the flows unchanged.
-    Secure,
 }
 
 /// An OpenFlow controller.

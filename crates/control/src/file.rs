@@ -110,10 +110,11 @@ mod section;
 use crate::desired::{TIMEOUT_NAMES, datapath_id_from_text, version_from_name};
 use crate::rows::mac_of_an_interface;
 use crate::{
-    Bridge, BridgeSettings, Controller, CoreSet, Desired, DpdkOptions, FailMode, Interface,
-    InterfaceKind, Port, SwitchOptions, TlsFiles, ZonePolicy,
+    Bridge, BridgeSettings, Controller, CoreSet, Desired, DpdkOptions, Interface, InterfaceKind,
+    Port, SwitchOptions, TlsFiles, ZonePolicy,
 };
 use base::{Zone, limits};
+use ofproto::FailMode;
 use port::check_device_name;
 use section::{Errors, Section, Span};
 use std::collections::{BTreeMap, BTreeSet};

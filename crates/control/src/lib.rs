@@ -26,7 +26,7 @@ mod status;
 mod upcall_rates;
 
 pub use desired::{
-    Bridge, BridgeSettings, Controller, ControllerKind, Desired, FailMode, TlsFiles, ZonePolicy,
+    Bridge, BridgeSettings, Controller, ControllerKind, Desired, TlsFiles, ZonePolicy,
 };
 pub use difference::{Change, difference};
 pub use dpdk::{DpdkDevice, DpdkInit, DpdkInterface, DpdkOptions};

@@ -18,10 +18,11 @@ use crate::desired::{
     DEFAULT_CONTROLLER_QUEUE, all_versions, datapath_id_from_text, version_from_name,
 };
 use crate::{
-    Bridge, BridgeSettings, Controller, ControllerKind, CoreSet, Desired, DpdkOptions, FailMode,
-    Interface, InterfaceKind, Port, SwitchOptions, TlsFiles, UpcallRateList,
+    Bridge, BridgeSettings, Controller, ControllerKind, CoreSet, Desired, DpdkOptions, Interface,
+    InterfaceKind, Port, SwitchOptions, TlsFiles, UpcallRateList,
 };
 use base::limits;
+use ofproto::FailMode;
 use ovsdb::{Replica, Row};
 use port::vlans;
 use std::collections::{BTreeMap, BTreeSet};

@@ -46,7 +46,7 @@ fn check_desired(desired: &Desired) {
     assert_eq!(names("br1"), ["br1", "t0", "to-br0"]);
     let settings = &desired.bridges["br0"].settings;
     assert_eq!(settings.datapath_id, Some(DatapathId(42)));
-    assert_eq!(settings.fail_mode, control::FailMode::Secure);
+    assert_eq!(settings.fail_mode, ofproto::FailMode::Secure);
     let targets: Vec<_> = settings.controllers.iter().map(|c| c.target.as_str()).collect();
     assert_eq!(targets, ["ptcp:6653", "tcp:10.0.0.1:6653"]);
     let port = |bridge: &str, port: &str| desired.bridges[bridge].ports[port].clone();

@@ -3,10 +3,9 @@
 use flow::{FlowKey, Frame, Headers};
 use packet::Checksum;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use wire::ethertype;
 use wire::protocol::{TCP, UDP};
 use wire::rewrite::{self as bytes, TupleV4};
-
-const ETH_IPV6: u16 = 0x86dd;
 
 /// Addresses and ports, laid out as in a [`FlowKey`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -117,7 +116,7 @@ fn write_any(frame: &mut Frame, to: &Tuple) {
     let partial = matches!(frame.packet.offload.checksum, Checksum::Partial { .. });
     let from = Tuple::of(&frame.key);
     let [source_high, source, destination_high, destination] = to.addresses;
-    let is_ipv6 = frame.key.eth_type() == ETH_IPV6;
+    let is_ipv6 = frame.key.eth_type() == ethertype::IPV6;
     let l3 = frame.l3_mut();
     if from.addresses[..2] != to.addresses[..2] {
         match is_ipv6 {

@@ -6,8 +6,7 @@ use flow::{Field, Frame, SetField, VLAN_PRESENT};
 use packet::Checksum;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::rewrite as bytes;
-
-const ETH_IPV6: u16 = 0x86dd;
+use wire::{ethertype, protocol};
 
 /// Sets bits of one field in the key and in the bytes. A frame that lacks the header keeps its
 /// bytes, and the key then keeps the field's zero too.
@@ -17,10 +16,10 @@ pub(crate) fn set_field(frame: &mut Frame, set: &SetField) {
     if old == new {
         return;
     }
-    let is_ipv6 = frame.key.eth_type() == ETH_IPV6;
+    let is_ipv6 = frame.key.eth_type() == ethertype::IPV6;
     if write(frame, set.field, new) {
         frame.key.set(set.field, new);
-        if frame.key.nw_proto() == 58 && is_ipv6 && is_in_icmpv6(set.field) {
+        if frame.key.nw_proto() == protocol::ICMPV6 && is_ipv6 && is_in_icmpv6(set.field) {
             frame.reread_icmpv6();
         }
     }
@@ -51,7 +50,7 @@ fn is_in_icmpv6(field: Field) -> bool {
 /// Writes a field's new value into the bytes. Returns whether the frame has it.
 fn write(frame: &mut Frame, field: Field, new: u128) -> bool {
     let partial = matches!(frame.packet.offload.checksum, Checksum::Partial { .. });
-    let is_ipv6 = frame.key.eth_type() == ETH_IPV6;
+    let is_ipv6 = frame.key.eth_type() == ethertype::IPV6;
     let has_l4 = frame.layers.l4.is_some();
     let mac = MacAddr::from_u64(new as u64);
     let (v4, v6) = (Ipv4Addr::from(new as u32), Ipv6Addr::from(new));
@@ -68,7 +67,9 @@ fn write(frame: &mut Frame, field: Field, new: u128) -> bool {
         Field::NwTtl => bytes::set_ttl(frame.l3_mut(), new as u8),
         Field::NwTos if is_ipv6 => bytes::set_traffic_class(frame.l3_mut(), new as u8),
         Field::NwTos => bytes::set_tos(frame.l3_mut(), new as u8),
-        Field::TpSrc | Field::TpDst if has_l4 && matches!(frame.key.nw_proto(), 1 | 58) => {
+        Field::TpSrc | Field::TpDst
+            if has_l4 && matches!(frame.key.nw_proto(), protocol::ICMP | protocol::ICMPV6) =>
+        {
             write_icmp(frame, field, new as u8, partial)
         }
         Field::TpSrc if has_l4 => bytes::set_tp_src(frame.l3_mut(), new as u16, partial),
@@ -244,7 +245,7 @@ mod tests {
                 | Field::TcpFlags | Field::VlanTpid | Field::ArpOp | Field::PktMark
                 | Field::DpHash | Field::InPort | Field::InPortOxm | Field::VlanTci | Field::VlanVidPresent));
             let mut frame = frames(PACKETS[packet])[kind].take();
-            let is_icmp = matches!(frame.key.nw_proto(), 1 | 58) && matches!(field, Field::TpSrc | Field::TpDst);
+            let is_icmp = matches!(frame.key.nw_proto(), protocol::ICMP | protocol::ICMPV6) && matches!(field, Field::TpSrc | Field::TpDst);
             let mask = if is_icmp { mask & 0xff } else { mask };
             set_field(&mut frame, &SetField { field, value, mask });
             let copy = Frame::parse(Packet::from_bytes(frame.packet.data()), PortNo(1)).unwrap();

@@ -3,6 +3,7 @@
 use base::Zone;
 use std::fmt;
 use std::net::IpAddr;
+use wire::protocol;
 
 /// A value and a mask of the bits that matter.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -122,14 +123,14 @@ impl Tuple {
     /// `lib/ct-dpif.c`, `ct_dpif_format_ipproto`).
     pub fn protocol_name(&self) -> Option<&'static str> {
         Some(match self.protocol {
-            1 => "icmp",
-            2 => "igmp",
-            6 => "tcp",
-            17 => "udp",
-            33 => "dccp",
-            58 => "icmpv6",
-            132 => "sctp",
-            136 => "udplite",
+            protocol::ICMP => "icmp",
+            protocol::IGMP => "igmp",
+            protocol::TCP => "tcp",
+            protocol::UDP => "udp",
+            protocol::DCCP => "dccp",
+            protocol::ICMPV6 => "icmpv6",
+            protocol::SCTP => "sctp",
+            protocol::UDPLITE => "udplite",
             _ => return None,
         })
     }

@@ -59,7 +59,8 @@ fn ethernet_type(data: &[u8], vlans: VlanLimit, key: &mut FlowKey) -> (u16, usiz
     let mut at = ETH_HEADER - 2;
     for depth in 0..vlans.headers() {
         let Some(tpid) = be16(data, at) else { return (ETH_TYPE_NONE, at) };
-        let (0x8100 | 0x88a8, Some(tci), Some(_)) = (tpid, be16(data, at + 2), be16(data, at + 4))
+        let (ethertype::VLAN | ethertype::SERVICE_VLAN, Some(tci), Some(_)) =
+            (tpid, be16(data, at + 2), be16(data, at + 4))
         else {
             break;
         };

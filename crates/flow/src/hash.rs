@@ -2,6 +2,7 @@
 
 use crate::field::Field;
 use crate::key::{FRAG_ANY, FlowKey};
+use wire::ethertype;
 use wire::protocol;
 
 /// The fields of a hash (ovs: `include/linux/openvswitch.h`, `enum ovs_hash_alg`).
@@ -37,7 +38,7 @@ impl HashAlgorithm {
     /// processors without CRC instructions (ovs: `lib/flow.c`, `flow_hash_5tuple`,
     /// `flow_hash_symmetric_l3l4`), so that packets select the same bucket of a group.
     pub fn hash(self, key: &FlowKey, basis: u32) -> u32 {
-        let (is_v4, is_v6) = (key.eth_type() == 0x0800, key.eth_type() == 0x86dd);
+        let (is_v4, is_v6) = (key.eth_type() == ethertype::IPV4, key.eth_type() == ethertype::IPV6);
         let mut words = Words::new(basis);
         if !is_v4 && !is_v6 {
             // There are only Ethernet addresses.

@@ -244,8 +244,8 @@ impl Headers {
         let (mut tag, mut service, mut l3) = (0, 0, 14);
         // After a second tag the Ethernet type is not IP. The full parse handles such frames and the VLAN
         // limit.
-        if matches!(ethertype, 0x8100 | 0x88a8) {
-            service = if ethertype == 0x88a8 { SERVICE_TAG } else { 0 };
+        if ethertype::is_vlan(ethertype as u16) {
+            service = if ethertype as u16 == ethertype::SERVICE_VLAN { SERVICE_TAG } else { 0 };
             tag = be16(ethernet, 14) | u64::from(VLAN_PRESENT);
             ethertype = be16(ethernet, 16);
             l3 = 18;

@@ -25,10 +25,10 @@ use crate::field::{Field, WORDS};
 use base::{MacAddr, PortNo, RecircId, Zone};
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use wire::ethertype;
 
-/// `eth_type` of a frame that carries a length and no SNAP header
-/// (ovs: `include/openvswitch/packets.h`, `FLOW_DL_TYPE_NONE`).
-pub const ETH_TYPE_NONE: u16 = 0x05ff;
+/// `eth_type` of a frame that carries a length and no SNAP header.
+pub const ETH_TYPE_NONE: u16 = ethertype::NONE;
 /// `nw_frag` bit: the packet is a fragment.
 pub const FRAG_ANY: u8 = 1;
 /// `nw_frag` bit: the packet is a fragment other than the first.
@@ -258,7 +258,7 @@ impl FlowKey {
 
     /// Returns whether the packet is IPv4 or IPv6.
     pub fn is_ip(&self) -> bool {
-        matches!(self.eth_type(), 0x0800 | 0x86dd)
+        matches!(self.eth_type(), ethertype::IPV4 | ethertype::IPV6)
     }
 
     /// Returns source and destination address, the upper half of each first. IPv4 addresses are in the low 32

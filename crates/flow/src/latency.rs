@@ -2,6 +2,7 @@
 
 use crate::upcall::Upcall;
 use base::Instant;
+use wire::ethertype;
 
 /// The class of a packet that caused an upcall.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -24,9 +25,9 @@ impl UpcallClass {
     /// Returns the class of an Ethernet type.
     pub fn of(eth_type: u16) -> UpcallClass {
         match eth_type {
-            0x0806 => UpcallClass::Arp,
-            0x0800 => UpcallClass::Ipv4,
-            0x86dd => UpcallClass::Ipv6,
+            ethertype::ARP => UpcallClass::Arp,
+            ethertype::IPV4 => UpcallClass::Ipv4,
+            ethertype::IPV6 => UpcallClass::Ipv6,
             _ => UpcallClass::Other,
         }
     }

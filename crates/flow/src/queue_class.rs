@@ -2,6 +2,7 @@
 
 use crate::key::FlowKey;
 use crate::upcall::UpcallKind;
+use wire::{ethertype, protocol};
 
 /// The class of an upcall. Each port has one queue per class.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -58,15 +59,17 @@ impl QueueClass {
         let (destination, protocol) = (key.eth_dst(), key.nw_proto());
         match key.eth_type() {
             _ if destination.is_reserved() => QueueClass::Control,
-            0x8809 | 0x8902 => QueueClass::Control,
-            0x0806 | 0x8035 => QueueClass::Neighbour,
-            0x86dd if protocol == 58 && (133..=137).contains(&key.tp_src()) => {
+            ethertype::SLOW | ethertype::CFM => QueueClass::Control,
+            ethertype::ARP | ethertype::RARP => QueueClass::Neighbour,
+            ethertype::IPV6
+                if protocol == protocol::ICMPV6 && (133..=137).contains(&key.tp_src()) =>
+            {
                 QueueClass::Neighbour
             }
-            0x0800 | 0x86dd => match (protocol, key.tp_dst()) {
-                (17, 3784 | 3785 | 4784) => QueueClass::Control,
+            ethertype::IPV4 | ethertype::IPV6 => match (protocol, key.tp_dst()) {
+                (protocol::UDP, 3784 | 3785 | 4784) => QueueClass::Control,
                 _ if destination.is_multicast() => QueueClass::Multicast,
-                (6, _) if key.tcp_flags() & SYN_ACK == SYN => QueueClass::TcpSyn,
+                (protocol::TCP, _) if key.tcp_flags() & SYN_ACK == SYN => QueueClass::TcpSyn,
                 _ => QueueClass::Ip,
             },
             _ if destination.is_multicast() => QueueClass::Multicast,

@@ -32,7 +32,9 @@ pub(crate) fn packet_fields(key: &FlowKey) -> Mask {
     match key.eth_type() {
         ethertype::IPV4 => add(&[F::Ipv4Src, F::Ipv4Dst]),
         ethertype::IPV6 => add(&[F::Ipv6Src, F::Ipv6Dst, F::Ipv6Label]),
-        0x0806 | 0x8035 => add(&[F::ArpSpa, F::ArpTpa, F::ArpOp, F::ArpSha, F::ArpTha]),
+        ethertype::ARP | ethertype::RARP => {
+            add(&[F::ArpSpa, F::ArpTpa, F::ArpOp, F::ArpSha, F::ArpTha])
+        }
         ethertype::MPLS | ethertype::MPLS_MULTICAST => {
             for (field, entry) in
                 [F::MplsLse0, F::MplsLse1, F::MplsLse2].iter().zip(key.label_stack())

@@ -13,6 +13,7 @@ use flow::{
     OptionMatch, Upcall, UpcallKind, Wide,
 };
 use openflow::message::{PacketIn, reason};
+use wire::ethertype;
 
 impl Ofproto {
     /// Answers an upcall: with a megaflow and the packet's actions, or with a packet-in to controllers.
@@ -241,7 +242,7 @@ fn metadata(
     let has_tuple = packet.ct_state().intersects(CtState::NEW | CtState::EST | CtState::RPL);
     if has_tuple && packet.ct_nw_proto() != 0 && packet.is_ip() {
         let addresses = match packet.eth_type() {
-            0x0800 => [Field::CtNwSrc, Field::CtNwDst],
+            ethertype::IPV4 => [Field::CtNwSrc, Field::CtNwDst],
             _ => [Field::CtIpv6Src, Field::CtIpv6Dst],
         };
         let ports = [Field::CtNwProto, Field::CtTpSrc, Field::CtTpDst];

@@ -5,7 +5,7 @@ use crate::error::OfError;
 use crate::oxm::eth_type;
 use base::OfPort;
 use flow::{Field, Match, VLAN_PRESENT};
-use wire::ethertype;
+use wire::{ethertype, protocol};
 
 const IN_PORT: u32 = 1 << 0;
 const DL_VLAN: u32 = 1 << 1;
@@ -102,17 +102,17 @@ const NSH: [Field; 10] = [
 /// Wildcards fields whose prerequisites the match lacks, because OpenFlow 1.0 ignores them.
 pub(crate) fn normalize(matching: &mut Match) {
     let key = matching.key();
-    let (eth_type, proto) = (eth_type(matching), key.get(Field::NwProto));
+    let (eth_type, proto) = (eth_type(matching), key.nw_proto());
     let has_ct_proto = matching.mask().has(Field::CtNwProto);
-    let (icmp, arp) = (key.tp_src(), matches!(eth_type, 0x0806 | 0x8035));
-    let (v4, v6) = (eth_type == 0x0800, eth_type == 0x86dd);
+    let (icmp, arp) = (key.tp_src(), matches!(eth_type, ethertype::ARP | ethertype::RARP));
+    let (v4, v6) = (eth_type == ethertype::IPV4, eth_type == ethertype::IPV6);
     let ports = match proto {
-        6 | 17 | 132 => v4 || v6,
-        1 => v4,
-        58 => v6,
+        protocol::TCP | protocol::UDP | protocol::SCTP => v4 || v6,
+        protocol::ICMP => v4,
+        protocol::ICMPV6 => v6,
         _ => false,
     };
-    let nd = v6 && proto == 58;
+    let nd = v6 && proto == protocol::ICMPV6;
     // These share places with ARP and neighbour discovery, and with each other.
     let of_header: &[Field] = match eth_type {
         ethertype::MPLS | ethertype::MPLS_MULTICAST => &[Field::MplsLse0],
@@ -134,7 +134,7 @@ pub(crate) fn normalize(matching: &mut Match) {
     forget(&[Field::NwProto], v4 || v6 || arp);
     forget(&[Field::NwTos, Field::NwTtl], v4 || v6);
     forget(&[Field::TpSrc, Field::TpDst], ports);
-    forget(&[Field::TcpFlags], proto == 6 && (v4 || v6));
+    forget(&[Field::TcpFlags], proto == protocol::TCP && (v4 || v6));
     forget(&[Field::ArpSha], arp || nd && icmp == 135);
     forget(&[Field::ArpTha], arp || nd && icmp == 136);
     let nd_fields = [Field::NdTarget, Field::NdReserved, Field::NdOptionsType];
@@ -165,7 +165,7 @@ pub(crate) fn normalize(matching: &mut Match) {
 /// Writes 40 bytes, omitting what this format cannot express.
 pub(crate) fn put(out: &mut Vec<u8>, matching: &Match) {
     let (key, mask) = (matching.key(), matching.mask());
-    let v6 = key.eth_type() == 0x86dd;
+    let v6 = key.eth_type() == ethertype::IPV6;
     let mut wildcards = 0;
     for (field, wildcard) in [
         (Field::InPort, IN_PORT),

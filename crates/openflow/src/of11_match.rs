@@ -8,6 +8,7 @@ use crate::oxm::{put_oxm_match, take_oxm_match};
 use crate::port::{put_port, take_port};
 use base::OfPort;
 use flow::{Field, Match, VLAN_PRESENT};
+use wire::ethertype;
 use wire::protocol;
 
 const IN_PORT: u32 = 1 << 0;
@@ -78,7 +79,8 @@ fn take_standard(input: &mut Input<'_>) -> Result<Match, OfError> {
         matching.set_masked(Field::EthType, eth_type.into(), u128::MAX);
     }
     let eth_type = matching.key().eth_type();
-    let (is_ip, is_arp) = (eth_type == 0x0800, matches!(eth_type, 0x0806 | 0x8035));
+    let (is_ip, is_arp) =
+        (eth_type == ethertype::IPV4, matches!(eth_type, ethertype::ARP | ethertype::RARP));
     if is_ip && wildcards & NW_TOS == 0 {
         if tos & 3 != 0 {
             return Err(bad(format!("the type of service {tos:#x}")));
@@ -135,7 +137,7 @@ fn take_vlan(matching: &mut Match, wildcards: u32, vid: u16, pcp: u8) -> Result<
 
 /// Reads ports, or ICMP type and code. For other protocols they are ignored (OpenFlow 1.1, section A.2.3).
 fn take_ports(matching: &mut Match, wildcards: u32, ports: (u16, u16)) -> Result<(), OfError> {
-    if matching.key().eth_type() != 0x0800 {
+    if matching.key().eth_type() != ethertype::IPV4 {
         return Ok(());
     }
     let proto = matching.key().nw_proto();
@@ -147,7 +149,7 @@ fn take_ports(matching: &mut Match, wildcards: u32, ports: (u16, u16)) -> Result
         {
             continue;
         }
-        if proto == 1 && port > 0xff {
+        if proto == protocol::ICMP && port > 0xff {
             let reason = format!("{port:#x} is no ICMP type or code");
             return Err(OfError::new(ErrorCode::MatchBadField, reason));
         }
@@ -158,7 +160,7 @@ fn take_ports(matching: &mut Match, wildcards: u32, ports: (u16, u16)) -> Result
 
 fn put_standard(out: &mut Vec<u8>, matching: &Match) {
     let (key, mask) = (matching.key(), matching.mask());
-    let v6 = key.eth_type() == 0x86dd;
+    let v6 = key.eth_type() == ethertype::IPV6;
     let mut wildcards = 0;
     let is_mpls = key.is_mpls();
     for (field, wildcard) in [(Field::MplsLabel, MPLS_LABEL), (Field::MplsTc, MPLS_TC)] {

@@ -1,5 +1,7 @@
 //! Where a frame's headers lie, for devices that want to be told.
 
+use wire::{ethertype, protocol};
+
 /// The headers of a TCP or UDP packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Headers {
@@ -22,14 +24,14 @@ impl Headers {
         let mut ethertype = get_u16(frame, at)?;
         // At most two tags, as many as the switch's flows know.
         for _ in 0..2 {
-            if matches!(ethertype, 0x8100 | 0x88a8) {
+            if ethertype::is_vlan(ethertype) {
                 at += 4;
                 ethertype = get_u16(frame, at)?;
             }
         }
         let l2 = at + 2;
         let (protocol, l3, is_ipv6) = match ethertype {
-            0x0800 => {
+            ethertype::IPV4 => {
                 let words = frame.get(l2)? & 0xf;
                 // More fragments, or an offset (RFC 791 section 3.1).
                 let fragment = get_u16(frame, l2 + 6)? & 0x3fff;
@@ -38,15 +40,15 @@ impl Headers {
                 }
                 (*frame.get(l2 + 9)?, usize::from(words) * 4, false)
             }
-            0x86dd => {
+            ethertype::IPV6 => {
                 let (protocol, bytes) = skip_extensions(frame.get(l2..)?)?;
                 (protocol, bytes, true)
             }
             _ => return None,
         };
         let (is_tcp, l4) = match protocol {
-            6 => (true, usize::from(frame.get(l2 + l3 + 12)? >> 4) * 4),
-            17 => (false, 8),
+            protocol::TCP => (true, usize::from(frame.get(l2 + l3 + 12)? >> 4) * 4),
+            protocol::UDP => (false, 8),
             _ => return None,
         };
         if l4 < 8 || frame.len() < l2 + l3 + l4 {
@@ -78,7 +80,10 @@ impl Headers {
 fn skip_extensions(packet: &[u8]) -> Option<(u8, usize)> {
     let (mut protocol, mut at) = (*packet.get(6)?, 40);
     for _ in 0..8 {
-        if !matches!(protocol, 0 | 43 | 60) {
+        if !matches!(
+            protocol,
+            protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION_OPTIONS
+        ) {
             return Some((protocol, at));
         }
         protocol = *packet.get(at)?;

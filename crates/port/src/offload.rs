@@ -9,6 +9,7 @@ pub use partial::find_partial;
 
 use packet::{Checksum, GsoKind, Offload, Packet, Pool};
 use wire::checksum::{checksum, combine, sum, udp_nonzero};
+use wire::ethertype;
 use wire::protocol;
 
 const TCP_FIN: u8 = 0x01;
@@ -133,8 +134,8 @@ impl Layout {
         for _ in 0..=4 {
             let network = ethertype_at + 2;
             match get_u16(frame, ethertype_at)? {
-                0x8100 | 0x88a8 => ethertype_at += 4,
-                0x0800 => {
+                ethertype::VLAN | ethertype::SERVICE_VLAN => ethertype_at += 4,
+                ethertype::IPV4 => {
                     let words = frame.get(network)? & 0xf;
                     if words < 5 {
                         return None;
@@ -146,7 +147,7 @@ impl Layout {
                         ipv6: false,
                     });
                 }
-                0x86dd => return Layout::of_ipv6(frame, network),
+                ethertype::IPV6 => return Layout::of_ipv6(frame, network),
                 _ => return None,
             }
         }

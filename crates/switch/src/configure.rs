@@ -273,10 +273,7 @@ impl Switch {
 fn bridge_config(name: &str, mac: MacAddr, settings: &BridgeSettings) -> BridgeConfig {
     let mut config = BridgeConfig::new(name, mac);
     config.datapath_id = settings.datapath_id.unwrap_or(DatapathId(mac.to_u64()));
-    config.fail_mode = match settings.fail_mode {
-        control::FailMode::Standalone => ofproto::FailMode::Standalone,
-        control::FailMode::Secure => ofproto::FailMode::Secure,
-    };
+    config.fail_mode = settings.fail_mode;
     config.mac_aging_s = settings.mac_aging_s.into();
     config.mac_table_size = settings.mac_table_size as usize;
     config.tables = settings.tables.clone();

@@ -119,7 +119,7 @@ impl Switch {
         let alone = running.alone_since.is_some_and(|since| now - since >= patience);
         let state = ControllerState {
             configured: probe_ms.is_some(),
-            fail_open: alone && running.settings.fail_mode == control::FailMode::Standalone,
+            fail_open: alone && running.settings.fail_mode == ofproto::FailMode::Standalone,
             wants_misses: self.connections.wants_misses(id),
             connected,
         };

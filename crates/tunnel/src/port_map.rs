@@ -6,6 +6,7 @@ use flow::{FRAG_ANY, FRAG_LATER, Field, FlowKey, Mask, TunnelEnd, TunnelKind, VL
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::IpAddr;
+use wire::ethertype;
 
 /// A device with IP addresses.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -93,11 +94,11 @@ impl PortMap {
         let mut devices = self.devices.values().filter(|it| it.mac == key.eth_dst()).peekable();
         devices.peek()?;
         let destination = match key.eth_type() {
-            0x0800 => {
+            ethertype::IPV4 => {
                 mask.add(Field::Ipv4Dst);
                 IpAddr::V4(key.ipv4_dst())
             }
-            0x86dd => {
+            ethertype::IPV6 => {
                 mask.add(Field::Ipv6Dst);
                 IpAddr::V6(key.ipv6_dst())
             }
@@ -150,15 +151,15 @@ impl PortMap {
             {
                 let (mut key, mut mask) = (FlowKey::new(), Mask::new());
                 let (kind, field, bits) = match ip {
-                    IpAddr::V4(ip) => (0x0800, Field::Ipv4Dst, u128::from(ip.to_bits())),
-                    IpAddr::V6(ip) => (0x86dd, Field::Ipv6Dst, ip.to_bits()),
+                    IpAddr::V4(ip) => (ethertype::IPV4, Field::Ipv4Dst, u128::from(ip.to_bits())),
+                    IpAddr::V6(ip) => (ethertype::IPV6, Field::Ipv6Dst, ip.to_bits()),
                 };
                 let mut set = |field: Field, value: u128| {
                     key.set(field, value);
                     mask.add(field);
                 };
                 set(Field::EthDst, mac.to_u64().into());
-                set(Field::EthType, kind);
+                set(Field::EthType, kind.into());
                 set(field, bits);
                 set(Field::NwProto, protocol.into());
                 if listener.kind.is_udp() {

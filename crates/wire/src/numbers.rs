@@ -27,6 +27,10 @@ pub mod ethertype {
     pub const NSH: u16 = 0x894f;
     /// LLDP.
     pub const LLDP: u16 = 0x88cc;
+    /// Slow protocols, such as LACP (IEEE 802.3 annex 57A).
+    pub const SLOW: u16 = 0x8809;
+    /// Connectivity fault management (IEEE 802.1ag).
+    pub const CFM: u16 = 0x8902;
     /// A whole Ethernet frame within a tunnel.
     pub const TRANSPARENT_ETHERNET: u16 = 0x6558;
     /// ERSPAN type II within GRE, which Open vSwitch calls version 1.
@@ -74,6 +78,10 @@ pub mod protocol {
     pub const ICMPV6: u8 = 58;
     /// IPv6 destination options.
     pub const DESTINATION_OPTIONS: u8 = 60;
+    /// DCCP.
+    pub const DCCP: u8 = 33;
     /// SCTP.
     pub const SCTP: u8 = 132;
+    /// UDP-Lite.
+    pub const UDPLITE: u8 = 136;
 }

@@ -132,3 +132,30 @@ fn vague_words_and_rates() {
     assert_eq!(lines(&check_words("crates/table/src/x.rs", text)), [1, 5, 8]);
     assert_eq!(lines(&check_words("Cargo.lock", text)), [0; 0]);
 }
+
+#[test]
+fn ethernet_types_have_names() {
+    let cases: &[(&str, &str, &[usize])] = &[
+        ("crates/flow/src/key.rs", "fn f() {\n match kind { 0x0800 | 0x86dd => 1 }\n}", &[2, 2]),
+        (
+            "crates/flow/src/key.rs",
+            "const A: u16 = 0x8100_u16;\nconst B: u16 = 0x88a8u16;",
+            &[1, 2],
+        ),
+        // Other numbers, words within strings and comments, and tests.
+        (
+            "crates/flow/src/key.rs",
+            "let a = 0x800;\nlet b = 0x08000;\nlet c = \"0x0800\"; // 0x0800",
+            &[],
+        ),
+        ("crates/flow/src/key.rs", "#[cfg(test)]\nmod tests {\n const A: u16 = 0x0800;\n}", &[]),
+        ("crates/flow/src/key/tests.rs", "const A: u16 = 0x0800;", &[]),
+        ("crates/flow/examples/a.rs", "const A: u16 = 0x0800;", &[]),
+        ("crates/wire/src/numbers.rs", "const IPV4: u16 = 0x0800;", &[]),
+        ("crates/generator/src/frame.rs", "const IPV4: u16 = 0x0800;", &[]),
+        ("xtask/src/style.rs", "const IPV4: u16 = 0x0800;", &[]),
+    ];
+    for (path, text, expect) in cases {
+        assert_eq!(lines(&check_numbers(&RustFile::new(path, text))), *expect, "{path}: {text}");
+    }
+}

@@ -2,6 +2,7 @@
 
 use super::piece::DatagramKey;
 use std::fmt;
+use wire::ethertype;
 
 /// Counts of the fragments of one IP version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -113,7 +114,7 @@ impl FragmentStatus {
 impl fmt::Display for HeldDatagram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let DatagramKey { src, dst, id, protocol, zone, recirc_id } = self.key;
-        let eth_type = if src.is_ipv4() { 0x800 } else { 0x86dd };
+        let eth_type = if src.is_ipv4() { ethertype::IPV4 } else { ethertype::IPV6 };
         let state = match self.arrival {
             Arrival::Other => "other frag",
             Arrival::First => "first frag",

@@ -3,6 +3,7 @@
 use crate::protocols::connection::Protocol;
 use crate::protocols::tcp::TcpState;
 use crate::record::Record;
+use wire::protocol;
 
 /// Counts of connections by protocol, and of TCP's by state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -39,14 +40,14 @@ impl Stats {
             self.tcp_states[state as usize] += 1;
         }
         *match record.original().protocol {
-            1 => &mut self.icmp,
-            2 => &mut self.igmp,
-            6 => &mut self.tcp,
-            17 => &mut self.udp,
-            33 => &mut self.dccp,
-            58 => &mut self.icmpv6,
-            132 => &mut self.sctp,
-            136 => &mut self.udplite,
+            protocol::ICMP => &mut self.icmp,
+            protocol::IGMP => &mut self.igmp,
+            protocol::TCP => &mut self.tcp,
+            protocol::UDP => &mut self.udp,
+            protocol::DCCP => &mut self.dccp,
+            protocol::ICMPV6 => &mut self.icmpv6,
+            protocol::SCTP => &mut self.sctp,
+            protocol::UDPLITE => &mut self.udplite,
             _ => &mut self.other,
         } += 1;
     }

@@ -1,7 +1,7 @@
 use super::*;
-use crate::{Bridge, Controller, FailMode};
+use crate::{Bridge, Controller};
 use base::OfPort;
-use ofproto::VlanMode;
+use ofproto::{FailMode, VlanMode};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

@@ -3,6 +3,7 @@
 use super::{Headers, SERVICE_TAG};
 use crate::field::{Field, HEADER_FIELDS, TUNNEL_WORDS};
 use crate::key::FlowKey;
+use wire::ethertype;
 
 /// The first of the words that are zero in ordinary packets: those of ARP and neighbour discovery.
 pub(super) const AFTER_PORTS: usize = Field::TpSrc.word() + 1;
@@ -67,7 +68,7 @@ impl Headers {
     #[inline(never)]
     fn tag(&self) -> u64 {
         let h = &self.words;
-        let tpid = if h[3] & SERVICE_TAG != 0 { 0x88a8 } else { 0x8100 };
-        tpid << 48 | (h[2] & 0xffff) << 32
+        let tpid = if h[3] & SERVICE_TAG != 0 { ethertype::SERVICE_VLAN } else { ethertype::VLAN };
+        u64::from(tpid) << 48 | (h[2] & 0xffff) << 32
     }
 }

@@ -8,6 +8,7 @@ use flow::{
     Action, CtAction, Field, FlowKey, HashAlgorithm, Mask, Nat, NatKind, NatRange, PortSelection,
     SetField,
 };
+use wire::protocol;
 use wire::{LabelEntry, ethertype};
 
 /// The actions as text: `ct(commit),recirc(0x1)`, or `drop`. `key` is the key of a packet of the flow: it
@@ -124,11 +125,11 @@ fn header_of(field: Field, key: &FlowKey) -> &'static str {
         F::NdReserved | F::NdOptionsType => "nd_ext",
         F::MplsLse0 => "mpls",
         _ if nsh::FIELDS.iter().any(|(_, of_nsh, _)| *of_nsh == field) => "nsh",
-        _ if matches!(key.eth_type(), 0x0806 | 0x8035) => "arp",
+        _ if matches!(key.eth_type(), ethertype::ARP | ethertype::RARP) => "arp",
         F::ArpSha | F::ArpTha | F::NdSll | F::NdTll => "nd",
         F::TpSrc | F::TpDst => match key.nw_proto() {
-            1 => "icmp",
-            58 => "icmpv6",
+            protocol::ICMP => "icmp",
+            protocol::ICMPV6 => "icmpv6",
             proto => port_header(proto),
         },
         _ if key.eth_type() == ethertype::IPV6 => "ipv6",

@@ -199,7 +199,7 @@ impl Headers<'_> {
                 fields.frag();
                 self.header("ipv6", fields.out);
             }
-            0x0806 | 0x8035 => {
+            ethertype::ARP | ethertype::RARP => {
                 fields.ipv4("sip", Field::ArpSpa);
                 fields.ipv4("tip", Field::ArpTpa);
                 fields.number("op", Field::ArpOp, Number::Decimal);
@@ -263,8 +263,8 @@ impl Headers<'_> {
 /// The name of the header with the ports.
 pub(super) fn port_header(proto: u8) -> &'static str {
     match proto {
-        17 => "udp",
-        132 => "sctp",
+        protocol::UDP => "udp",
+        protocol::SCTP => "sctp",
         _ => "tcp",
     }
 }

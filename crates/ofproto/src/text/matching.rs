@@ -6,6 +6,7 @@ use base::OfPort;
 use flow::{Field, FlowKey, Match};
 use openflow::text;
 use std::borrow::Cow;
+use wire::ethertype;
 
 /// A match in the syntax of `ovs-ofctl`. A match on the recirculation id also prints that the packet is
 /// Ethernet (ovs: `lib/match.c`, `match_format`).
@@ -73,8 +74,8 @@ pub fn format_key(key: &FlowKey, names: PortNames<'_>) -> String {
         let v6_tunnel = matches!(field, Field::TunIpv6Src | Field::TunIpv6Dst);
         let is_v4_tunnel = u32::try_from(key.get(Field::TunIpv6Dst)).is_ok();
         let v4_tunnel = matches!(field, Field::TunSrc | Field::TunDst);
-        let other = (v4 && key.eth_type() == 0x86dd)
-            || (v6 && key.eth_type() != 0x86dd)
+        let other = (v4 && key.eth_type() == ethertype::IPV6)
+            || (v6 && key.eth_type() != ethertype::IPV6)
             || (v6_tunnel && is_v4_tunnel)
             || (v4_tunnel && !is_v4_tunnel);
         if is_metadata && !other && key.get(field) != 0 {

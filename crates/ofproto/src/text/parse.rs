@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
         self.network = match name {
             "ipv4" => Some(ethertype::IPV4),
             "ipv6" => Some(ethertype::IPV6),
-            "arp" => Some(0x0806),
+            "arp" => Some(ethertype::ARP),
             "mpls" => Some(ethertype::MPLS),
             "nsh" => Some(ethertype::NSH),
             _ => self.network,

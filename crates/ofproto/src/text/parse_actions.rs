@@ -11,6 +11,7 @@ use flow::{
     PortSelection, SetField, VLAN_PRESENT,
 };
 use std::net::IpAddr;
+use wire::ethertype;
 
 /// Fields that a flow may set.
 const SETTABLE: [Field; 29] = [
@@ -194,7 +195,7 @@ fn words(inside: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 fn push_vlan(inside: &str) -> Result<Action, ParseError> {
-    let (mut tpid, mut tci) = (0x8100, VLAN_PRESENT);
+    let (mut tpid, mut tci) = (ethertype::VLAN, VLAN_PRESENT);
     for (key, value) in words(inside) {
         match (key, number(value)?) {
             ("tpid", number @ ..=0xffff) => tpid = number as u16,

@@ -6,6 +6,7 @@ use crate::revalidate::Dependency;
 use base::OfPort;
 use flow::{FRAG_ANY, Field, FlowKey};
 use openflow::action::{Bundle, BundleAlgorithm, HashFields, Multipath, MultipathAlgorithm};
+use wire::ethertype;
 use wire::protocol;
 
 impl Context<'_> {
@@ -104,8 +105,8 @@ fn mix(hash: u64, value: u64) -> u64 {
 fn hashed(key: &FlowKey, fields: HashFields) -> Vec<(Field, Option<Field>)> {
     use Field as F;
     let addresses = match key.eth_type() {
-        0x0800 => Some((F::Ipv4Src, F::Ipv4Dst)),
-        0x86dd => Some((F::Ipv6Src, F::Ipv6Dst)),
+        ethertype::IPV4 => Some((F::Ipv4Src, F::Ipv4Dst)),
+        ethertype::IPV6 => Some((F::Ipv6Src, F::Ipv6Dst)),
         _ => None,
     };
     let both = |(src, dst)| (src, Some(dst));

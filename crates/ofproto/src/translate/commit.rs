@@ -3,6 +3,7 @@
 use super::context::Context;
 use flow::{Action, Field, FlowKey, Mask, SetField, VLAN_PRESENT};
 use std::sync::LazyLock;
+use wire::ethertype;
 use wire::protocol;
 
 /// A header that the datapath rewrites as one: its fields, and whether the packet has it.
@@ -33,11 +34,11 @@ const HEADERS: [Header; 7] = [
     },
     Header {
         fields: &[Field::Ipv4Src, Field::Ipv4Dst, Field::NwTos, Field::NwTtl],
-        is_in: |key| key.eth_type() == 0x0800 && key.nw_proto() != 0,
+        is_in: |key| key.eth_type() == ethertype::IPV4 && key.nw_proto() != 0,
     },
     Header {
         fields: &[Field::Ipv6Src, Field::Ipv6Dst, Field::Ipv6Label, Field::NwTos, Field::NwTtl],
-        is_in: |key| key.eth_type() == 0x86dd && key.nw_proto() != 0,
+        is_in: |key| key.eth_type() == ethertype::IPV6 && key.nw_proto() != 0,
     },
     // An option's type is written before its content.
     Header { fields: &[Field::NdReserved, Field::NdOptionsType], is_in: is_neighbour_discovery },
@@ -48,7 +49,9 @@ const HEADERS: [Header; 7] = [
     Header {
         fields: &[Field::ArpSpa, Field::ArpTpa, Field::ArpOp, Field::ArpSha, Field::ArpTha],
         // ARP without an operation is not rewritten, like IP without a protocol.
-        is_in: |key| matches!(key.eth_type(), 0x0806 | 0x8035) && key.get(Field::ArpOp) != 0,
+        is_in: |key| {
+            matches!(key.eth_type(), ethertype::ARP | ethertype::RARP) && key.get(Field::ArpOp) != 0
+        },
     },
     // Ports, or ICMP type and code.
     Header {
@@ -82,7 +85,7 @@ const TAGS: [Field; 4] = [Field::VlanTpid, Field::VlanTci, Field::VlanTpid1, Fie
 const LABELS: [Field; 4] = [Field::EthType, Field::MplsLse0, Field::MplsLse1, Field::MplsLse2];
 
 fn is_neighbour_discovery(key: &FlowKey) -> bool {
-    key.eth_type() == 0x86dd
+    key.eth_type() == ethertype::IPV6
         && key.nw_proto() == protocol::ICMPV6
         && matches!(key.tp_src(), 135 | 136)
 }

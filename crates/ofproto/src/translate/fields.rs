@@ -6,6 +6,7 @@ use crate::lookup::is_of_pipeline;
 use base::OfPort;
 use flow::{FRAG_LATER, Field, FlowKey, Mask, VLAN_PRESENT, Wide};
 use openflow::action::Subfield;
+use wire::ethertype;
 use wire::protocol;
 
 impl Context<'_> {
@@ -182,7 +183,7 @@ pub(crate) fn fix_tpid(key: &mut FlowKey) {
     if key.vlan_tci() & VLAN_PRESENT == 0 {
         key.set_vlan_tpid(0);
     } else if key.vlan_tpid() == 0 {
-        key.set_vlan_tpid(0x8100);
+        key.set_vlan_tpid(ethertype::VLAN);
     }
 }
 
@@ -190,8 +191,8 @@ pub(crate) fn fix_tpid(key: &mut FlowKey) {
 /// `mf_are_prereqs_ok`). The Ethernet type and the fragment bits are always in the mask.
 pub(super) fn has_field(field: Field, key: &FlowKey, mask: &mut Mask) -> bool {
     use Field as F;
-    let (is_v4, is_v6) = (key.eth_type() == 0x0800, key.eth_type() == 0x86dd);
-    let is_arp = matches!(key.eth_type(), 0x0806 | 0x8035);
+    let (is_v4, is_v6) = (key.eth_type() == ethertype::IPV4, key.eth_type() == ethertype::IPV6);
+    let is_arp = matches!(key.eth_type(), ethertype::ARP | ethertype::RARP);
     match field {
         F::EthSrc | F::EthDst | F::EthType | F::VlanTci | F::VlanVid | F::VlanVidPresent => {
             key.get(F::PacketType) == 0

@@ -39,7 +39,10 @@ pub(super) fn tidy_mask(mask: &mut Mask, key: &FlowKey, final_key: &FlowKey) {
     // The same for headers that actions added (ovs: `xlate_wc_finish`).
     tidy_shared(mask, key);
     // ICMP's type and code have 8 bits.
-    if matches!((final_key.eth_type(), final_key.nw_proto()), (0x0800, 1) | (0x86dd, 58)) {
+    if matches!(
+        (final_key.eth_type(), final_key.nw_proto()),
+        (ethertype::IPV4, protocol::ICMP) | (ethertype::IPV6, protocol::ICMPV6)
+    ) {
         mask.set(Field::TpSrc, mask.get(Field::TpSrc) & 0xff);
         mask.set(Field::TpDst, mask.get(Field::TpDst) & 0xff);
     }

@@ -138,7 +138,7 @@ impl<'a> Context<'a> {
     /// Adds the fields to the mask that tell a gratuitous ARP, as Open vSwitch does for every broadcast ARP,
     /// though only bonds use the result (ovs: `is_gratuitous_arp`).
     fn look_at_gratuitous_arp(&mut self) {
-        if self.key.eth_type() != 0x0806 || self.key.eth_dst() != MacAddr::BROADCAST {
+        if self.key.eth_type() != ethertype::ARP || self.key.eth_dst() != MacAddr::BROADCAST {
             return;
         }
         self.mask.add(Field::ArpOp);

@@ -51,7 +51,7 @@ impl Context<'_> {
     /// `lib/tnl-neigh-cache.c`, `tnl_neigh_snoop`).
     fn snoop(&mut self) {
         let seen = match self.key.eth_type() {
-            0x0806 => self.snoop_arp(),
+            ethertype::ARP => self.snoop_arp(),
             ethertype::IPV6 => self.snoop_nd(),
             _ => None,
         };

@@ -10,6 +10,7 @@ use crate::message::Version;
 use crate::oxm::{Prerequisite, Proto, Spec, for_field};
 use base::{OfPort, TableId};
 use flow::{CtState, Field, Match, VLAN_PRESENT};
+use wire::ethertype;
 use wire::protocol;
 
 fn bad(code: ErrorCode, reason: impl Into<String>) -> OfError {
@@ -275,7 +276,7 @@ impl State {
     fn nat(&self, range: &flow::NatRange) -> Result<(), OfError> {
         let eth_type = self.proto().eth_type;
         match range.addresses {
-            Some((first, _)) if first.is_ipv4() != (eth_type == 0x0800) => {
+            Some((first, _)) if first.is_ipv4() != (eth_type == ethertype::IPV4) => {
                 Err(inconsistent("nat", if first.is_ipv4() { "IPv4" } else { "IPv6" }))
             }
             _ => Ok(()),

@@ -8,6 +8,7 @@ use crate::message::{GROUP_MAX, METER_MAX, Version};
 use base::{MacAddr, OfPort};
 use flow::Field;
 use std::net::Ipv4Addr;
+use wire::ethertype;
 
 fn bad(code: ErrorCode, reason: impl Into<String>) -> OfError {
     OfError::new(code, reason)
@@ -128,7 +129,7 @@ fn take11(kind: u16, body: &mut Input<'_>, version: Version) -> Result<Action, O
         9 | 10 => take_old_set(kind - 4, body)?,
         17 => {
             let tpid = padded(body, 2)? as u16;
-            if !matches!(tpid, 0x8100 | 0x88a8) {
+            if !ethertype::is_vlan(tpid) {
                 let reason = format!("push_vlan: {tpid:#06x} is no Ethernet type of a VLAN tag");
                 return Err(bad(ErrorCode::ActionBadArgument, reason));
             }

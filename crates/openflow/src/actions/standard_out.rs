@@ -7,6 +7,7 @@ use crate::bytes::Output;
 use crate::message::Version;
 use base::MacAddr;
 use flow::Field;
+use wire::ethertype;
 use wire::protocol;
 
 /// Writes the action if OpenFlow has it in this version. Returns whether it did.
@@ -197,7 +198,7 @@ fn put12(out: &mut Vec<u8>, action: &Action, form: &mut ActionForm) -> bool {
 /// OpenFlow 1.0's `mod_vlan_vid` adds a tag if there is none; later versions need an explicit action.
 fn ensure_vlan(out: &mut Vec<u8>, form: &mut ActionForm) {
     if !form.proto.has_vlan && form.version != Version::V10 {
-        short(out, 17, 0x8100, 2);
+        short(out, 17, ethertype::VLAN.into(), 2);
         form.proto.has_vlan = true;
     }
 }

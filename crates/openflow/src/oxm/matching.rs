@@ -10,6 +10,7 @@ use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
 use base::OfPort;
 use flow::{Field, Match};
+use wire::{ethertype, protocol};
 
 /// A cookie and mask that select flows, which Nicira's messages contain in the match.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -313,7 +314,7 @@ impl Writer<'_> {
     }
 
     fn ip(&mut self) {
-        let names = if self.proto.eth_type == 0x0800 {
+        let names = if self.proto.eth_type == ethertype::IPV4 {
             ["ip_src", "ip_dst"]
         } else {
             ["ipv6_src", "ipv6_dst"]
@@ -344,16 +345,16 @@ impl Writer<'_> {
 
     fn transport(&mut self) {
         match self.proto.nw_proto {
-            6 => {
+            protocol::TCP => {
                 for name in ["tcp_src", "tcp_dst", "tcp_flags"] {
                     self.field(name);
                 }
             }
-            17 => {
+            protocol::UDP => {
                 self.field("udp_src");
                 self.field("udp_dst");
             }
-            132 => {
+            protocol::SCTP => {
                 self.field("sctp_src");
                 self.field("sctp_dst");
             }
@@ -380,7 +381,7 @@ impl Writer<'_> {
     /// The original direction's addresses. IPv4 ones are stored in the bits of the IPv6 ones, and the match's
     /// Ethernet type distinguishes them.
     fn ct_tuple(&mut self) {
-        let names = if self.proto.eth_type == 0x86dd {
+        let names = if self.proto.eth_type == ethertype::IPV6 {
             ["ct_ipv6_src", "ct_ipv6_dst"]
         } else {
             ["ct_nw_src", "ct_nw_dst"]

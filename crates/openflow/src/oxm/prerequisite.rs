@@ -55,7 +55,7 @@ impl Proto {
     }
 
     pub fn is_ip(self) -> bool {
-        matches!(self.eth_type, 0x0800 | 0x86dd)
+        matches!(self.eth_type, ethertype::IPV4 | ethertype::IPV6)
     }
 
     pub fn is_mpls(self) -> bool {
@@ -67,15 +67,15 @@ impl Proto {
     }
 
     pub fn is_arp(self) -> bool {
-        matches!(self.eth_type, 0x0806 | 0x8035)
+        matches!(self.eth_type, ethertype::ARP | ethertype::RARP)
     }
 
     pub fn is_icmp4(self) -> bool {
-        self.eth_type == 0x0800 && self.nw_proto == protocol::ICMP
+        self.eth_type == ethertype::IPV4 && self.nw_proto == protocol::ICMP
     }
 
     pub fn is_icmp6(self) -> bool {
-        self.eth_type == 0x86dd && self.nw_proto == protocol::ICMPV6
+        self.eth_type == ethertype::IPV6 && self.nw_proto == protocol::ICMPV6
     }
 
     /// Returns whether the match's connection addresses are of the same family as its packets. IPv4 ones are
@@ -84,8 +84,8 @@ impl Proto {
         let within = |wide: Field, narrow: Field| {
             let mask = matching.mask();
             match self.eth_type {
-                0x86dd => true,
-                0x0800 => mask.get(wide) == mask.get(narrow),
+                ethertype::IPV6 => true,
+                ethertype::IPV4 => mask.get(wide) == mask.get(narrow),
                 _ => !mask.has(wide),
             }
         };
@@ -112,8 +112,8 @@ impl Prerequisite {
             P::Mpls => proto.is_mpls(),
             P::Nsh => proto.is_nsh(),
             P::Arp => proto.is_arp(),
-            P::Ipv4 => proto.eth_type == 0x0800,
-            P::Ipv6 => proto.eth_type == 0x86dd,
+            P::Ipv4 => proto.eth_type == ethertype::IPV4,
+            P::Ipv6 => proto.eth_type == ethertype::IPV6,
             P::Ip => proto.is_ip(),
             P::Tcp => proto.is_ip() && proto.nw_proto == protocol::TCP && no_later,
             P::Udp => proto.is_ip() && proto.nw_proto == protocol::UDP && no_later,

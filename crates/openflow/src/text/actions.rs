@@ -8,6 +8,7 @@ use crate::actions::{check_order, fits_action_set};
 use crate::message::{GROUP_MAX, METER_MAX};
 use base::{MacAddr, OfPort, TableId};
 use flow::Field;
+use wire::ethertype;
 
 /// Nesting depth of parentheses.
 #[derive(Clone, Copy, Debug)]
@@ -190,7 +191,7 @@ fn old_set(pair: Pair<'_>) -> Result<Option<Action>, TextError> {
         "set_vlan_pcp" => set(Field::VlanPcp, number(7)?),
         "push_vlan" => {
             let tpid = number(0xffff)? as u16;
-            if !matches!(tpid, 0x8100 | 0x88a8) {
+            if !ethertype::is_vlan(tpid) {
                 let what = format!("{tpid:#06x} is no Ethernet type of a VLAN tag");
                 return Err(pair.needed()?.error_with(what, "0x8100 or 0x88a8"));
             }

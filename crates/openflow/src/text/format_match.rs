@@ -133,7 +133,7 @@ impl Writer<'_> {
         });
         self.hex(Field::CtMark);
         self.hex(Field::CtLabel);
-        if self.proto.eth_type == 0x86dd {
+        if self.proto.eth_type == ethertype::IPV6 {
             self.put(Field::CtIpv6Src, "ct_ipv6_src", ipv6);
             self.put(Field::CtIpv6Dst, "ct_ipv6_dst", ipv6);
         } else {
@@ -169,24 +169,24 @@ impl Writer<'_> {
             return (false, false);
         }
         let exact = self.mask(Field::NwProto) != 0;
-        let (v6, proto) = (self.proto.eth_type == 0x86dd, self.proto.nw_proto);
+        let (v6, proto) = (self.proto.eth_type == ethertype::IPV6, self.proto.nw_proto);
         let known = match (proto, v6) {
             _ if !exact || !self.proto.is_ip() => None,
-            (1, false) => Some("icmp"),
-            (58, true) => Some("icmp6"),
-            (6, false) => Some("tcp"),
-            (6, true) => Some("tcp6"),
-            (17, false) => Some("udp"),
-            (17, true) => Some("udp6"),
-            (132, false) => Some("sctp"),
-            (132, true) => Some("sctp6"),
+            (protocol::ICMP, false) => Some("icmp"),
+            (protocol::ICMPV6, true) => Some("icmp6"),
+            (protocol::TCP, false) => Some("tcp"),
+            (protocol::TCP, true) => Some("tcp6"),
+            (protocol::UDP, false) => Some("udp"),
+            (protocol::UDP, true) => Some("udp6"),
+            (protocol::SCTP, false) => Some("sctp"),
+            (protocol::SCTP, true) => Some("sctp6"),
             _ => None,
         };
         let name = known.or(match self.proto.eth_type {
-            0x0800 => Some("ip"),
-            0x86dd => Some("ipv6"),
-            0x0806 => Some("arp"),
-            0x8035 => Some("rarp"),
+            ethertype::IPV4 => Some("ip"),
+            ethertype::IPV6 => Some("ipv6"),
+            ethertype::ARP => Some("arp"),
+            ethertype::RARP => Some("rarp"),
             ethertype::MPLS => Some("mpls"),
             ethertype::MPLS_MULTICAST => Some("mplsm"),
             _ => None,
@@ -276,7 +276,7 @@ impl Writer<'_> {
 
     fn network(&mut self, named_proto: bool) {
         let arp = self.proto.is_arp();
-        if self.proto.eth_type == 0x86dd {
+        if self.proto.eth_type == ethertype::IPV6 {
             self.put(Field::Ipv6Src, "ipv6_src", ipv6);
             self.put(Field::Ipv6Dst, "ipv6_dst", ipv6);
             self.put(Field::Ipv6Label, "ipv6_label", |value, mask| match mask {

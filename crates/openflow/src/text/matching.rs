@@ -5,26 +5,26 @@ use super::{PortNames, TextError, value};
 use crate::of10_match::normalize;
 use crate::oxm::{Prerequisite, Proto, Spec, by_name, leave_out_default, tunnel_address};
 use flow::{Field, Match, OptionMapping, OptionMatch, Wide};
-use wire::ethertype;
+use wire::{ethertype, protocol};
 
 /// Protocol keywords: Ethernet type and IP protocol.
 const PROTOCOLS: &[(&str, u16, u8)] = &[
-    ("ip", 0x0800, 0),
-    ("ipv4", 0x0800, 0),
-    ("icmp", 0x0800, 1),
-    ("tcp", 0x0800, 6),
-    ("udp", 0x0800, 17),
-    ("sctp", 0x0800, 132),
-    ("arp", 0x0806, 0),
-    ("rarp", 0x8035, 0),
+    ("ip", ethertype::IPV4, 0),
+    ("ipv4", ethertype::IPV4, 0),
+    ("icmp", ethertype::IPV4, protocol::ICMP),
+    ("tcp", ethertype::IPV4, protocol::TCP),
+    ("udp", ethertype::IPV4, protocol::UDP),
+    ("sctp", ethertype::IPV4, protocol::SCTP),
+    ("arp", ethertype::ARP, 0),
+    ("rarp", ethertype::RARP, 0),
     ("mpls", ethertype::MPLS, 0),
     ("mplsm", ethertype::MPLS_MULTICAST, 0),
-    ("ipv6", 0x86dd, 0),
-    ("ip6", 0x86dd, 0),
-    ("icmp6", 0x86dd, 58),
-    ("tcp6", 0x86dd, 6),
-    ("udp6", 0x86dd, 17),
-    ("sctp6", 0x86dd, 132),
+    ("ipv6", ethertype::IPV6, 0),
+    ("ip6", ethertype::IPV6, 0),
+    ("icmp6", ethertype::IPV6, protocol::ICMPV6),
+    ("tcp6", ethertype::IPV6, protocol::TCP),
+    ("udp6", ethertype::IPV6, protocol::UDP),
+    ("sctp6", ethertype::IPV6, protocol::SCTP),
 ];
 
 /// Parses a match.

@@ -1,13 +1,14 @@
 //! The VLAN tag that the kernel removes from a received frame and passes in auxiliary data.
 
 use packet::Packet;
+use wire::ethertype;
 
 const STATUS_VLAN_VALID: u32 = libc::TP_STATUS_VLAN_VALID;
 const STATUS_VLAN_TPID_VALID: u32 = libc::TP_STATUS_VLAN_TPID_VALID;
 /// Offset of the tag in a frame, after the two addresses.
 const TAG_OFFSET: usize = 12;
 const TAG_BYTES: usize = 4;
-const TPID_CUSTOMER: u16 = 0x8100;
+const TPID_CUSTOMER: u16 = ethertype::VLAN;
 
 /// A VLAN tag: its type, and its priority, drop and id bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

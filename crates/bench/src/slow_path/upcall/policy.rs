@@ -1,6 +1,7 @@
 //! Which handler an upcall goes to.
 
 use flow::{Field, FlowKey};
+use wire::ethertype;
 
 /// The distribution of upcalls to handlers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,7 +41,7 @@ impl Policy {
 
 /// The handler of an upcall under a policy with a list for each handler.
 pub fn handler_of(policy: Policy, key: &FlowKey, handlers: u16, arp_turn: &mut u16) -> u16 {
-    const ARP: u16 = 0x0806;
+    const ARP: u16 = ethertype::ARP;
     const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
     if key.eth_type() == ARP {
         if policy == Policy::ArpSpread {
