@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 
 mod cost;
+mod cycles;
 mod durations;
 mod files;
 mod floors;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use crate::cycles::Cycles;
 use crate::files::{self, RustFile};
 use crate::floors::{Floors, Member, PAGE};
 use crate::metadata::Metadata;
@@ -38,10 +39,13 @@ pub fn run(update: Update) -> Result<bool, String> {
     problems.extend(rust_files.iter().flat_map(style::check_numbers));
 
     let sizes = Sizes::measure(&rust_files);
-    let ratchet = load_ratchet(&root, &sizes, update)?;
-    let findings = sizes.check(&ratchet);
-    problems.extend(findings.problems);
-    for note in &findings.notes {
+    let cycles = Cycles::find(&rust_files);
+    let ratchet = load_ratchet(&root, &sizes, &cycles, update)?;
+    let findings = [sizes.check(&ratchet), cycles.check(&ratchet.cycles)];
+    let (found, notes): (Vec<_>, Vec<_>) =
+        findings.into_iter().map(|it| (it.problems, it.notes)).unzip();
+    problems.extend(found.into_iter().flatten());
+    for note in notes.iter().flatten() {
         println!("note: {note}");
     }
     problems.sort();
@@ -93,7 +97,12 @@ fn check_architecture(root: &Path, members: &[Member], rust_files: &[RustFile]) 
 }
 
 /// Reads the ratchet (a missing file is an empty one), and rewrites it if requested.
-fn load_ratchet(root: &Path, sizes: &Sizes, update: Update) -> Result<Ratchet, String> {
+fn load_ratchet(
+    root: &Path,
+    sizes: &Sizes,
+    cycles: &Cycles,
+    update: Update,
+) -> Result<Ratchet, String> {
     let path = root.join(RATCHET);
     let text = if path.exists() {
         fs::read_to_string(&path).map_err(|e| format!("cannot read {RATCHET}: {e}"))?
@@ -104,7 +113,9 @@ fn load_ratchet(root: &Path, sizes: &Sizes, update: Update) -> Result<Ratchet, S
     if update == Update::None {
         return Ok(ratchet);
     }
-    let updated = sizes.updated(&ratchet, update == Update::Accept);
+    let accept = update == Update::Accept;
+    let mut updated = sizes.updated(&ratchet, accept);
+    updated.cycles = cycles.updated(&ratchet.cycles, accept);
     fs::write(&path, updated.to_toml()).map_err(|e| format!("cannot write {RATCHET}: {e}"))?;
     Ok(updated)
 }
