@@ -60,7 +60,7 @@ pub enum BenchError {
     Dpdk(#[from] port_dpdk::DpdkError),
     /// Load can't be generated.
     #[error(transparent)]
-    Load(Box<load::generate::error::LoadError>),
+    Load(Box<load::error::LoadError>),
     /// It ended early, or without a result; what was measured until then is reported.
     #[error("{1}")]
     Partly(Box<super::Outcome>, String),

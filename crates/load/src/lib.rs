@@ -4,7 +4,12 @@
 
 pub mod cps_ndr;
 pub mod dut;
+pub mod endpoints;
+pub mod error;
 pub mod generate;
 pub mod in_memory;
+pub mod link;
+mod machine;
 pub mod provenance;
 mod trex;
+pub mod trial;

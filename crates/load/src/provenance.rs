@@ -1,7 +1,7 @@
 //! The provenance of a result: the same record in every verb's JSON, with what is needed to repeat the
 //! measurement.
 
-use crate::generate::machine;
+use crate::machine;
 use serde_json::{Map, Value, json};
 use vlog::Date;
 

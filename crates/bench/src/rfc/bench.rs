@@ -6,10 +6,10 @@ use generator::search::{
     Answer, Broken, Confirmed, Ending, Next, Precision, Range, Search, Verdict,
 };
 use load::dut::Device;
-use load::generate::endpoints::Link;
-use load::generate::error::LoadError;
+use load::error::LoadError;
 use load::generate::numbers::human;
-use load::generate::trial::Clock;
+use load::link::Link;
+use load::trial::Clock;
 use serde_json::{Value, json};
 use std::process::Command;
 use std::time::Duration;

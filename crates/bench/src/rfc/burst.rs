@@ -4,7 +4,7 @@
 use super::bench::{Bench, Trial};
 use super::frames::{Course, Row};
 use generator::search::{Broken, Reason, Verdict};
-use load::generate::error::LoadError;
+use load::error::LoadError;
 use load::generate::numbers::human;
 use serde_json::json;
 use std::time::Duration;

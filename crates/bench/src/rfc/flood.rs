@@ -2,7 +2,7 @@
 
 use base::Instant;
 use generator::{Flood, FloodCounts};
-use load::generate::endpoints::Link;
+use load::link::Link;
 use packet::{Batch, Pool};
 use port::{PortError, RxQueue, TxCounters, TxQueue};
 use std::os::fd::RawFd;

@@ -8,11 +8,11 @@ use super::stations::{Phase, Stations, ceiling};
 use super::test::Test;
 use generator::Histogram;
 use generator::search::{Allowance, FrameSample, Reason, Verdict, judge_frames};
+use load::error::LoadError;
 use load::generate::ceiling::SHARE;
-use load::generate::endpoints::Link;
-use load::generate::error::LoadError;
 use load::generate::numbers::human;
 use load::generate::result::histogram_json;
+use load::link::Link;
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ use generator::search::{
     Allowance, CapacityRules, CapacitySearch, CapacityTrial, FrameSample, judge_frames,
 };
 use generator::stream::FLOWS_MAX;
-use load::generate::error::LoadError;
+use load::error::LoadError;
 use load::generate::numbers::human;
 use serde_json::json;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! All queues of a port as one: the one measuring thread serves all of them, and both directions of a flow
 //! use the same queue, as with a symmetric hash of a network card.
 
-use load::generate::endpoints::Link;
+use load::link::Link;
 use packet::{Batch, Pool};
 use port::{PortError, RxQueue, TxCounters, TxQueue};
 

@@ -6,15 +6,15 @@ use base::Instant;
 use generator::search::FrameSample;
 use generator::stream::{Order, Station, StationConfig};
 use load::dut;
-use load::generate::endpoints::Link;
-use load::generate::error::LoadError;
-use load::generate::trial::Clock;
+use load::error::LoadError;
 use load::generate::{CLIENT_MAC, SERVER_MAC};
+use load::link::Link;
+use load::trial::Clock;
 use packet::{Batch, Pool};
 use std::time::Duration;
 
 /// Iterations without a frame before the thread yields.
-const IDLE_TURNS: u32 = 200;
+const IDLE_ITERATIONS: u32 = 200;
 /// The maximum number of phases of a pair of stations.
 const PHASES: u16 = 1024;
 /// How long the generator's own ceiling is measured.
@@ -143,7 +143,7 @@ impl Stations {
             moved += end.iterate(&mut self.pool, &mut self.batch, now)?;
         }
         self.idle = if moved > 0 { 0 } else { self.idle + 1 };
-        if self.idle > IDLE_TURNS {
+        if self.idle > IDLE_ITERATIONS {
             self.idle = 0;
             std::thread::yield_now();
         }

@@ -7,12 +7,12 @@ use super::outcome::Report;
 use super::test::Test;
 use generator::search::{Allowance, Reason, Sample, Verdict, Window, judge};
 use generator::{Close, Flood, FloodConfig, FloodCounts, Profile, RangeError};
-use load::generate::endpoints::{Endpoint, Endpoints};
-use load::generate::error::LoadError;
+use load::endpoints::{Endpoint, Endpoints};
+use load::error::LoadError;
 use load::generate::numbers::human;
 use load::generate::result::sample_json;
-use load::generate::trial::{self, Limits, Live, Phase, Plan, Watch};
 use load::generate::{CLIENT_MAC, SERVER_MAC, hosts_at, lifetime};
+use load::trial::{self, Limits, Live, Phase, Plan, Watch};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -183,7 +183,7 @@ fn open_all(
         if let Some(attack) = attack.as_deref_mut() {
             attack.iterate(now);
         }
-        endpoints.turn_and_rest(now)?;
+        endpoints.iterate_and_rest(now)?;
         let opened =
             endpoints.client.as_ref().map_or(0, |endpoint| endpoint.host.statistics().opened);
         if opened >= count && opened_at.is_none() {
@@ -211,7 +211,7 @@ fn calm_down(
     let start = bench.clock.now();
     attack.set_rate(None, start);
     while bench.clock.now() - start < Duration::from_millis(50) {
-        endpoints.turn_and_rest(bench.clock.now())?;
+        endpoints.iterate_and_rest(bench.clock.now())?;
     }
     Ok(())
 }

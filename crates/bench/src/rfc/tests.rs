@@ -2,7 +2,7 @@ mod scripted;
 
 use super::*;
 use clap::Parser;
-use load::generate::trial::Clock;
+use load::trial::Clock;
 use scripted::{Script, Scripted, Steps};
 use serde_json::Value;
 use std::time::Duration;

@@ -6,7 +6,7 @@ mod session;
 mod source;
 
 use crate::dut::Inside;
-use crate::generate::error::LoadError;
+use crate::error::LoadError;
 use crate::generate::interrupt::Interrupt;
 use crate::generate::numbers::{bounded, human, percent, precision, whole};
 use crate::generate::result;

@@ -3,11 +3,11 @@
 use super::CpsNdrArgs;
 use super::session::Told;
 use crate::dut::profile::Profile;
+use crate::error::LoadError;
 use crate::generate::ceiling::{Ceiling, SHARE};
-use crate::generate::error::LoadError;
 use crate::generate::numbers::human;
 use crate::generate::result::sample_json;
-use crate::generate::trial::Plan;
+use crate::trial::Plan;
 use generator::search::{Answer, Ending, GoalResult, Reason, Sample};
 use serde_json::{Value, json};
 

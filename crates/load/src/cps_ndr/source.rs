@@ -2,11 +2,11 @@
 
 use super::CpsNdrArgs;
 use crate::dut::Device;
+use crate::endpoints::Endpoints;
+use crate::error::LoadError;
 use crate::generate::ceiling::Ceiling;
-use crate::generate::endpoints::Endpoints;
-use crate::generate::error::LoadError;
-use crate::generate::trial::{Plan, Trial, Watch};
 use crate::trex::Trex;
+use crate::trial::{Plan, Trial, Watch};
 use base::Instant;
 use clap::ValueEnum;
 use generator::Profile;

@@ -4,7 +4,7 @@
 use super::cores::Cores;
 use super::profile;
 use super::{Device, DutKind, Wanted, rules, setup};
-use crate::generate::error::LoadError;
+use crate::error::LoadError;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;

@@ -12,8 +12,8 @@ pub mod profile;
 mod veth;
 mod vhost;
 
-use crate::generate::endpoints::Link;
-use crate::generate::error::LoadError;
+use crate::error::LoadError;
+use crate::link::Link;
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use std::path::Path;

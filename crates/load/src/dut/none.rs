@@ -3,8 +3,8 @@
 use super::cores::Cores;
 use super::patch::Patch;
 use super::{Device, Place};
-use crate::generate::endpoints::Link;
-use crate::generate::error::LoadError;
+use crate::error::LoadError;
+use crate::link::Link;
 use packet::{Batch, Pool};
 use port::{MemoryPort, PortError, RxQueue};
 use serde_json::{Value, json};

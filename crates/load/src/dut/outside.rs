@@ -2,8 +2,8 @@
 //! opened here.
 
 use super::{Device, Place};
-use crate::generate::endpoints::Link;
-use crate::generate::error::LoadError;
+use crate::error::LoadError;
+use crate::link::Link;
 use packet::{Batch, Pool};
 use port::{PortError, RxQueue};
 use port_afxdp::{XdpOptions, XdpPort, XdpRx};

@@ -3,7 +3,7 @@
 
 use super::Wanted;
 use super::cores::Cores;
-use crate::generate::error::LoadError;
+use crate::error::LoadError;
 use packet::{Batch, Pool};
 use port::{PortError, RxQueue, TxQueue};
 use port_dpdk::DpdkPort;

@@ -6,7 +6,7 @@ use super::huge_pages::Loan;
 use super::none::Cable;
 use super::outside::open;
 use super::{Place, Wanted};
-use crate::generate::error::LoadError;
+use crate::error::LoadError;
 use serde_json::json;
 use std::fs;
 use std::process::ExitCode;

@@ -1,10 +1,10 @@
 //! The generator's own ceiling: client and server joined directly, at full speed.
 
-use super::endpoints::{self, Endpoints};
-use super::error::LoadError;
 use super::numbers::human;
 use super::{HostOptions, endpoints_of};
 use crate::dut::{Device, Place};
+use crate::endpoints::{self, Endpoints};
+use crate::error::LoadError;
 use base::Instant;
 use generator::{BYTES_PER_CONNECTION, FaultRates, Profile, SelfTest};
 use serde_json::{Value, json};

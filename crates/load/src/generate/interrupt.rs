@@ -1,6 +1,6 @@
 //! Interrupts (Ctrl-C): the first prints the results so far, the second ends the program at once.
 
-use super::error::LoadError;
+use crate::error::LoadError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

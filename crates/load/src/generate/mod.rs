@@ -1,24 +1,21 @@
 //! `tidegate generate`: simulated clients and servers at real ports, and the result of every connection.
 
 pub mod ceiling;
-pub mod endpoints;
-pub mod error;
 pub mod interrupt;
-pub mod machine;
 pub mod numbers;
 mod outcome;
 mod place;
 pub mod result;
 pub mod steer;
-pub mod trial;
 pub mod workers;
 
 use crate::dut::{self, Inside};
+use crate::endpoints::Endpoints;
+use crate::error::LoadError;
 use crate::provenance::Provenance;
+use crate::trial::{Live, Plan, Trial, Wall, Watch};
 use base::MacAddr;
 use clap::Args;
-use endpoints::Endpoints;
-use error::LoadError;
 use generator::search::Sample;
 use generator::{Host, HostConfig, Profile, Role};
 use interrupt::Interrupt;
@@ -29,7 +26,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use testbed::Screen;
-use trial::{Live, Plan, Trial, Wall, Watch};
 pub use workers::endpoints_of;
 
 /// The client's default Ethernet address.

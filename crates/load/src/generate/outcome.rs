@@ -1,11 +1,11 @@
 //! The results that `tidegate generate` prints.
 
 use super::ceiling::{self, Ceiling};
-use super::endpoints::Endpoints;
 use super::interrupt::INTERRUPTED;
 use super::numbers::human;
 use super::{GenerateArgs, result};
 use crate::dut::Device;
+use crate::endpoints::Endpoints;
 use crate::provenance::Provenance;
 use generator::search::{Allowance, Sample, Verdict, judge, not_offered};
 use generator::{Histogram, Profile, Statistics};

@@ -1,9 +1,9 @@
 //! The ports, the device and the hosts of a run: the options of all verbs that make connections.
 
 use super::ceiling::{self, Ceiling};
-use super::error::LoadError;
 use super::numbers::whole;
 use crate::dut::{self, DutKind, Inside, Place, PortsKind, Wanted};
+use crate::error::LoadError;
 use base::MacAddr;
 use clap::Args;
 use generator::Profile;

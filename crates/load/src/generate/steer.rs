@@ -1,6 +1,6 @@
 //! Hands frames to the worker of the generator that owns their connections, whichever queue the device chose.
 
-use super::endpoints::Link;
+use crate::link::Link;
 use generator::{Role, Shares};
 use packet::{Batch, Pool};
 use port::memory::{MemoryPort, MemoryRx, MemoryTx};

@@ -6,16 +6,15 @@
 //! and answers like the real server recorded in testdata/trex.
 
 mod counters;
-mod error;
 mod profile;
 mod rpc;
 #[cfg(test)]
 pub(crate) mod tests;
 mod zmtp;
-use crate::generate::error::LoadError;
-use crate::generate::trial::{Live, Phase, Plan, Watch};
+use crate::error::LoadError;
+use crate::error::TrexError;
+use crate::trial::{Live, Phase, Plan, Watch};
 use counters::{Names, Reading};
-pub use error::TrexError;
 use generator::search::{Allowance, Sample};
 use rpc::{Rpc, malformed};
 use serde_json::{Value, json};

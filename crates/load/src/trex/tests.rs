@@ -1,8 +1,8 @@
 pub(crate) mod server;
 
 use super::*;
-use crate::generate::trial::Limits;
-use crate::generate::trial::Wall;
+use crate::trial::Limits;
+use crate::trial::Wall;
 use generator::Profile;
 use generator::search::{Allowance, Reason, judge};
 use server::Script;

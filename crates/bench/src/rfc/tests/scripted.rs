@@ -3,9 +3,9 @@
 
 use base::Instant;
 use load::dut::Device;
-use load::generate::endpoints::Link;
-use load::generate::error::LoadError;
-use load::generate::trial::Clock;
+use load::error::LoadError;
+use load::link::Link;
+use load::trial::Clock;
 use packet::{Batch, Packet, Pool};
 use port::{PortError, RxQueue, TxCounters, TxQueue};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! One trial of one rate: ramp up, settle, sample, drain, and account for everything.
 
-use super::endpoints::{Counted, Endpoints};
-use super::error::LoadError;
+use crate::endpoints::{Counted, Endpoints};
+use crate::error::LoadError;
 use base::Instant;
 use generator::search::{Sample, Window};
 use std::time::Duration;
@@ -206,7 +206,7 @@ impl<'a, 'b> Trial<'a, 'b> {
             if now - start >= time || self.is_over {
                 return Ok(());
             }
-            self.endpoints.turn_and_rest(now)?;
+            self.endpoints.iterate_and_rest(now)?;
             if now - look >= LOOK_EVERY {
                 look = now;
                 let active = self.endpoints.active();
@@ -315,7 +315,7 @@ impl<'a, 'b> Trial<'a, 'b> {
         let (mut quiet_since, mut look) = (start, start);
         loop {
             let now = self.watch.clock.now();
-            if self.endpoints.turn_and_rest(now)? > 0 {
+            if self.endpoints.iterate_and_rest(now)? > 0 {
                 quiet_since = now;
             }
             if is_so(self, now - quiet_since >= QUIET, now) {

@@ -1,5 +1,9 @@
 //! Errors of the load side.
 
+mod trex;
+
+pub use trex::TrexError;
+
 use crate::in_memory::InMemoryError;
 use generator::search::Broken;
 use std::io;
@@ -45,7 +49,7 @@ pub enum LoadError {
     Place(#[from] TestbedError),
     /// A TRex server cannot be used.
     #[error(transparent)]
-    Trex(#[from] crate::trex::TrexError),
+    Trex(#[from] TrexError),
     /// A file cannot be written.
     #[error("{}: {source}; name a file in a directory that you may write to", file.display())]
     Write {
@@ -72,7 +76,7 @@ impl LoadError {
     pub fn status(&self) -> u8 {
         match self {
             LoadError::ReadProfile { .. } | LoadError::Profile { .. } | LoadError::Options(_) => 2,
-            LoadError::Trex(crate::trex::TrexError::TooLong { .. }) => 2,
+            LoadError::Trex(TrexError::TooLong { .. }) => 2,
             _ => 3,
         }
     }

@@ -1,5 +1,6 @@
 use super::*;
-use crate::generate::endpoints::{Endpoint, Link};
+use crate::endpoints::Endpoint;
+use crate::link::Link;
 use base::MacAddr;
 use generator::search::{Allowance, Reason, judge};
 use generator::{Host, HostConfig, Profile, Role};

@@ -1,16 +1,16 @@
 //! The simulated hosts and their ports, driven by one thread.
 
-use super::error::LoadError;
-use super::workers::{Order, Workers};
+mod workers;
+
+pub use workers::{Order, Workers};
+
+use crate::error::LoadError;
+use crate::link::{BATCHES, Link};
 use base::Instant;
 use base::limits::BATCH_SIZE;
 use generator::{Host, Statistics};
 use packet::{Batch, Pool};
-use port::{RxQueue, TxCounters, TxQueue};
 use std::time::Duration;
-
-/// Batches that an endpoint receives or sends per iteration, so that the other endpoint does not wait.
-const BATCHES: usize = 8;
 
 /// How long continuous arrivals may delay timers: less than the shortest retransmission timeout, and longer
 /// than any queue takes to drain.
@@ -21,60 +21,7 @@ const SMALL: usize = 2 * BATCHES * BATCH_SIZE;
 
 /// Iterations without a packet before the thread yields its core: a generator that yields at once is late for
 /// what is due next.
-const IDLE_TURNS: u32 = 200;
-
-/// Both queues of a port.
-pub struct Link {
-    /// Receive queue.
-    pub rx: Box<dyn RxQueue>,
-    /// Transmit queue.
-    pub tx: Box<dyn TxQueue>,
-}
-
-impl Link {
-    /// Receives up to [`BATCHES`] batches. Returns the number of packets, and whether the queue was emptied.
-    pub fn take_in(
-        &mut self,
-        pool: &mut Pool,
-        batch: &mut Batch,
-        mut receive: impl FnMut(&mut Pool, &mut Batch),
-    ) -> Result<(u64, bool), LoadError> {
-        let mut moved = 0;
-        for _ in 0..BATCHES {
-            self.rx.receive(pool, batch)?;
-            if batch.is_empty() {
-                return Ok((moved, true));
-            }
-            moved += batch.len() as u64;
-            receive(pool, batch);
-        }
-        Ok((moved, false))
-    }
-
-    /// Sends up to [`BATCHES`] batches. Returns the number of packets, the queue's counters, and whether
-    /// everything was sent.
-    pub fn send_out(
-        &mut self,
-        pool: &mut Pool,
-        batch: &mut Batch,
-        mut transmit: impl FnMut(&mut Pool, &mut Batch),
-    ) -> (u64, TxCounters, bool) {
-        let (mut moved, mut sent) = (0, TxCounters::default());
-        for _ in 0..BATCHES {
-            transmit(pool, batch);
-            if batch.is_empty() {
-                return (moved, sent, true);
-            }
-            let count = batch.len();
-            moved += count as u64;
-            sent += self.tx.send(pool, batch);
-            if count < BATCH_SIZE {
-                return (moved, sent, true);
-            }
-        }
-        (moved, sent, false)
-    }
-}
+const IDLE_ITERATIONS: u32 = 200;
 
 /// A host and its port.
 pub struct Endpoint {
@@ -322,10 +269,10 @@ impl Endpoints {
     }
 
     /// As [`Endpoints::iterate`]; yields the core after some iterations without packets.
-    pub fn turn_and_rest(&mut self, now: Instant) -> Result<u64, LoadError> {
+    pub fn iterate_and_rest(&mut self, now: Instant) -> Result<u64, LoadError> {
         let moved = self.iterate(now)?;
         self.idle = if moved > 0 { 0 } else { self.idle + 1 };
-        if self.idle > IDLE_TURNS {
+        if self.idle > IDLE_ITERATIONS {
             self.idle = 0;
             std::thread::yield_now();
         }
