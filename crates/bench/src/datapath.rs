@@ -1,15 +1,16 @@
 //! `tidegate bench datapath`: traffic through whole workers, from port to port in memory.
 
+mod workers;
+
 use super::dpdk::{self, DpdkPorts};
 use super::flame::PerfArgs;
-use super::measured::{Counted, Measured, Played};
+use super::measured::{Counted, Measured, Played, PortKind};
 use super::progress::Progress;
 use super::traffic::{self, Traffic};
 use super::tunnel::{OUTER_BYTES, Tunnel};
-use super::workers;
 use super::{BenchError, Outcome};
 use ::conntrack::{Config, Conntrack};
-use clap::{ArgGroup, Args, ValueEnum};
+use clap::{ArgGroup, Args};
 use load::generate::numbers::whole;
 use load::in_memory::Stages;
 use load::in_memory::{Cable, Discard, PORTS, Switch};
@@ -105,15 +106,6 @@ pub struct DatapathArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-}
-
-/// What the packets come through.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum PortKind {
-    /// Ports in memory
-    Memory,
-    /// DPDK's net_pcap
-    Dpdk,
 }
 
 /// Runs the work that the arguments ask for.

@@ -28,7 +28,6 @@ mod threads;
 mod traffic;
 mod tunnel;
 mod work;
-mod workers;
 mod zones;
 
 use clap::Args;

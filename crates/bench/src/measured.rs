@@ -1,12 +1,21 @@
 //! The measurement of a forwarding worker.
 
-use super::datapath::PortKind;
 use ::datapath::WorkerStats;
+use clap::ValueEnum;
 use load::in_memory::Stages;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
+
+/// What the packets come through.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum PortKind {
+    /// Ports in memory
+    Memory,
+    /// DPDK's net_pcap
+    Dpdk,
+}
 
 /// Counters of the worker in the measured time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

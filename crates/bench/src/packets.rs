@@ -25,6 +25,9 @@ pub const IP_DESTINATION: usize = 30;
 /// The source port; the destination port follows it.
 pub const L4_SOURCE: usize = 34;
 
+/// Where the UDP checksum stands.
+pub const UDP_CHECKSUM: usize = 40;
+
 /// Connections that differ in nothing but the source port.
 const PORTS: u32 = 1 << 15;
 /// The network that [`set_connection`] takes sources from, 10.0.0.0.

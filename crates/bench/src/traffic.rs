@@ -1,5 +1,6 @@
 //! The traffic that the datapath is measured with: a packet for each connection, and its answer.
 
+use super::packets;
 use super::tunnel::Tunnel;
 use base::MacAddr;
 use port::PortError;
@@ -18,8 +19,6 @@ const SERVER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 const AROUND_PAYLOAD: usize = 42;
 /// The shortest frame that there is on a wire.
 pub const FRAME_BYTES: usize = 60;
-/// Where the UDP checksum stands.
-pub const UDP_CHECKSUM: usize = 40;
 
 /// What source ports are drawn with.
 pub const SEED: u64 = 1;
@@ -67,7 +66,7 @@ impl Traffic {
 
 /// UDP without checksum, which leaves only IP's to be verified.
 fn without_checksum(mut frame: Vec<u8>) -> Vec<u8> {
-    super::packets::put(&mut frame, UDP_CHECKSUM, [0, 0]);
+    packets::put(&mut frame, packets::UDP_CHECKSUM, [0, 0]);
     frame
 }
 

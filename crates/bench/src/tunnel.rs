@@ -1,6 +1,7 @@
 //! The tunnel that the datapath may be measured with: outer headers made here, as another hypervisor
 //! makes them.
 
+use super::packets;
 use base::MacAddr;
 use clap::ValueEnum;
 use flow::TunnelKind;
@@ -54,7 +55,7 @@ impl Tunnel {
             .udp(32_768 + inner_port % 28_000, udp_port)
             .payload([&header[..], inner].concat())
             .build();
-        super::packets::put(&mut frame, super::traffic::UDP_CHECKSUM, [0, 0]);
+        packets::put(&mut frame, packets::UDP_CHECKSUM, [0, 0]);
         frame
     }
 

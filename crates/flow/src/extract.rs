@@ -4,8 +4,8 @@
 //! at a header that is truncated or whose length fields exceed the frame, and the rest of the key stays zero.
 
 use crate::field::Field;
-use crate::frame::Layers;
 use crate::key::{ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, FlowKey, MPLS_LABELS, VLAN_PRESENT};
+use crate::layers::Layers;
 use crate::vlan_limit::VlanLimit;
 use wire::ethernet::resolve_type;
 use wire::nsh::MD_TYPE_1;

@@ -6,19 +6,10 @@ use crate::extract;
 use crate::field::Field;
 use crate::headers::Headers;
 use crate::key::FlowKey;
+use crate::layers::Layers;
 use crate::vlan_limit::VlanLimit;
 use base::PortNo;
 use packet::Packet;
-
-/// Offsets of the headers of a frame, in bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Layers {
-    /// The network header, after all VLAN tags.
-    pub l3: u16,
-    /// The transport header, or `None` if there is none to parse: the packet is not IP, is truncated, or is a
-    /// fragment other than the first.
-    pub l4: Option<u16>,
-}
 
 /// A parsed packet: its bytes, the key that was extracted from them, and the offsets of the headers. Key and
 /// bytes always agree: code that rewrites one also rewrites the other.

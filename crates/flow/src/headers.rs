@@ -4,8 +4,8 @@ mod mask;
 mod outer;
 mod write;
 
-use crate::frame::Layers;
 use crate::key::VLAN_PRESENT;
+use crate::layers::Layers;
 use base::PortNo;
 use wire::ethertype;
 use wire::protocol::{ICMP, ICMPV6, IGMP, SCTP, TCP, UDP};

@@ -1,6 +1,5 @@
 //! Times at which an upcall passed each stage of the slow path.
 
-use crate::upcall::Upcall;
 use base::Instant;
 use wire::ethertype;
 
@@ -58,18 +57,4 @@ pub struct Stamps {
     pub taken: Instant,
     /// When its translation ended.
     pub translated: Instant,
-}
-
-impl Stamps {
-    /// Returns the times of an upcall that was dequeued and is not translated yet.
-    pub fn taken(upcall: &Upcall, handler: u16, taken: Instant) -> Stamps {
-        Stamps {
-            class: UpcallClass::of(upcall.key.eth_type()),
-            handler,
-            received: upcall.received,
-            queued: upcall.queued,
-            taken,
-            translated: taken,
-        }
-    }
 }

@@ -17,6 +17,7 @@ mod hash;
 mod headers;
 mod key;
 mod latency;
+mod layers;
 mod matching;
 mod meter;
 mod offload;
@@ -35,7 +36,7 @@ pub use ct_flush::CtFlush;
 pub use ct_state::CtState;
 pub use drop::{DropCounters, DropReason};
 pub use field::{Field, WORDS};
-pub use frame::{Frame, FrameBatch, Layers};
+pub use frame::{Frame, FrameBatch};
 pub use hash::{HashAlgorithm, Words};
 pub use headers::{HEADER_WORDS, Headers};
 pub use key::{
@@ -43,6 +44,7 @@ pub use key::{
     TUN_DONT_FRAGMENT, TUN_KEY, TUN_OAM, VLAN_PRESENT,
 };
 pub use latency::{Stamps, UpcallClass};
+pub use layers::Layers;
 pub use matching::Match;
 pub use meter::{Meter, MeterBand, MeterConfig, MeterCount, MeterRef};
 pub use offload::{

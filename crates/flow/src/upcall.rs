@@ -6,7 +6,7 @@
 use crate::action::{Action, ControllerAction};
 use crate::drop::DropReason;
 use crate::key::{FlowKey, Mask};
-use crate::latency::Stamps;
+use crate::latency::{Stamps, UpcallClass};
 use crate::matching::Match;
 use base::{Instant, WorkerId};
 use packet::Packet;
@@ -40,6 +40,18 @@ pub struct Upcall {
 }
 
 impl Upcall {
+    /// Returns the times of an upcall that this handler dequeued and has not translated yet.
+    pub fn taken(&self, handler: u16, taken: Instant) -> Stamps {
+        Stamps {
+            class: UpcallClass::of(self.key.eth_type()),
+            handler,
+            received: self.received,
+            queued: self.queued,
+            taken,
+            translated: taken,
+        }
+    }
+
     /// Returns the command for the worker if the upcall is dropped without an answer: the packet is dropped,
     /// and the packets that wait behind it go on. None for a packet that others do not wait for.
     pub fn refusal(self) -> Option<(WorkerId, FlowCommand)> {

@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod backoff;
+mod defaults;
 mod error;
 mod framing;
 mod replica;

@@ -3,11 +3,10 @@
 //! Only what a client needs is parsed: the tables and columns of the server, and the type of each column, on
 //! which the meaning of a difference depends. The server enforces constraints on values.
 
-use crate::{Atom, Datum, Error};
+use crate::Error;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use uuid::Uuid;
 
 /// The tables of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -190,18 +189,6 @@ impl ColumnType {
     pub fn is_composite(&self) -> bool {
         self.max.is_none_or(|max| max > 1)
     }
-
-    /// Returns the value of the column in a row that omits it (RFC 7047 section 5.2.1).
-    pub fn default_datum(&self) -> Datum {
-        match (self.min, &self.value) {
-            (0, None) => Datum::empty_set(),
-            (0, Some(_)) => Datum::empty_map(),
-            (_, None) => Datum::from(self.key.kind.default_atom()),
-            (_, Some(value)) => {
-                Datum::map([(self.key.kind.default_atom(), value.kind.default_atom())])
-            }
-        }
-    }
 }
 
 impl BaseType {
@@ -226,17 +213,6 @@ impl BaseType {
 }
 
 impl AtomKind {
-    /// Returns zero, false, the empty string or the zero UUID.
-    pub fn default_atom(self) -> Atom {
-        match self {
-            AtomKind::Integer => Atom::Integer(0),
-            AtomKind::Real => Atom::Real(crate::Real::ZERO),
-            AtomKind::Boolean => Atom::Boolean(false),
-            AtomKind::String => Atom::String(String::new()),
-            AtomKind::Uuid => Atom::Uuid(Uuid::nil()),
-        }
-    }
-
     /// Returns the name in schemas and error messages.
     pub const fn name(self) -> &'static str {
         match self {

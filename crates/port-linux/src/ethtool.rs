@@ -1,6 +1,5 @@
 //! Information from a device's driver (Linux: `include/uapi/linux/ethtool.h`).
 
-use crate::link::{Driver, Duplex};
 use crate::socket;
 use std::os::fd::AsRawFd;
 
@@ -8,6 +7,26 @@ const ETHTOOL_GSET: u32 = 0x1;
 const ETHTOOL_GDRVINFO: u32 = 0x3;
 const DRVINFO_BYTES: usize = 196;
 const SETTINGS_BYTES: usize = 44;
+
+/// A driver and its versions, as `ethtool -i` shows them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Driver {
+    /// The driver's name, such as `veth`.
+    pub name: String,
+    /// The driver's version.
+    pub version: String,
+    /// The device's firmware version.
+    pub firmware_version: String,
+}
+
+/// The duplex mode of a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Duplex {
+    /// One at a time.
+    Half,
+    /// Both at once.
+    Full,
+}
 
 /// Returns the driver, its version and the device's firmware version (`struct ethtool_drvinfo`).
 pub(crate) fn driver(device: &str) -> Option<Driver> {

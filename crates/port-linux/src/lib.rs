@@ -19,7 +19,8 @@ pub mod tap;
 mod vnet;
 
 pub use af_packet::{PacketPort, PacketRx, PacketRxDrops, PacketTx};
-pub use link::{Driver, Duplex, LinkInfo, LinkStatistics, Links};
+pub use ethtool::{Driver, Duplex};
+pub use link::{LinkInfo, LinkStatistics, Links};
 pub use link_monitor::{LinkEvent, LinkMonitor};
 pub use poll::{Waiter, Waker};
 pub use route_monitor::{RouteMonitor, Routing};

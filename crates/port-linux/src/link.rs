@@ -2,7 +2,8 @@
 //!
 //! Works in the network namespace of the thread that opened it, and does not need `/sys`.
 
-use crate::{ethtool, socket};
+use crate::ethtool::{self, Driver, Duplex};
+use crate::socket;
 use base::MacAddr;
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
@@ -75,26 +76,6 @@ impl LinkInfo {
         }
         info
     }
-}
-
-/// A driver and its versions, as `ethtool -i` shows them.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Driver {
-    /// The driver's name, such as `veth`.
-    pub name: String,
-    /// The driver's version.
-    pub version: String,
-    /// The device's firmware version.
-    pub firmware_version: String,
-}
-
-/// The duplex mode of a device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Duplex {
-    /// One at a time.
-    Half,
-    /// Both at once.
-    Full,
 }
 
 /// Counters of a device since its creation, from the device's point of view: frames that a TAP device

@@ -19,12 +19,12 @@
 //! Only the first bucket of a chain has a lock, which covers the others.
 
 mod overflow;
+mod scan;
 
 pub(crate) use overflow::Overflow;
 
 use crate::Id;
 use crate::atomic::{AtomicU64, Ordering, pause};
-use crate::scan;
 
 /// Words of a bucket.
 pub(crate) const WORDS: usize = 8;

@@ -24,7 +24,6 @@ mod pages;
 mod prefetch;
 mod published;
 mod quota;
-mod scan;
 mod slab;
 mod wake_up;
 mod wheel;

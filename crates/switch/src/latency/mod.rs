@@ -226,7 +226,7 @@ impl Report {
 
 /// Returns the times of an upcall that a handler took at `now`; they are attached to the answer.
 pub fn taken(upcall: &Upcall, handler: u16, now: Instant) -> Stamps {
-    let stamps = Stamps::taken(upcall, handler, now);
+    let stamps = upcall.taken(handler, now);
     let (worker, class) = (u64::from(upcall.worker.0), stamps.class as u64);
     let waited = (now - upcall.queued).as_nanos() as u64;
     probe::probe!(tidegate, upcall_taken, worker, class, u64::from(handler), waited);

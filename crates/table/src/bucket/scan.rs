@@ -7,7 +7,7 @@
 //! This is one of five places in the crate with `unsafe`: only instructions read words of several
 //! atomics at once.
 
-use crate::bucket::Bucket;
+use super::Bucket;
 
 /// Returns the places of entries with this hash as bits by word; bit 0, the control word, is never
 /// set.

@@ -3,10 +3,10 @@
 //! Each is a thread on a processor of its own with its own ports, flows and packets; they share the
 //! table of connections, as the switch's do.
 
-use super::datapath::{DatapathArgs, Station, WARM_PART};
-use super::measured::{Counted, Measured, Played};
-use super::progress::Progress;
-use super::{BenchError, Outcome};
+use super::{DatapathArgs, Station, WARM_PART};
+use crate::measured::{Counted, Measured, Played};
+use crate::progress::Progress;
+use crate::{BenchError, Outcome};
 use ::conntrack::Conntrack;
 use load::in_memory::Stages;
 use port_linux::affinity;
