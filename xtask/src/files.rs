@@ -13,7 +13,7 @@ pub struct RustFile {
     pub path: String,
     /// Its code and its comments.
     pub source: Source,
-    /// What it holds.
+    /// Its outline.
     pub outline: Outline,
 }
 
@@ -25,7 +25,7 @@ impl RustFile {
         Self { path: path.to_owned(), source, outline }
     }
 
-    /// The crate below `crates/` it belongs to.
+    /// The crate below `crates/` that it belongs to.
     pub fn crate_name(&self) -> Option<&str> {
         self.path.strip_prefix("crates/").and_then(|rest| rest.split('/').next())
     }

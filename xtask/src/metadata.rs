@@ -5,12 +5,12 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-/// The answer of `cargo metadata`.
+/// The output of `cargo metadata`.
 #[derive(Debug, Deserialize)]
 pub struct Metadata {
-    /// The workspace's packages, and with a resolve also those they depend on.
+    /// The workspace's packages, and with `resolve` also their dependencies.
     pub packages: Vec<Package>,
-    /// Which package uses which; absent with `--no-deps`.
+    /// The dependency graph; absent with `--no-deps`.
     pub resolve: Option<Resolve>,
     /// The repository root.
     pub workspace_root: PathBuf,
@@ -23,17 +23,17 @@ pub struct Package {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// Cargo's own name for it.
+    /// Cargo's id of it.
     pub id: String,
     /// Its SPDX licence expression.
     pub license: Option<String>,
-    /// Where it comes from; absent for the workspace's own.
+    /// Its source; absent for the workspace's own packages.
     pub source: Option<String>,
     /// Its Cargo.toml.
     pub manifest_path: PathBuf,
-    /// What its Cargo.toml depends on.
+    /// The dependencies in its Cargo.toml.
     pub dependencies: Vec<Dependency>,
-    /// What is built from it.
+    /// Its targets.
     pub targets: Vec<Target>,
 }
 
@@ -42,7 +42,7 @@ pub struct Package {
 pub struct Dependency {
     /// The package's name.
     pub name: String,
-    /// `None` for an ordinary one, else `dev` or `build`.
+    /// `None` for an ordinary dependency, else `dev` or `build`.
     pub kind: Option<String>,
 }
 
@@ -58,14 +58,14 @@ pub struct Target {
 /// The graph of packages for one platform.
 #[derive(Debug, Deserialize)]
 pub struct Resolve {
-    /// One node a package.
+    /// One node per package.
     pub nodes: Vec<Node>,
 }
 
 /// A package in the graph.
 #[derive(Debug, Deserialize)]
 pub struct Node {
-    /// Cargo's own name for it.
+    /// Cargo's id of it.
     pub id: String,
 }
 
@@ -93,7 +93,7 @@ impl Metadata {
         serde_json::from_slice(json).map_err(|e| format!("cannot read `cargo metadata`: {e}"))
     }
 
-    /// A path as the problems show it: from the repository root.
+    /// A path for messages: relative to the repository root.
     pub fn relative(&self, path: &Path) -> String {
         path.strip_prefix(&self.workspace_root).unwrap_or(path).display().to_string()
     }

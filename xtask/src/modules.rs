@@ -25,7 +25,7 @@ fn named_by(file: &RustFile) -> Vec<String> {
     modules.map(|it| format!("{folder}/{}", it[1].text)).collect()
 }
 
-/// Where the compiler begins: a library, a program, or a file of `src/bin`.
+/// Whether a file is a root of compilation: a library, a program, or a file in `src/bin`.
 fn is_root(file: &RustFile) -> bool {
     file.path.ends_with("/lib.rs")
         || file.path.ends_with("/main.rs")

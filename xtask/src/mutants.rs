@@ -24,8 +24,8 @@ const WANTED_PERCENT: usize = 95;
 
 /// Tests that cargo-mutants does not recognise, since they are built under `all(test, not(loom))` or `loom`.
 const TESTS: [&str; 2] = ["**/tests.rs", "**/models.rs"];
-/// Faults that are not part of samples: cargo-mutants 27 tests all of them in the files that it looks at,
-/// whichever names it is asked for. They do not count.
+/// Faults that are not part of samples: cargo-mutants 27 always tests all of this kind in the selected files.
+/// They do not count.
 const NOT_CHOSEN: &str = "delete field";
 
 pub const USAGE: &str = "\
@@ -60,7 +60,7 @@ struct File {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Accepted {
-    /// As cargo-mutants names it, without the line and column.
+    /// Its name in cargo-mutants, without line and column.
     mutant: String,
     /// For readers of the file; not used here.
     #[serde(rename = "reason")]
@@ -175,7 +175,7 @@ fn test(
     for mutant in chosen {
         command.args(["--re", &format!("^{}$", escaped(mutant))]);
     }
-    // It exits with 2 where a fault was missed and with 3 where tests hung: both are told below.
+    // The exit status is 2 if a fault was missed and 3 if tests hung; both are reported below.
     let status =
         command.status().map_err(|error| format!("cannot start cargo-mutants: {error}"))?;
     if !matches!(status.code(), Some(0 | 2 | 3)) {

@@ -114,7 +114,7 @@ fn name_after(tokens: &[Token<'_>], at: usize) -> Option<Module> {
     (is_name(name) && ends).then(|| Module { name: name.to_owned(), line: tokens[at].line })
 }
 
-/// The function whose `fn` stands at `at`, unless it is a pointer type or has no body.
+/// The function whose `fn` is at `at`, unless it is a pointer type or has no body.
 fn function(tokens: &[Token<'_>], at: usize) -> Option<Function> {
     let mut name = text(tokens, at + 1);
     if name == "r" && text(tokens, at + 2) == "#" {
@@ -161,7 +161,7 @@ fn head_end(tokens: &[Token<'_>], at: usize) -> usize {
     }
 }
 
-/// The index of the last token of the item whose attributes go on at `at`.
+/// The index of the last token of the item whose attributes continue at `at`.
 fn item_end(tokens: &[Token<'_>], mut at: usize) -> usize {
     while text(tokens, at) == "#" && text(tokens, at + 1) == "[" {
         at = matching(tokens, at + 1) + 1;
@@ -170,7 +170,7 @@ fn item_end(tokens: &[Token<'_>], mut at: usize) -> usize {
     if text(tokens, end) == "{" { matching(tokens, end) } else { end }
 }
 
-/// The index of the bracket that closes the one at `open`; past the end when none does.
+/// The index of the bracket that closes the one at `open`; past the end if there is none.
 fn matching(tokens: &[Token<'_>], open: usize) -> usize {
     let opening = text(tokens, open);
     let closing = match opening {

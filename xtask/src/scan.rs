@@ -9,7 +9,7 @@
 /// literals, and comments only.
 #[derive(Debug)]
 pub struct Source {
-    /// The code of each line. What stood in comments and literals is blank; quotes stay.
+    /// The code of each line. Comments and the contents of literals are blanked; quotes stay.
     pub code: Vec<String>,
     /// The comments of each line, with their slashes and stars.
     pub comments: Vec<String>,

@@ -15,7 +15,7 @@ const DECLARED: [&str; 6] = [
     "crates/switch/src/command_line/options.rs",
 ];
 
-/// The files that parse settings. A setting that is named there is not thereby read.
+/// The files that parse settings. Being named there does not count as being read.
 const PARSED: [&str; 3] =
     ["crates/control/src/file", "crates/control/src/rows", "crates/switch/src/command_line/"];
 

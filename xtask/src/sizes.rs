@@ -12,7 +12,7 @@ use crate::problem::Problem;
 #[cfg(test)]
 mod tests;
 
-/// The file of the exceptions.
+/// The file of exceptions.
 pub const RATCHET: &str = "xtask/ratchet.toml";
 
 /// Lines of a file, without tests, that need no exception.
@@ -108,8 +108,8 @@ impl Sizes {
         findings
     }
 
-    /// The exceptions lowered or removed as far as the sizes allow; with `accept`, also those
-    /// added or raised that the sizes ask for. A file over the hard limit is never accepted.
+    /// The exceptions, lowered or removed as far as the sizes permit; with `accept`, also added or raised as
+    /// needed. A file above the hard limit is never accepted.
     pub fn updated(&self, ratchet: &Ratchet, accept: bool) -> Ratchet {
         Ratchet {
             files: update(&self.files, &ratchet.files, accept, FILE_LIMIT),

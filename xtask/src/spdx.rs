@@ -15,7 +15,7 @@ impl Allowed {
 
     /// Whether an expression can be satisfied with allowed licences alone.
     ///
-    /// `/` counts as `OR`, as older manifests use it. An error says what could not be read.
+    /// `/` counts as `OR`, as in older manifests. The error is the part that cannot be parsed.
     pub fn satisfies(&self, expression: &str) -> Result<bool, String> {
         let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
         let words: Vec<&str> = spaced.split_whitespace().collect();

@@ -139,7 +139,7 @@ fn create_log(root: &Path) -> io::Result<File> {
     File::create(path)
 }
 
-/// Runs stages one after the other, and keeps what they print.
+/// Runs stages one after the other, and stores their output.
 fn run_beside(stages: &[Stage], root: &Path) -> Result<Vec<(Vec<String>, Outcome)>, String> {
     let run = |stage| {
         let mut lines = Vec::new();
@@ -152,7 +152,7 @@ fn run_beside(stages: &[Stage], root: &Path) -> Result<Vec<(Vec<String>, Outcome
     stages.iter().map(run).collect()
 }
 
-/// Runs a stage, and hands on each line that it prints.
+/// Runs a stage, and forwards each line of its output.
 fn carry_out(
     stage: &Stage,
     root: &Path,
@@ -186,8 +186,8 @@ fn start(program: &str, args: &[&str], root: &Path) -> io::Result<(Child, Receiv
     let (reader, writer) = io::pipe()?;
     let path = if program.contains('/') { root.join(program) } else { program.into() };
     let mut command = Command::new(path);
-    // Build scripts would take the variables that cargo sets for this program for the wish of the
-    // caller, and the results of `make test` would be built again for `make build`.
+    // Build scripts would take the variables that cargo sets for this program for the caller's, and `make
+    // build` would build the results of `make test` again.
     for (name, _) in env::vars_os().filter(|(name, _)| is_of_this_program(name)) {
         command.env_remove(name);
     }
@@ -210,8 +210,8 @@ fn is_of_this_program(name: &OsStr) -> bool {
         .is_some_and(|it| it.starts_with("CARGO_PKG_") || it.starts_with("CARGO_MANIFEST_"))
 }
 
-/// Returns how many tests of a program run at a time if the caller does not say: two per processor, as
-/// in `tests/run`, since some wait more than they compute.
+/// Returns the default number of concurrent tests per test program: two per processor, as in `tests/run`,
+/// since some mostly wait.
 fn test_threads() -> OsString {
     env::var_os(TEST_THREADS).unwrap_or_else(|| {
         let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);

@@ -73,7 +73,7 @@ const ETHERTYPES: &[(&str, &str)] = &[
 /// Where the numbers may stand: the file that names them, and the crate that must not import it.
 const NUMBERS_STAND_IN: &[&str] = &["crates/wire/src/numbers.rs", "crates/generator/"];
 
-/// Checks every `unsafe` of a file: whether its crate may, and whether it says why it is sound.
+/// Checks every `unsafe` of a file: whether its crate may contain it, and whether it is justified.
 pub fn check_unsafe(file: &RustFile, floors: &Floors) -> Vec<Problem> {
     let room = file.crate_name().and_then(|name| floors.rooms.get(name));
     let allowed = room.is_some_and(|room| room.may_be_unsafe);
@@ -93,8 +93,8 @@ pub fn check_unsafe(file: &RustFile, floors: &Floors) -> Vec<Problem> {
     problems
 }
 
-/// Whether a SAFETY comment stands on the line, or directly above it or above the statement that
-/// it continues. Attributes may stand between.
+/// Whether a SAFETY comment is on the line, or directly above it or above the statement that it continues,
+/// apart from attributes.
 fn is_explained(source: &Source, line: usize, contract: bool) -> bool {
     let explains = |line: usize| {
         let comment = source.comment_at(line);
@@ -183,13 +183,13 @@ pub fn check_numbers(file: &RustFile) -> Vec<Problem> {
     numbers.filter_map(problem).collect()
 }
 
-/// Checks the folders and the file name of a path for names that say nothing.
+/// Checks the folders and the file name of a path for names without content.
 pub fn check_path(path: &str) -> Option<Problem> {
     let stems = path.split('/').map(|part| part.split('.').next().unwrap_or(part));
     empty_name(stems).map(|name| Problem::new(path, 1, empty_name_text(name)))
 }
 
-/// Checks the modules that a file declares for names that say nothing.
+/// Checks the modules that a file declares for names without content.
 pub fn check_modules(file: &RustFile) -> Vec<Problem> {
     let mut problems = Vec::new();
     for module in &file.outline.modules {
@@ -225,8 +225,8 @@ pub fn check_hosts(path: &str, text: &str) -> Vec<Problem> {
     problems
 }
 
-/// Checks a text for words that leave open which part of the program does something, and for rates
-/// that are not "per second". A word between quotation marks, or as a user's name, may stand.
+/// Checks a text for words that do not name a part of the program, and for rates that are not "per second".
+/// Words in quotation marks, and user names, are permitted.
 pub fn check_words(path: &str, text: &str) -> Vec<Problem> {
     if path.ends_with("Cargo.lock") {
         return Vec::new();
@@ -246,7 +246,7 @@ pub fn check_words(path: &str, text: &str) -> Vec<Problem> {
     problems
 }
 
-/// Whether a line has a word, or some in a row, that are not quoted.
+/// Whether a line contains these words in a row, unquoted.
 fn has_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let before = line[..at].chars().next_back();

@@ -23,7 +23,7 @@ use std::thread;
 
 /// Open vSwitch's own daemon, as Debian installs it.
 const PEERS: [&str; 2] = ["/usr/lib/openvswitch-switch/ovs-vswitchd", "/usr/sbin/ovs-vswitchd"];
-/// This project's.
+/// This project's daemon.
 const OURS: &str = "target/release/ovs-vswitchd";
 
 pub const USAGE: &str = "\
@@ -55,7 +55,7 @@ examples:
   cargo xtask suite --suite all --peer --update
   cargo xtask suite --suite ovn --ovn-source ../ovn --tests '-k ACL'";
 
-/// What was asked for.
+/// The options.
 #[derive(Debug, PartialEq, Eq)]
 struct Options {
     suite: Choice,
@@ -69,7 +69,7 @@ struct Options {
     is_json: bool,
 }
 
-/// Which tests.
+/// The selected tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
     System,
@@ -80,7 +80,7 @@ enum Choice {
     OvnSystem,
 }
 
-/// One of the suites.
+/// The suites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Suite {
     System,
@@ -92,7 +92,7 @@ pub enum Suite {
 }
 
 impl Suite {
-    /// Its name here.
+    /// Its name.
     fn name(self) -> &'static str {
         match self {
             Suite::System => "system",
@@ -102,7 +102,7 @@ impl Suite {
         }
     }
 
-    /// Where its sources are, below `target/suite`.
+    /// The directory of its sources, below `target/suite`.
     fn source(self) -> &'static str {
         match self {
             Suite::System | Suite::Unit => "openvswitch",
@@ -110,8 +110,7 @@ impl Suite {
         }
     }
 
-    /// Whether a test with these commands starts the daemon. The others are of libraries, tools and
-    /// databases.
+    /// Whether a test with these commands starts the daemon. The others test libraries, tools and databases.
     fn starts_daemon(self, body: &str) -> bool {
         match self {
             Suite::System | Suite::OvnSystem => true,
@@ -156,7 +155,7 @@ impl Choice {
     }
 }
 
-/// Runs them. Returns whether all tests that are expected to pass did.
+/// Runs the tests. Returns whether all tests that are expected to pass did.
 pub fn run(args: &[&str]) -> Result<bool, String> {
     let options = Options::parse(args)?;
     let root = Metadata::load(&["--no-deps"])?.workspace_root;
@@ -215,7 +214,7 @@ pub fn run(args: &[&str]) -> Result<bool, String> {
     Ok(failed == 0)
 }
 
-/// The file of the results of a suite, of all its tests or of some.
+/// The file of a suite's results, of all its tests or of some.
 fn kept_results(root: &Path, suite: Suite, is_peer: bool, is_whole: bool) -> PathBuf {
     let whose = if is_peer { "peer" } else { "ours" };
     let part = if is_whole { "" } else { "-some" };
@@ -319,7 +318,7 @@ impl Choice {
     }
 }
 
-/// The tests that `--tests` names.
+/// The tests selected by `--tests`.
 #[derive(Debug, PartialEq, Eq)]
 enum Wanted {
     Numbers(BTreeSet<u32>),

@@ -1,13 +1,13 @@
-//! Counts what the stages of the suite print: passed, failed, skipped.
+//! Counts passed, failed and skipped tests in the output of stages.
 
 use std::process::ExitStatus;
 
 /// How a stage reports its tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reports {
-    /// It has no tests of its own: it fails as a whole or not at all.
+    /// It has no tests of its own: it passes or fails as a whole.
     Nothing,
-    /// With `test result:` lines, one a test program, as `cargo test` does.
+    /// With one `test result:` line per test program, like `cargo test`.
     Cargo,
     /// With a closing line `N passed, N failed, N skipped`.
     ClosingLine,
@@ -114,7 +114,7 @@ impl Tally {
         self.skips.extend(other.skips);
     }
 
-    /// What failed, what was skipped, and the closing line.
+    /// The failures, the skipped tests, and the closing line.
     pub fn summary(&self) -> String {
         let mut lines = self.failures.clone();
         if self.skips.is_empty() {
@@ -136,7 +136,7 @@ fn count_before(text: &str, what: &str) -> Option<usize> {
     words.get(at.checked_sub(1)?)?.parse().ok()
 }
 
-/// Reads `N passed, N failed, N skipped`, which must be all that the line says.
+/// Parses `N passed, N failed, N skipped`, which must be the whole line.
 fn closing_line(line: &str) -> Option<(usize, usize, usize)> {
     let mut parts = line.trim_end().split(", ");
     let mut count = |what: &str| -> Option<usize> {

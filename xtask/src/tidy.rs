@@ -13,14 +13,14 @@ use crate::settings;
 use crate::sizes::{RATCHET, Ratchet, Sizes};
 use crate::style;
 
-/// What to do with the ratchet besides checking it.
+/// How to update the ratchet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Update {
     /// Nothing.
     None,
     /// Lower and remove exceptions.
     Lower,
-    /// Write down the present sizes, larger ones too.
+    /// Record the present sizes, including larger ones.
     Accept,
 }
 

@@ -1,4 +1,4 @@
-//! Why a test does not pass: the first rule of `tests/suites/causes.toml` that fits.
+//! Why a test does not pass: the first matching rule of `tests/suites/causes.toml`.
 
 use super::results::Verdict;
 use super::script::Test;
@@ -14,7 +14,7 @@ pub struct Causes {
     cause: Vec<Cause>,
 }
 
-/// A rule. It fits where each key that it has does; a list fits where one of its texts is found.
+/// A rule. It matches if all of its keys do; a list matches if one of its texts is found.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Cause {

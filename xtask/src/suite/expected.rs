@@ -38,12 +38,12 @@ struct Entry {
     why: Option<String>,
 }
 
-/// How results differ from what was expected, by number.
+/// The differences between results and expectations, by number.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Differences {
     pub regressions: BTreeSet<u32>,
     pub improvements: BTreeSet<u32>,
-    /// Tests that the file does not have.
+    /// Tests that the file does not contain.
     pub unknown: BTreeSet<u32>,
 }
 
@@ -112,7 +112,7 @@ impl Expected {
         }
     }
 
-    /// Expects the results of the other daemon from this switch.
+    /// Expects the results of the peer from this switch.
     pub fn expect_as_peer(
         &mut self,
         suite: Suite,
@@ -165,7 +165,7 @@ fn reason(outcome: &Outcome, peer: Option<Verdict>) -> String {
     let cause = outcome.cause.as_deref();
     match peer {
         Some(Verdict::Fail | Verdict::Skip) => match cause {
-            // A missing feature is no reason if the peer does not pass either.
+            // A missing feature is not the reason if the peer does not pass either.
             Some(cause) if !cause.starts_with("not built yet") => cause.to_owned(),
             _ => "limit of the machine: the peer does not pass either".to_owned(),
         },
@@ -173,7 +173,7 @@ fn reason(outcome: &Outcome, peer: Option<Verdict>) -> String {
     }
 }
 
-/// The numbers of the tests that are quick.
+/// The numbers of the quick tests.
 pub fn quick(root: &Path, suite: Suite) -> Result<BTreeSet<u32>, String> {
     let text = fs::read_to_string(root.join(QUICK)).map_err(|e| format!("{QUICK}: {e}"))?;
     let read: BTreeMap<String, BTreeSet<u32>> =

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// How many passed, failed and were skipped.
+/// Numbers of passed, failed and skipped tests.
 #[derive(Clone, Copy, Default)]
 struct Counts([usize; 3]);
 
@@ -24,7 +24,7 @@ impl Counts {
     }
 }
 
-/// Tables for people.
+/// The report as text.
 pub fn text(
     suite: Suite,
     tests: &[&Test],
@@ -84,7 +84,7 @@ pub fn text(
     text
 }
 
-/// The same for programs.
+/// The report as JSON.
 pub fn json(
     suite: Suite,
     tests: &[&Test],

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-/// How a test ended.
+/// The verdict of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -32,7 +32,7 @@ impl Verdict {
 pub struct Outcome {
     pub number: u32,
     pub verdict: Verdict,
-    /// The reason why it did not pass, as far as its log tells.
+    /// The reason why it did not pass, if its log shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     pub seconds: f64,
@@ -52,7 +52,7 @@ pub struct Results {
 }
 
 impl Results {
-    /// Opens the results of this program, or begins anew.
+    /// Opens the results of this program, or starts new ones.
     pub fn open(path: &Path, program: &Path, is_again: bool) -> Result<Results, String> {
         let failed = |e: std::io::Error| format!("{}: {e}", path.display());
         let header = Header::of(program).map_err(failed)?;
@@ -81,7 +81,7 @@ impl Results {
         Ok(Results { file, outcomes })
     }
 
-    /// The results that a file has, of whichever program; none where there is no such file.
+    /// The results in a file, of any program; empty if there is no file.
     pub fn kept(path: &Path) -> BTreeMap<u32, Outcome> {
         let text = fs::read_to_string(path).unwrap_or_default();
         let outcomes = text.lines().filter_map(|it| serde_json::from_str::<Outcome>(it).ok());
@@ -99,7 +99,7 @@ impl Results {
         Ok(())
     }
 
-    /// Those of these tests that were run.
+    /// The results of those of these tests that were run.
     pub fn of(&self, tests: &[&Test]) -> BTreeMap<u32, Outcome> {
         let is_of = |number: u32| tests.iter().any(|it| it.number == number);
         self.outcomes.iter().filter(|&(&n, _)| is_of(n)).map(|(&n, it)| (n, it.clone())).collect()

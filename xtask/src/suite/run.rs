@@ -13,7 +13,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The most tests that are run again alone.
+/// Maximum number of tests that are repeated alone.
 const MOST_ALONE: usize = 20;
 
 pub struct Runner<'a> {
@@ -106,7 +106,7 @@ impl Runner<'_> {
         let printed = String::from_utf8_lossy(&output.stdout);
         let (verdict, cause) = match verdict(&printed, test.number) {
             Some(Verdict::Pass) => {
-                // The files that it left tell nothing.
+                // Its remaining files are not needed.
                 let _ = fs::remove_dir_all(&folder);
                 (Verdict::Pass, None)
             }
@@ -135,7 +135,7 @@ fn verdict(printed: &str, number: u32) -> Option<Verdict> {
     }
 }
 
-/// The log that the suite wrote of a test, and the daemon's.
+/// The log of a test, and the daemon's.
 fn log_of(folder: &Path, script: &str, number: u32) -> String {
     let folder = folder.join(format!("{script}.dir"));
     // The folder has as many digits as the suite's last test.

@@ -1,4 +1,4 @@
-//! The generated scripts of the suites: which tests there are.
+//! The generated scripts of the suites, with their tests.
 
 use super::Suite;
 use std::fs;
@@ -37,8 +37,8 @@ impl Script {
     }
 }
 
-/// Each test stands between `#AT_START_N` and `#AT_STOP_N`; before all of them is the list for `--help`,
-/// with lines `N;FILE:LINE;NAME;KEYWORDS;`.
+/// Each test is between `#AT_START_N` and `#AT_STOP_N`; the list for `--help` precedes them, with lines
+/// `N;FILE:LINE;NAME;KEYWORDS;`.
 fn tests(text: &str) -> Vec<Test> {
     let mut tests = Vec::new();
     let mut listed = std::collections::BTreeMap::new();
