@@ -27,6 +27,8 @@ use crate::tally::{Reports, Tally};
 const LOG: &str = "target/test.log";
 /// The whole-program tests.
 const WHOLE_PROGRAM: &str = "tests/run";
+/// The program under test. Called `ovs-vswitchd`, as the suite calls it, it is that daemon.
+const TIDEGATE: &str = "target/release/tidegate";
 /// The variable that tells test programs how many tests to run at a time.
 const TEST_THREADS: &str = "RUST_TEST_THREADS";
 /// How long a stage's output may stay open after the stage has ended.
@@ -68,7 +70,7 @@ const STAGES: &[Stage] = &[
     stage("lint", Reports::Nothing, &["make", "lint"]),
     // If the system has DPDK, all tests are built with its ports, in one build.
     stage("cargo test", Reports::Cargo, &["make", "-s", "test-cargo"]),
-    stage("build", Reports::Nothing, &["make", "build"]),
+    stage("build", Reports::Nothing, &["make", "-s", "build-tidegate"]),
     stage("whole program", Reports::ClosingLine, &[WHOLE_PROGRAM]),
     beside("instructions", Reports::ClosingLine, &["cargo", "xtask", "cost"]),
     beside(
@@ -85,7 +87,7 @@ const STAGES: &[Stage] = &[
     stage(
         "Open vSwitch's suite",
         Reports::ClosingLine,
-        &["cargo", "xtask", "suite", "--suite", "quick"],
+        &["cargo", "xtask", "suite", "--suite", "quick", "--program", TIDEGATE],
     ),
 ];
 
