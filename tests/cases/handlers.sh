@@ -45,6 +45,7 @@ if ours; then
     vsctl remove open_vswitch . other_config n-revalidator-threads
     # By default there are such threads if there are enough processors.
     by_default="by the control thread, flows revalidated by the control thread"
+    [ "$(nproc)" -gt 1 ] || by_default="by each worker, flows revalidated by the control thread"
     [ "$(nproc)" -lt 3 ] || by_default="handlers, flows revalidated by"
     contains "unset" "$(ovs-appctl upcall/show)" "$by_default"
     pings client 10.0.0.2

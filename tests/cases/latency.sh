@@ -43,3 +43,9 @@ same "both ways" "$("$TIDEGATE" latency)" "$(ovs-appctl tidegate/latency-show)"
 "$TIDEGATE" latency --clear
 contains "cleared" "$(ovs-appctl tidegate/latency-show)" "Number of samples=0"
 contains "form" "$(must_fail ovs-appctl tidegate/latency-show xml)" "say text or json"
+
+# A tracer finds the probes by the notes of the program's file.
+notes=$(readelf -nW "$(realpath "$TIDEGATE_SWITCH")")
+for probe in upcall_queued upcall_taken upcall_translated upcall_installed; do
+    contains "probes" "$notes" "Name: $probe"
+done

@@ -83,6 +83,11 @@ const STAGES: &[Stage] = &[
         Reports::Cargo,
         model_check!("--package=conntrack", "--lib", "record::models"),
     ),
+    beside(
+        "model check of misses",
+        Reports::Cargo,
+        model_check!("--package=datapath", "--test=models"),
+    ),
     beside("fuzz targets", Reports::Nothing, &["make", "-s", "test-fuzz"]),
     stage(
         "Open vSwitch's suite",

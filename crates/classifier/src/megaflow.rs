@@ -48,7 +48,8 @@ pub struct LookupCounts {
 
 #[derive(Clone, Debug)]
 struct Flow<V> {
-    subtable: Handle,
+    /// The place of its subtable, which stays as long as it has flows.
+    subtable: u32,
     row: u32,
     value: V,
 }
@@ -95,7 +96,8 @@ impl<V> MegaflowTable<V> {
         {
             return (handle, Some(std::mem::replace(&mut flow.value, value)));
         }
-        let handle = self.flows.insert(Flow { subtable: place, row: 0, value });
+        let subtable = place.index() as u32;
+        let handle = self.flows.insert(Flow { subtable, row: 0, value });
         if let (Some(subtable), Some(flow)) =
             (self.subtables.get_mut(place), self.flows.get_mut(handle))
         {
@@ -112,10 +114,11 @@ impl<V> MegaflowTable<V> {
     /// Takes out a flow.
     pub fn remove_handle(&mut self, handle: Handle) -> Option<V> {
         let flow = self.flows.remove(handle)?;
-        if let Some(subtable) = self.subtables.get_mut(flow.subtable) {
+        let place = flow.subtable as usize;
+        if let Some(subtable) = self.subtables.at_mut(place) {
             let moved = subtable.remove(flow.row, self.seed);
             if subtable.len() == 0 {
-                self.drop_subtable(flow.subtable);
+                self.drop_subtable(place);
             } else if let Some(moved) = moved.and_then(|moved| self.flows.get_mut(moved)) {
                 moved.row = flow.row;
             }
@@ -154,13 +157,13 @@ impl<V> MegaflowTable<V> {
     /// The match of a flow, `None` if the flow is gone.
     pub fn matching(&self, handle: Handle) -> Option<Match> {
         let flow = self.flows.get(handle)?;
-        let subtable = self.subtables.get(flow.subtable)?;
+        let subtable = self.subtables.at(flow.subtable as usize)?;
         Some(subtable.layout.unpack(subtable.words(flow.row)?))
     }
 
     /// The mask of a flow, `None` if the flow is gone.
     pub fn mask(&self, handle: Handle) -> Option<&Mask> {
-        Some(&self.subtables.get(self.flows.get(handle)?.subtable)?.mask)
+        Some(&self.subtables.at(self.flows.get(handle)?.subtable as usize)?.mask)
     }
 
     /// The flow that the packet matches.
@@ -268,7 +271,8 @@ impl<V> MegaflowTable<V> {
         handle
     }
 
-    fn drop_subtable(&mut self, handle: Handle) {
+    fn drop_subtable(&mut self, place: usize) {
+        let Some(handle) = self.subtables.handle_at(place) else { return };
         self.order.retain(|&have| have != handle);
         if let Some(subtable) = self.subtables.remove(handle) {
             let hash = hash_mask(&subtable.mask);

@@ -1,10 +1,11 @@
 //! Dumps: what a worker tells of its flows' statistics, page by page, so that packets wait for no more
 //! than one page.
 
+use crate::installed::{InstalledFlow, find};
 use crate::outbox::Outbox;
 use crate::worker::Worker;
-use base::Instant;
-use classifier::Queue;
+use base::{Instant, WorkerId};
+use classifier::{Index, MegaflowTable, Queue};
 use flow::{FlowDump, FlowId, FlowStats};
 
 /// Flows on one page. To read their statistics takes some ten microseconds.
@@ -23,12 +24,67 @@ pub(crate) struct Dump {
     under_way: Option<Instant>,
 }
 
+/// The flows of a worker that is no more, of which there is still something to tell.
+#[derive(Debug)]
+pub struct LastFlows {
+    id: WorkerId,
+    flows: MegaflowTable<InstalledFlow>,
+    ids: Index,
+    dump: Dump,
+}
+
+impl Dump {
+    /// Begins with the flows that were hit since the last dump.
+    fn begin(&mut self, now: Instant) {
+        self.telling.append(&mut self.hit);
+        self.under_way = Some(now);
+    }
+
+    /// The next page of the dump under way, if there is one.
+    fn page(
+        &mut self,
+        worker: WorkerId,
+        ids: &Index,
+        table: &mut MegaflowTable<InstalledFlow>,
+    ) -> Option<FlowDump> {
+        let at = self.under_way?;
+        let gone = std::mem::take(&mut self.gone);
+        let mut flows = Vec::with_capacity(self.telling.len().min(PAGE));
+        for _ in 0..PAGE {
+            let Some(id) = self.telling.pop() else { break };
+            let Some(flow) = find(ids, table, id).and_then(|it| table.get_mut(it)) else {
+                continue;
+            };
+            flow.reported = false;
+            flows.push((id, flow.told()));
+        }
+        let is_last = self.telling.is_empty();
+        if is_last {
+            self.under_way = None;
+        }
+        Some(FlowDump { worker, at, is_last, flows, gone })
+    }
+}
+
+impl LastFlows {
+    /// The next page of what there is to tell; `None` after the last one.
+    pub fn next_page(&mut self) -> Option<FlowDump> {
+        self.dump.page(self.id, &self.ids, &mut self.flows)
+    }
+}
+
 impl Worker {
+    /// Ends the worker. What its flows carried is told later: there may be millions of them, and their ports are
+    /// to be served by others meanwhile.
+    pub fn end(self, now: Instant) -> LastFlows {
+        let Worker { id, flows, ids, mut dump, .. } = self;
+        dump.begin(now);
+        LastFlows { id, flows, ids, dump }
+    }
+
     /// Begins to tell of the flows that were hit since the last dump.
     pub(crate) fn begin_dump(&mut self, now: Instant, out: &mut Outbox) {
-        let Dump { hit, telling, under_way, .. } = &mut self.dump;
-        telling.append(hit);
-        *under_way = Some(now);
+        self.dump.begin(now);
         self.continue_dump(out);
     }
 
@@ -50,21 +106,7 @@ impl Worker {
 
     /// Tells one more page of the dump under way, if there is one.
     pub fn continue_dump(&mut self, out: &mut Outbox) {
-        let Some(at) = self.dump.under_way else { return };
-        let gone = std::mem::take(&mut self.dump.gone);
-        let mut flows = Vec::with_capacity(self.dump.telling.len().min(PAGE));
-        for _ in 0..PAGE {
-            let Some(id) = self.dump.telling.pop() else { break };
-            let Some(handle) = self.handle_of(id) else { continue };
-            let Some(flow) = self.flows.get_mut(handle) else { continue };
-            flow.reported = false;
-            flows.push((id, flow.told()));
-        }
-        let is_last = self.dump.telling.is_empty();
-        if is_last {
-            self.dump.under_way = None;
-        }
-        out.dumps.push(FlowDump { worker: self.id, at, is_last, flows, gone });
+        out.dumps.extend(self.dump.page(self.id, &self.ids, &mut self.flows));
     }
 }
 
@@ -146,6 +188,60 @@ mod tests {
             );
         }
         assert_eq!(told.values().sum::<u64>(), FLOWS + between);
+    }
+
+    /// Defect 3 (ARCHITECTURE.md).
+    #[test]
+    fn a_dump_goes_through_flows_that_were_hit_and_no_idle_one() {
+        let conntrack = Arc::new(Conntrack::new(1, Config::default()));
+        let mut out = Outbox::new();
+        let mut worker = worker(&conntrack, &mut out);
+        let at = |ms: u64| Instant::from_millis(1000 + ms);
+        (1..=FLOWS).for_each(|n| receive(&mut worker, at(0), n, &mut out));
+        worker.command(at(1), FlowCommand::Collect, &mut out);
+        while worker.is_dumping() {
+            worker.continue_dump(&mut out);
+        }
+        out.dumps.clear();
+        // Ten of a thousand are hit, two of them twice; then none.
+        for n in [7, 900, 3, 7, 5, 11, 1000, 1, 13, 900, 17, 19] {
+            receive(&mut worker, at(2), n, &mut out);
+        }
+        for told in [vec![1, 3, 5, 7, 11, 13, 17, 19, 900, 1000], Vec::new()] {
+            assert_eq!(worker.dump.hit.len(), told.len(), "what the dump goes through");
+            worker.command(at(3), FlowCommand::Collect, &mut out);
+            assert!(!worker.is_dumping(), "one page tells of all");
+            let [page] = &out.dumps[..] else { panic!("{} pages", out.dumps.len()) };
+            let mut ids: Vec<u64> = page.flows.iter().map(|(id, _)| id.0).collect();
+            ids.sort_unstable();
+            assert_eq!((ids, page.gone.len()), (told, 0));
+            out.dumps.clear();
+        }
+    }
+
+    #[test]
+    fn a_worker_that_ended_tells_of_what_it_has_not_told() {
+        let conntrack = Arc::new(Conntrack::new(1, Config::default()));
+        let mut out = Outbox::new();
+        let mut worker = worker(&conntrack, &mut out);
+        let at = Instant::from_millis(1000);
+        (1..=FLOWS).for_each(|n| receive(&mut worker, at, n, &mut out));
+        // It ends in the middle of a dump, when a flow is gone and another was hit again.
+        worker.command(at, FlowCommand::Collect, &mut out);
+        worker.command(at, FlowCommand::Delete(FlowId(FLOWS)), &mut out);
+        receive(&mut worker, at, 1, &mut out);
+        let mut told = std::collections::BTreeMap::new();
+        let mut take = |page: FlowDump| {
+            assert!(page.flows.len() <= PAGE);
+            let all = page.flows.iter().chain(&page.gone);
+            told.extend(all.map(|(id, stats)| (id.0, stats.packets)));
+            page.is_last
+        };
+        assert!(out.dumps.drain(..).all(|page| !take(page)));
+        let mut last = worker.end(at);
+        let pages: Vec<bool> = std::iter::from_fn(|| last.next_page()).map(&mut take).collect();
+        assert_eq!(pages, [false, false, true]);
+        assert_eq!(told, (1..=FLOWS).map(|n| (n, 1 + u64::from(n == 1))).collect());
     }
 
     #[test]

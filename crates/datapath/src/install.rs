@@ -2,18 +2,16 @@
 
 use crate::flow_kind::FlowKind;
 use crate::inside::{self, PortSet};
-use crate::installed::InstalledFlow;
+use crate::installed::{InstalledFlow, find, hash};
 use crate::worker::Worker;
 use classifier::Handle;
-use flow::{Action, Field, FlowId, FlowKey, FlowStats, Mask};
+use flow::{Action, Field, FlowId, FlowKey, Mask};
 use std::sync::Arc;
 
 impl Worker {
     /// The flow of a number.
     pub(crate) fn handle_of(&self, id: FlowId) -> Option<Handle> {
-        let flow = |place: u32| self.flows.at(place as usize);
-        let is_it = |place| flow(place).is_some_and(|flow| flow.id == id);
-        self.flows.handle_at(self.ids.find(hash(id), is_it)? as usize)
+        find(&self.ids, &self.flows, id)
     }
 
     /// Puts a flow in for packets that agree with the key in the bits of the mask, or gives the one of that number
@@ -38,22 +36,10 @@ impl Worker {
             flow.version = self.epoch;
             return;
         }
-        let flow = InstalledFlow {
-            id,
-            actions: Some(actions),
-            stats: FlowStats::default(),
-            kind,
-            version: self.epoch,
-            tracks,
-            clears,
-            tunnels,
-            unseen_bytes: if mask.get(Field::PacketType) == 0 {
-                0
-            } else {
-                key.unseen_bytes() as u8
-            },
-            reported: false,
-        };
+        let is_told = mask.get(Field::PacketType) != 0;
+        let mut flow = InstalledFlow::new(id, actions, kind, self.epoch);
+        (flow.tracks, flow.clears, flow.tunnels) = (tracks, clears, tunnels);
+        flow.unseen_bytes = if is_told { key.unseen_bytes() as u8 } else { 0 };
         let (handle, replaced) = self.flows.put(key, mask, flow);
         let place = handle.index() as u32;
         // Two misses of one flow may both be answered with a put; the later answer counts.
@@ -72,10 +58,4 @@ impl Worker {
             self.dump.gone.push((id, flow.told()));
         }
     }
-}
-
-/// Spreads numbers of flows, which the control side chooses (Knuth, The Art of Computer Programming,
-/// section 6.4).
-fn hash(id: FlowId) -> u64 {
-    id.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

@@ -2,7 +2,7 @@
 
 use crate::flow_kind::FlowKind;
 use base::Instant;
-use classifier::Handle;
+use classifier::{Handle, Index, MegaflowTable};
 use flow::{Action, FlowId, FlowStats};
 use std::sync::Arc;
 
@@ -13,12 +13,16 @@ pub struct InstalledFlow {
     pub id: FlowId,
     /// What is done with its packets; lent out while it is done.
     pub(crate) actions: Option<Arc<[Action]>>,
-    /// What it has carried.
-    pub stats: FlowStats,
     /// Whether and how its packets are cached.
     pub(crate) kind: FlowKind,
     /// Changes with the actions; no two flows, and no two lists of one flow, have the same.
     pub(crate) version: u64,
+    /// What it has carried, and when it carried the last packet, in nanoseconds. Not as [`FlowStats`], which
+    /// takes 16 bytes more of each flow.
+    packets: u64,
+    bytes: u64,
+    used_ns: u64,
+    tcp_flags: u16,
     /// Whether the packets are tracked.
     pub(crate) tracks: bool,
     /// Whether the actions have a `ct_clear`, which comes before any `ct`.
@@ -32,21 +36,49 @@ pub struct InstalledFlow {
     pub(crate) reported: bool,
 }
 
+// There may be ten million of them.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<InstalledFlow>() <= 88);
+
 impl InstalledFlow {
+    /// A flow that has carried nothing.
+    pub(crate) fn new(id: FlowId, actions: Arc<[Action]>, kind: FlowKind, version: u64) -> Self {
+        InstalledFlow {
+            id,
+            actions: Some(actions),
+            kind,
+            version,
+            packets: 0,
+            bytes: 0,
+            used_ns: 0,
+            tcp_flags: 0,
+            tracks: false,
+            clears: false,
+            tunnels: false,
+            unseen_bytes: 0,
+            reported: false,
+        }
+    }
+
     /// Counts packets. Returns whether they are the first since the last dump.
     #[inline]
     pub(crate) fn count(&mut self, now: Instant, packets: u64, bytes: u64, tcp_flags: u16) -> bool {
-        self.stats.packets += packets;
-        self.stats.bytes += bytes;
-        self.stats.used = Some(now);
-        self.stats.tcp_flags |= tcp_flags;
+        self.packets += packets;
+        self.bytes += bytes;
+        self.used_ns = now.as_nanos();
+        self.tcp_flags |= tcp_flags;
         !std::mem::replace(&mut self.reported, true)
     }
 
     /// What it has carried, as dumps tell it.
     pub(crate) fn told(&self) -> FlowStats {
-        let unseen = self.stats.packets * u64::from(self.unseen_bytes);
-        FlowStats { bytes: self.stats.bytes.saturating_sub(unseen), ..self.stats }
+        let unseen = self.packets * u64::from(self.unseen_bytes);
+        FlowStats {
+            packets: self.packets,
+            bytes: self.bytes.saturating_sub(unseen),
+            used: (self.packets > 0).then(|| Instant::from_nanos(self.used_ns)),
+            tcp_flags: self.tcp_flags,
+        }
     }
 
     /// Whether the flow ends a path without connection tracking, by actions that can be cached.
@@ -63,4 +95,20 @@ pub(crate) struct HitFlow {
     pub clears: bool,
     pub tunnels: bool,
     pub actions: Arc<[Action]>,
+}
+
+/// The flow of a number, among the places by their flows' numbers.
+pub(crate) fn find(
+    ids: &Index,
+    flows: &MegaflowTable<InstalledFlow>,
+    id: FlowId,
+) -> Option<Handle> {
+    let is_it = |place: u32| flows.at(place as usize).is_some_and(|flow| flow.id == id);
+    flows.handle_at(ids.find(hash(id), is_it)? as usize)
+}
+
+/// Spreads numbers of flows, which the control side chooses (Knuth, The Art of Computer Programming,
+/// section 6.4).
+pub(crate) fn hash(id: FlowId) -> u64 {
+    id.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

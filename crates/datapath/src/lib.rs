@@ -41,6 +41,7 @@ mod unified;
 mod upcall_queue;
 mod worker;
 
+pub use dump::LastFlows;
 pub use observer::{Observer, Stage};
 pub use outbox::Outbox;
 pub use stats::WorkerStats;

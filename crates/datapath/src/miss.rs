@@ -66,6 +66,9 @@ impl Worker {
             queued,
             trace,
         };
+        if let Some(tell) = self.on_queued {
+            tell(&upcall);
+        }
         out.wake_control |= self.upcalls.push(&reserved, upcall);
         if let Some(evicted) = reserved.evicted {
             self.give_up(evicted);

@@ -25,7 +25,7 @@ use crate::upcall_queue::UpcallQueue;
 use base::{Instant, PortNo, WorkerId};
 use classifier::{ExactCache, Handle, Index, MegaflowTable};
 use conntrack::Tracker;
-use flow::{DropReason, Execute, FlowCommand, FlowKey, Frame, OffloadOffer};
+use flow::{DropReason, Execute, FlowCommand, FlowKey, Frame, OffloadOffer, Upcall};
 use packet::{Batch, Pool};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -51,6 +51,8 @@ pub struct Worker {
     pub(crate) config: WorkerConfig,
     /// What says when an upcall is queued.
     pub(crate) clock: Option<fn() -> Instant>,
+    /// Told of every upcall before it is queued.
+    pub(crate) on_queued: Option<fn(&Upcall)>,
     /// When the first upcall of what is being processed was queued.
     pub(crate) queued: Option<Instant>,
     pub(crate) random: u32,
@@ -101,6 +103,7 @@ impl Worker {
             stats: WorkerStats::default(),
             config,
             clock: None,
+            on_queued: None,
             queued: None,
             random: (seed as u32) | 1,
             fragment_id: seed as u16,
@@ -120,6 +123,11 @@ impl Worker {
     /// is received.
     pub fn set_clock(&mut self, clock: fn() -> Instant) {
         self.clock = Some(clock);
+    }
+
+    /// Tells this function of every upcall before it is queued.
+    pub fn set_on_queued(&mut self, on_queued: fn(&Upcall)) {
+        self.on_queued = Some(on_queued);
     }
 
     /// Takes a batch that came in on `in_port` through the whole datapath. The batch is left
@@ -245,6 +253,11 @@ impl Worker {
     /// How many flows are installed.
     pub fn flow_count(&self) -> usize {
         self.flows.len()
+    }
+
+    /// How many masks they have, each of which a lookup may have to visit.
+    pub fn mask_count(&self) -> usize {
+        self.flows.masks().count()
     }
 
     /// Changes how the worker goes about its work.

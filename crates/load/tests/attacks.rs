@@ -273,7 +273,8 @@ priority=1,actions=drop";
 
 /// Masks after Csikor et al., "Tuple Space Explosion: A Denial-of-Service Attack Against a Software Packet
 /// Classifier" (CoNEXT 2019): 8,192 packets at 8,192 per second, each of which first differs from the rules'
-/// match in another bit of address and ports, among 128,000 of established traffic.
+/// match in another bit of address and ports, among 128,000 of established traffic. The caches are off, so that
+/// every established packet is looked up in the tuple space.
 #[test]
 fn established_traffic_keeps_half_its_rate_in_a_tuple_space_explosion() {
     let flows = "priority=30,ip,nw_src=10.0.0.1,actions=output:p1
@@ -281,6 +282,7 @@ priority=20,udp,tp_dst=80,actions=output:p1
 priority=10,udp,tp_src=12345,actions=output:p1
 priority=1,actions=drop";
     let mut network = Network::new(2, flows, 1000);
+    network.switch.disable_caches();
     let address = u32::from(CLIENT);
     let differ = |bits: u32, value: u32, at: u32| value ^ (1 << (bits - 1 - at));
     let mut attack = Vec::new();
@@ -290,26 +292,49 @@ priority=1,actions=drop";
             attack.push(udp(source, (differ(16, 12_345, b) as u16, differ(16, 80, c) as u16)));
         }
     }
-    // The best of several runs: other programs can only slow the processor down.
-    let established = |network: &mut Network| {
-        let packets: Vec<_> = (0..320).map(|n| udp(CLIENT, (1000 + n % 64, 2000))).collect();
-        let time = |network: &mut Network| {
-            let before = clock::thread_time();
-            network.send(0, packets.iter().cloned(), 1_000_000);
-            clock::thread_time() - before
-        };
-        (0..20).map(|_| time(network)).min().unwrap()
+    // Of one rule after the other, so that no packet is looked up like the one before it.
+    let others = [(Ipv4Addr::new(10, 1, 0, 1), 80), (Ipv4Addr::new(10, 2, 0, 1), 2000)];
+    let of = |n: u16| match n % 3 {
+        0 => udp(CLIENT, (1000 + n % 64, 2000)),
+        1 => udp(others[0].0, (1000 + n % 64, others[0].1)),
+        _ => udp(others[1].0, (12_345, others[1].1)),
     };
-    let alone = established(&mut network);
+    let packets: Vec<_> = (0..999).map(of).collect();
+    // The processor's time for these packets, and the subtables that their lookups visit.
+    let established = |network: &mut Network| {
+        let (before, sent) = (network.switch.stats().clone(), network.sent[1].load(Relaxed));
+        let began = clock::thread_time();
+        network.send(0, packets.iter().cloned(), 1_000_000);
+        let took = clock::thread_time() - began;
+        let (stats, sent) = (network.switch.stats(), network.sent[1].load(Relaxed) - sent);
+        assert_eq!(sent, packets.len() as u64, "established packets are lost");
+        (took, stats.subtables - before.subtables)
+    };
+    let alone: Vec<_> = (0..128).map(|_| established(&mut network)).collect();
     // Both at once: one packet in 17 is the attacker's.
-    for part in attack.chunks(64) {
-        network.send(0, part.iter().cloned(), 8192);
-        network.send(0, (0..1000).map(|n| udp(CLIENT, (1000 + n % 64, 2000))), 1_000_000);
-    }
-    let subtables = network.switch.flow_count();
-    assert!(subtables > 100, "the attack has made {subtables} flows only");
-    let attacked = established(&mut network);
-    assert!(attacked < 2 * alone, "{alone:?} for 320 packets became {attacked:?}");
+    let attacked: Vec<_> = attack
+        .chunks(64)
+        .map(|part| {
+            network.send(0, part.iter().cloned(), 8192);
+            established(&mut network)
+        })
+        .collect();
+    assert_eq!(network.switch.stats().exact_hits, 0, "the caches are off");
+    let subtables = network.switch.mask_count();
+    // Each packet of the attack makes one; the established traffic has a few more.
+    let made = attack.len()..attack.len() + 8;
+    assert!(made.contains(&subtables), "{subtables} subtables of {} packets", attack.len());
+    // Of the second half, in which most subtables are there. Medians, since other programs slow single parts down.
+    let median = |parts: &[(Duration, u64)]| {
+        let (mut times, mut visits): (Vec<_>, Vec<_>) = parts[64..].iter().copied().unzip();
+        times.sort_unstable();
+        visits.sort_unstable();
+        (times[times.len() / 2], visits[visits.len() / 2])
+    };
+    let [(alone, visits_alone), (attacked, visits)] = [median(&alone), median(&attacked)];
+    println!("{alone:?} and {visits_alone} visits became {attacked:?} and {visits}");
+    assert!(visits < 2 * visits_alone, "{visits_alone} visits of subtables became {visits}");
+    assert!(attacked < 2 * alone, "{alone:?} for 999 packets became {attacked:?}");
     network.wait(Duration::from_secs(15));
     assert!(network.switch.flow_count() <= 1, "{} flows", network.switch.flow_count());
 }

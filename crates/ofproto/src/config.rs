@@ -52,9 +52,8 @@ impl Ofproto {
     }
 
     /// Changes the settings. Megaflows of removed workers are forgotten, and so are their unanswered
-    /// statistics requests. To replace all workers, apply the last statistics of the old ones, set 0 workers
-    /// and then the new number; later statistics of the old workers must not be passed in. With 0 workers,
-    /// megaflows are forgotten a part at a time.
+    /// statistics requests. To replace all workers, set 0 workers and then the new number; the last statistics
+    /// of the old ones go to [`Self::last_dump`] then. With 0 workers, megaflows are forgotten a part at a time.
     pub fn set_config(&mut self, config: Config) {
         if config.workers < self.config.workers {
             self.workers_lost += 1;

@@ -65,7 +65,7 @@ pub(crate) struct Installed {
 }
 
 /// Slots that are cleared at once.
-const FORGOTTEN_AT_ONCE: u32 = 512;
+const FORGOTTEN_AT_ONCE: u32 = 128;
 
 /// When to check flows for idleness.
 #[derive(Default)]
@@ -115,6 +115,11 @@ impl Installed {
     /// The id of the flow in a slot.
     pub fn id_at(&self, slot: u32) -> Option<FlowId> {
         self.slots.id(slot)
+    }
+
+    /// The slot of a flow.
+    pub fn slot_of(&self, id: FlowId) -> Option<u32> {
+        self.slots.slot(id)
     }
 
     /// A flow's actions.
@@ -312,40 +317,10 @@ impl Installed {
         self.counters.current = self.slots.len();
     }
 
-    /// Notes a request for a dump. False if the last one is not answered yet.
-    pub fn ask_dump(&mut self, worker: WorkerId) -> bool {
-        self.dumps.ask(worker)
-    }
-
-    /// The time up to which the statistics of this many workers are complete.
-    pub fn collected(&self, workers: u16) -> Instant {
-        self.dumps.collected(workers)
-    }
-
-    /// Stores a flow's new total. Returns the increase, and the flow's links.
-    pub fn account(&mut self, id: FlowId, total: FlowStats) -> Option<(FlowStats, &Arc<Links>)> {
-        if let Some(slot) = self.slots.slot(id) {
-            let place = self.slots.at_mut(slot)?;
-            let delta = total.since(&place.stats());
-            place.set_stats(&total);
-            let links = place.links;
-            return Some((delta, self.links.get(links)?));
-        }
-        let dying = self.dumps.dying(id)?;
-        let delta = total.since(&dying.stats);
-        dying.stats = total;
-        Some((delta, &dying.links))
-    }
-
-    /// A worker has reported a flow for the last time.
-    pub fn forget(&mut self, id: FlowId) {
-        self.dumps.forget(id);
-    }
-
-    /// A worker's dump, begun at this time, was read to its end: flows deleted before it was requested will
-    /// not be reported again.
-    pub fn end_dump(&mut self, worker: WorkerId, at: Instant) {
-        self.dumps.end(worker, at);
+    /// The number of visits of slots since the last call.
+    #[cfg(test)]
+    pub fn take_visits(&self) -> u64 {
+        self.slots.take_visits()
     }
 
     /// Clears flows and workers. Returns the old flows, to be released a part at a time

@@ -68,20 +68,25 @@ impl Ofproto {
     pub fn dump(&mut self, now: Instant, dump: FlowDump) {
         let mut megaflows = self.megaflows_mut();
         let Megaflows { installed, credits, .. } = &mut *megaflows;
-        for &(id, total) in dump.flows.iter().chain(&dump.gone) {
-            if let Some((delta, links)) = installed.account(id, total)
-                && delta.packets > 0
-            {
-                credits.add(links, &delta);
-            }
-        }
-        dump.gone.iter().for_each(|(id, _)| installed.forget(*id));
+        installed.account_page(&dump, |links, more| credits.add(links, more));
         drop(megaflows);
         self.apply_credits(now);
         if dump.is_last {
             self.megaflows_mut().installed.end_dump(dump.worker, dump.at);
             self.statistics_collected(now);
         }
+    }
+
+    /// Applies a page of the last statistics of a worker that was removed with [`Self::set_config`]. Called
+    /// before [`Self::go_on`], which forgets its flows.
+    pub fn last_dump(&mut self, now: Instant, dump: &FlowDump) {
+        let mut megaflows = self.shared.lock();
+        let credits = &mut megaflows.credits;
+        for installed in self.upkeep.replaced() {
+            installed.account_page(dump, |links, more| credits.add(links, more));
+        }
+        drop(megaflows);
+        self.apply_credits(now);
     }
 
     /// All megaflows, by the lower halves of their ids.

@@ -31,16 +31,17 @@ pub const STACK_BYTES: usize = 8 << 20;
 
 impl SlowPath {
     /// Returns the configured threads for this number of workers. As in Open vSwitch, the default depends on
-    /// the number of processors (`ofproto/ofproto-dpif-upcall.c`, `udpif_set_threads`). `None` is for tests,
-    /// in which answers must follow the order of commands.
+    /// the number of processors (`ofproto/ofproto-dpif-upcall.c`, `udpif_set_threads`). On a single one each
+    /// worker answers its own misses, a bounded time in each iteration: a change of thread for each answer
+    /// would only take time. `None` is for tests, in which answers must follow the order of commands.
     pub fn wanted(options: &SwitchOptions, workers: usize, processors: Option<usize>) -> SlowPath {
         let by_default = processors.filter(|count| *count >= PROCESSORS_MIN).map(|count| {
             let revalidators = count / 4 + 1;
             [count - revalidators, revalidators].map(|threads| threads.min(THREADS_MAX) as u16)
         });
         let answers = match options.handler_threads.or(by_default.map(|[handlers, _]| handlers)) {
-            None => Answers::Owner,
-            Some(0) => Answers::Workers(workers as u16),
+            None if processors != Some(1) => Answers::Owner,
+            None | Some(0) => Answers::Workers(workers as u16),
             Some(count) => Answers::Handlers(count),
         };
         let by_default = by_default.filter(|_| !options.hw_offload);
@@ -298,7 +299,8 @@ mod tests {
         // and revalidators.
         let cases = [
             (None, None, None, false, Owner, 0),
-            (None, None, Some(1), false, Owner, 0),
+            (None, None, Some(1), false, Workers(5), 0),
+            (Some(2), None, Some(1), false, Handlers(2), 0),
             (None, None, Some(2), false, Owner, 0),
             (None, None, Some(3), false, Handlers(2), 1),
             (None, None, Some(4), false, Handlers(2), 2),

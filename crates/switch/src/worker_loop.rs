@@ -20,8 +20,8 @@ use super::worker_ports::{Ports, RxqTimer, send_all};
 use super::worker_report::{Iterations, WorkerReport};
 use super::worker_thread::{Stopped, WorkerCommand, WorkerEvent, WorkerMode};
 use base::Instant;
-use datapath::{Outbox, Worker, WorkerStats};
-use flow::Stamps;
+use datapath::{Outbox, Worker};
+use flow::{FlowCommand, Stamps};
 use packet::Batch;
 use port_linux::{Waiter, affinity};
 use std::sync::mpsc;
@@ -65,32 +65,7 @@ pub struct Start {
 
 /// Works until it is stopped or the control thread is gone.
 pub fn run(start: Start) -> Stopped {
-    let Start { generation, mode, worker, waiter, inbox, events, published, metrics, answering } =
-        start;
-    Run {
-        generation,
-        mode,
-        worker,
-        waiter,
-        inbox,
-        events,
-        published,
-        metrics,
-        answering,
-        sizes: BatchSizes::default(),
-        asked: None,
-        ports: Ports::default(),
-        iterations: Iterations::default(),
-        since: clock::now(),
-        busy: Usage::default(),
-        last: Load::default(),
-        pmd_sleep: PmdSleep::default(),
-        tracing: None,
-        answered: Vec::new(),
-        commands: 0,
-        iterated: None,
-    }
-    .run()
+    Run::new(start).run()
 }
 
 /// The state of a worker's thread.
@@ -123,11 +98,54 @@ struct Run {
     answered: Vec<Stamps>,
     /// Number of executed flow commands.
     commands: u64,
+    /// Flow commands that were taken from the inbox and are still to be executed.
+    taken: std::vec::IntoIter<FlowCommand>,
+    /// Whether more commands may wait than this iteration executed.
+    has_commands: bool,
     /// Notified at the end of this iteration.
     iterated: Option<mpsc::Sender<()>>,
 }
 
 impl Run {
+    fn new(start: Start) -> Run {
+        let Start {
+            generation,
+            mode,
+            worker,
+            waiter,
+            inbox,
+            events,
+            published,
+            metrics,
+            answering,
+        } = start;
+        Run {
+            generation,
+            mode,
+            worker,
+            waiter,
+            inbox,
+            events,
+            published,
+            metrics,
+            answering,
+            sizes: BatchSizes::default(),
+            asked: None,
+            ports: Ports::default(),
+            iterations: Iterations::default(),
+            since: clock::now(),
+            busy: Usage::default(),
+            last: Load::default(),
+            pmd_sleep: PmdSleep::default(),
+            tracing: None,
+            answered: Vec::new(),
+            commands: 0,
+            taken: Vec::new().into_iter(),
+            has_commands: false,
+            iterated: None,
+        }
+    }
+
     fn run(mut self) -> Stopped {
         if let WorkerMode::Polling { cpu, pretends: false, .. } = self.mode {
             if let Err(error) = affinity::pin_to_cpu(cpu) {
@@ -139,11 +157,13 @@ impl Run {
         let (mut out, mut batch) = (Outbox::new(), Batch::new());
         let mut now = clock::now();
         let (mut ticked, mut received_at, mut interval) = (now, now, now);
+        let mut received = 0;
         loop {
-            if !self.obey(now, &mut out) {
+            if !self.obey(now, received, &mut out) {
                 return self.finish(now, &mut out);
             }
-            let (received, sending_from) = self.receive_all(now, &mut batch, &mut out);
+            let sending_from;
+            (received, sending_from) = self.receive_all(now, &mut batch, &mut out);
             self.answer_own(&mut out);
             self.worker.continue_dump(&mut out);
             self.flush(&mut out);
@@ -195,7 +215,7 @@ impl Run {
     ) -> Instant {
         let has_misses = self.answering.as_ref().is_some_and(Answering::has_misses);
         let is_busy = received > 0 || self.worker.is_dumping() || has_misses;
-        let rested = if self.mode.waits() && is_busy {
+        let rested = if self.has_commands || self.mode.waits() && is_busy {
             None
         } else if self.mode.waits() {
             self.publish();
@@ -234,56 +254,6 @@ impl Run {
             // Only an invalid descriptor can cause this; a pause avoids a busy loop.
             log::error!(target: "dpif_netdev", "worker cannot wait: {error}");
             std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    /// Executes commands. Returns whether to continue.
-    fn obey(&mut self, now: Instant, out: &mut Outbox) -> bool {
-        loop {
-            match self.inbox.try_recv() {
-                Ok(WorkerCommand::Stop) | Err(mpsc::TryRecvError::Disconnected) => return false,
-                Err(mpsc::TryRecvError::Empty) => return true,
-                Ok(WorkerCommand::Flow(command)) => {
-                    self.commands += 1;
-                    self.carry_out(now, command, out);
-                    self.record_answered();
-                }
-                Ok(WorkerCommand::Flows(commands)) => {
-                    commands.into_iter().for_each(|command| self.carry_out(now, command, out));
-                    self.record_answered();
-                }
-                Ok(WorkerCommand::AddTx(port, tx)) => drop(self.ports.tx.insert(port, tx)),
-                Ok(WorkerCommand::AddRx(slot)) => {
-                    self.ports.add_rx(slot, &mut self.waiter);
-                    self.publish();
-                }
-                Ok(WorkerCommand::TakeRx(port, queue, to)) => {
-                    if let Some(slot) = self.ports.take_rx(port, queue, &mut self.waiter)
-                        && let Err(mpsc::SendError(slot)) = to.send(slot)
-                    {
-                        self.ports.add_rx(slot, &mut self.waiter);
-                    }
-                }
-                Ok(WorkerCommand::SleepMax(most)) => self.pmd_sleep.set_longest(most),
-                Ok(WorkerCommand::RemovePort(port, _done)) => {
-                    self.worker.remove_port(now, port, out);
-                    self.remove_port(port, out);
-                }
-                Ok(WorkerCommand::Trace(order)) => self.tracing = order.map(Picker::new),
-                Ok(WorkerCommand::Configure(config)) => self.worker.configure(config),
-                Ok(WorkerCommand::CacheMemory(room)) => {
-                    let _ = self.events.send(WorkerEvent::Spent(self.worker.take(room)));
-                }
-                Ok(WorkerCommand::Credit(credits)) => self.credit(now, &credits),
-                Ok(WorkerCommand::OfferAgain) => self.worker.offer_again(),
-                Ok(WorkerCommand::Iterate(done)) => self.iterated = Some(done),
-                Ok(WorkerCommand::ClearStats) => {
-                    *self.worker.stats_mut() = WorkerStats::default();
-                    (self.iterations, self.since, self.asked) = (Iterations::default(), now, None);
-                    self.metrics.clear();
-                    self.publish();
-                }
-            }
         }
     }
 
@@ -392,3 +362,6 @@ impl Run {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

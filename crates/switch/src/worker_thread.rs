@@ -1,7 +1,7 @@
 //! A worker's thread, as the control thread holds it. [`super::worker_loop`] is its code.
 
 use super::handlers::Answering;
-use super::latency::Recorder;
+use super::latency::{self, Recorder};
 use super::metrics::Metrics;
 use super::offload::Credit;
 use super::secret::secret;
@@ -12,7 +12,9 @@ use super::worker_ports::RxSlot;
 use super::worker_report::WorkerReport;
 use base::{PortNo, WorkerId};
 use conntrack::Conntrack;
-use datapath::{CacheMemory, CacheMemoryRequest, UpcallQueue, Worker, WorkerConfig, WorkerStats};
+use datapath::{
+    CacheMemory, CacheMemoryRequest, LastFlows, UpcallQueue, Worker, WorkerConfig, WorkerStats,
+};
 use flow::{FlowCommand, FlowDump, OffloadOffer};
 use port::{PortError, TxQueue};
 use port_linux::{Waiter, Waker, affinity};
@@ -148,13 +150,15 @@ impl Outlet {
     }
 }
 
-/// What a stopped worker leaves. Its last statistics are events.
+/// What a stopped worker leaves.
 #[derive(Default)]
 pub struct Stopped {
     /// Its receive queues, with the packets in them.
     pub slots: Vec<RxSlot>,
     /// Packets that waited for an answer and are lost, by port.
     pub lost: Vec<(PortNo, u64)>,
+    /// Its flows, with what it has not told of them. Earlier pages are events. To free them may take long.
+    pub flows: Option<LastFlows>,
 }
 
 /// A running worker.
@@ -194,6 +198,7 @@ impl WorkerThread {
         })?;
         let mut worker = Worker::new(id, tracker, upcalls, config, secret());
         worker.set_clock(clock::now);
+        worker.set_on_queued(latency::queued);
         let name = match mode {
             WorkerMode::Sleeping => format!("worker{id}"),
             WorkerMode::Polling { cpu, .. } => format!("pmd-c{cpu:02}/id:{id}"),
@@ -267,7 +272,7 @@ impl WorkerThread {
         &self.metrics
     }
 
-    /// Stops the worker after all commands before this one. It tells of all its flows first.
+    /// Stops the worker after all commands before this one.
     pub fn stop(mut self) -> Stopped {
         self.end()
     }

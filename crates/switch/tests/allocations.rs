@@ -1,6 +1,7 @@
 //! The path of a packet that hits the cache allocates nothing, with or without connection tracking, and
 //! neither does the walk over the tables.
 
+use base::limits::UPCALLS_PER_PORT;
 use base::{Instant, PortNo, RecircId, WorkerId};
 use conntrack::{Config, Conntrack};
 use datapath::{Outbox, UpcallQueue, Worker, WorkerConfig};
@@ -117,6 +118,39 @@ fn asked(unified_entries: usize, first: &[Action]) -> u64 {
     assert_eq!((stats.received, stats.misses), (1800, 0));
     assert_eq!(stats.unified_hits > 0, is_on, "{stats:?}");
     asked
+}
+
+/// Defect 5 (ARCHITECTURE.md): where there is no room, that is found out before the packet and its key are copied.
+#[test]
+fn a_refused_miss_allocates_and_copies_nothing() {
+    let conntrack = Arc::new(Conntrack::new(1, Config::default()));
+    let upcalls = Arc::new(UpcallQueue::new());
+    let tracker = conntrack.tracker().expect("one thread is not too many");
+    let config = WorkerConfig::default();
+    let mut worker = Worker::new(WorkerId(0), tracker, Arc::clone(&upcalls), config, 7);
+    let mut out = Outbox::new();
+    let packet = |port: usize| {
+        let text = format!("10.0.0.1:{port}>10.0.0.2:80 udp");
+        Packet::from_bytes(&wire::text::parse(&text).expect("a packet"))
+    };
+    // Each packet is of another flow, so that none waits behind another.
+    let packets: Vec<Packet> = (1..=8 * UPCALLS_PER_PORT).map(packet).collect();
+    let mut send = |packets: &[Packet]| {
+        let before = ASKED.get();
+        for packets in packets.chunks(32) {
+            let mut batch = Batch::new();
+            packets.iter().for_each(|packet| batch.push(worker.pool().copy(packet)));
+            worker.receive(Instant::from_millis(1000), PortNo(1), &mut batch, &mut out);
+        }
+        ASKED.get() - before
+    };
+    let (let_in, refused) = packets.split_at(UPCALLS_PER_PORT);
+    let asked = send(let_in);
+    assert!(asked >= 2 * UPCALLS_PER_PORT as u64, "those let in are copied: {asked}");
+    assert_eq!(send(refused), 0);
+    assert_eq!(upcalls.dropped(), [(PortNo(1), refused.len() as u64)]);
+    let stats = worker.stats();
+    assert_eq!((stats.misses, stats.lost), (let_in.len() as u64, refused.len() as u64));
 }
 
 #[test]

@@ -3,12 +3,19 @@
 
 use super::QueueFull;
 use base::PortNo;
+#[cfg(not(loom))]
 use base::limits::{UPCALLS, UPCALLS_PER_PORT};
 use flow::{QueueClass, Upcall};
 use hashbrown::HashMap;
 use std::collections::VecDeque;
 
 const CLASSES: usize = QueueClass::ALL.len();
+
+/// In builds for the model checker two upcalls fill the queue, so that few steps cover every case.
+#[cfg(loom)]
+const UPCALLS: usize = 2;
+#[cfg(loom)]
+const UPCALLS_PER_PORT: usize = 2;
 
 /// The upcalls of one class from one port.
 #[derive(Debug)]

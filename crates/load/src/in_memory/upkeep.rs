@@ -2,6 +2,7 @@
 
 use super::switch::{port_mac, port_name};
 use super::{InMemoryError, Switch};
+use ::datapath::WorkerConfig;
 use base::{Instant, OfPort};
 use flow::FlowCommand;
 use ofproto::{Aggregate, Features};
@@ -100,6 +101,21 @@ impl Switch {
     /// Returns the number of flows that misses have installed in the worker.
     pub fn flow_count(&self) -> usize {
         self.worker.flow_count()
+    }
+
+    /// Returns the number of masks that these flows have, each a subtable that a lookup may have to visit.
+    pub fn mask_count(&self) -> usize {
+        self.worker.mask_count()
+    }
+
+    /// Has the worker look up every packet among its flows, without the caches in front of them.
+    pub fn disable_caches(&mut self) {
+        let config = WorkerConfig::default();
+        self.worker.configure(WorkerConfig {
+            exact_insert_inverse: 0,
+            unified_entries: 0,
+            ..config
+        });
     }
 
     /// Returns the number of rules.

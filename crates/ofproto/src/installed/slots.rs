@@ -70,6 +70,9 @@ pub(super) struct Slots {
     places: Slab<Place>,
     /// The timing wheel's word for unused slots.
     unused: AtomicU64,
+    /// The number of visits of slots.
+    #[cfg(test)]
+    visits: std::cell::Cell<u64>,
 }
 
 impl table::Links for Slots {
@@ -113,21 +116,35 @@ impl Slots {
 
     /// The slot of a flow.
     pub fn slot(&self, id: FlowId) -> Option<u32> {
+        #[cfg(test)]
+        self.visits.update(|visits| visits + 1);
         let handle = Handle::from_word(id.0.checked_sub(1)?);
         self.places.get(handle).map(|_| id.0 as u32)
     }
 
     /// The state in a slot.
     pub fn at(&self, slot: u32) -> Option<&Place> {
+        #[cfg(test)]
+        self.visits.update(|visits| visits + 1);
         self.places.at((slot as usize).checked_sub(1)?)
     }
 
     /// The same, mutable.
     pub fn at_mut(&mut self, slot: u32) -> Option<&mut Place> {
+        #[cfg(test)]
+        self.visits.update(|visits| visits + 1);
         self.places.at_mut((slot as usize).checked_sub(1)?)
     }
 
+    /// The number of visits of slots since the last call.
+    #[cfg(test)]
+    pub fn take_visits(&self) -> u64 {
+        self.visits.take()
+    }
+
     fn handle(&self, slot: u32) -> Option<Handle> {
+        #[cfg(test)]
+        self.visits.update(|visits| visits + 1);
         self.places.handle_at((slot as usize).checked_sub(1)?)
     }
 }

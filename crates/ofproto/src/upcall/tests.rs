@@ -319,6 +319,15 @@ fn flows_of_workers_that_are_no_more_are_forgotten_a_part_at_a_time() {
         let config = Config { workers, ..switch.ofproto.config().clone() };
         switch.ofproto.set_config(config);
     }
+    // Their last statistics are applied when others forward already.
+    let last = |id: u64, packets: u64| {
+        let (bytes, used) = (100 * packets, Some(switch.now));
+        (FlowId(id), FlowStats { packets, bytes, used, tcp_flags: 0 })
+    };
+    let (flows, gone) = (vec![last(1, 55)], vec![last(2, 8)]);
+    let page = FlowDump { worker: WorkerId(0), at: switch.now, is_last: true, flows, gone };
+    switch.ofproto.last_dump(switch.now, &page);
+    assert_eq!(packets(&switch)[0], 3000 + 55 + 8);
     // None are left at once, and a new one has another id.
     let counters = switch.ofproto.megaflow_counters();
     assert_eq!((counters.current, counters.max), (0, 3000));

@@ -4,8 +4,8 @@
 //! queues the first of a burst, and when the handler has taken and translated a batch. The worker that
 //! executes the answers records them into its own recorder. A reader merges the recorders of all workers.
 //!
-//! The same points are USDT probes of the provider `tidegate`: `upcall_taken(worker, class, handler,
-//! waited_ns)`, `upcall_translated(class, handler, ns)` and `upcall_installed(class, handler, ns)`, the last
+//! The same points are USDT probes of the provider `tidegate`: `upcall_queued(worker, class, ns)` with the time
+//! since the packet was received, `upcall_taken(worker, class, handler, waited_ns)`, `upcall_translated(class, handler, ns)` and `upcall_installed(class, handler, ns)`, the last
 //! with the time since the packet was received. A probe without a tracer is one `nop`.
 
 mod json;
@@ -222,6 +222,14 @@ impl Report {
         self.batches.iter().for_each(|one| sum.merge(one));
         sum
     }
+}
+
+/// Called for an upcall that a worker is about to queue.
+pub fn queued(upcall: &Upcall) {
+    let (worker, class) =
+        (u64::from(upcall.worker.0), UpcallClass::of(upcall.key.eth_type()) as u64);
+    let ns = upcall.queued.as_nanos().saturating_sub(upcall.received.as_nanos());
+    probe::probe!(tidegate, upcall_queued, worker, class, ns);
 }
 
 /// Returns the times of an upcall that a handler took at `now`; they are attached to the answer.
