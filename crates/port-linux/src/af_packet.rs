@@ -105,7 +105,7 @@ impl PacketPort {
             .map_err(failed("size the send buffer"))?;
         // Protocol 0 receives no frames.
         self.bind(&fd, 0).map_err(failed("bind to the device"))?;
-        Ok(PacketTx::new(fd))
+        Ok(PacketTx::new(fd, self.device.clone()))
     }
 
     /// Opens a socket with vnet headers that receives no frames yet: with another protocol than 0 it would

@@ -101,6 +101,19 @@ pub(crate) fn device_index(device: &str) -> Result<i32, PortError> {
     Ok(unsafe { request.ifr_ifru.ifru_ifindex })
 }
 
+/// Returns the MTU of a device in the socket's network namespace. The kernel takes no lock to answer.
+pub(crate) fn mtu(socket: &OwnedFd, device: &str) -> Option<usize> {
+    let mut request = device_request(device).ok()?;
+    // SAFETY: SIOCGIFMTU reads the name from a request that lives until the call returns and writes the MTU to
+    // it.
+    let rc = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) };
+    if rc < 0 {
+        return None;
+    }
+    // SAFETY: after SIOCGIFMTU succeeded, the MTU is the union's valid member.
+    usize::try_from(unsafe { request.ifr_ifru.ifru_mtu }).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

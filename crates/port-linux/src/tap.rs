@@ -2,11 +2,12 @@
 //! (Linux: `Documentation/networking/tuntap.rst`).
 //!
 //! Frames have a vnet header, so the kernel's TCP passes and accepts up to 64 KB at once, without a computed
-//! checksum.
+//! checksum. TCP segments that the kernel can accept as one large frame are written as one.
 
 use crate::{socket, vnet};
 use base::limits::BATCH_SIZE;
 use packet::{Batch, Offload, Packet, Pool};
+use port::offload::Merge;
 use port::{PortError, RxQueue, TxCounters, TxQueue};
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
@@ -183,21 +184,35 @@ pub struct TapTx {
 impl TxQueue for TapTx {
     fn send(&mut self, pool: &mut Pool, batch: &mut Batch) -> TxCounters {
         let mut counters = TxCounters::default();
-        for packet in batch.drain(..) {
+        // The device takes frames of any length, so its MTU does not matter.
+        let merge = Merge::of(batch, || usize::MAX);
+        for (index, packet) in batch.iter().enumerate() {
+            if !merge.begins_frame(index) {
+                continue;
+            }
             let header = vnet::encode(&packet.offload);
-            let parts = [IoSlice::new(&header), IoSlice::new(packet.data())];
-            match self.file.write_vectored(&parts) {
+            let mut parts = [IoSlice::new(&[]); BATCH_SIZE + 1];
+            parts[0] = IoSlice::new(&header);
+            let (mut packets, mut bytes) = (0, 0);
+            for ((part, packet), slot) in merge.parts(batch, index).zip(&mut parts[1..]) {
+                *slot = IoSlice::new(part);
+                packets += 1;
+                bytes += packet.len() as u64;
+            }
+            match self.file.write_vectored(&parts[..=packets]) {
                 Ok(_) => {
-                    counters.packets += 1;
-                    counters.bytes += packet.len() as u64;
+                    counters.packets += packets as u64;
+                    counters.bytes += bytes;
                 }
                 // The queue is full, or the device is down (EIO), as a device that was not brought up yet
                 // usually is.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EIO)) => {
-                    counters.dropped += 1;
+                    counters.dropped += packets as u64;
                 }
-                Err(_) => counters.errors += 1,
+                Err(_) => counters.errors += packets as u64,
             }
+        }
+        for packet in batch.drain(..) {
             pool.give(packet);
         }
         counters

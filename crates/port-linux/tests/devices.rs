@@ -4,7 +4,7 @@ mod namespace;
 
 use namespace::Namespace;
 use packet::{Batch, Checksum, Gso, GsoKind, Offload, Packet, Pool};
-use port::{PortError, RxQueue, TxQueue};
+use port::{PortError, RxQueue, TxCounters, TxQueue};
 use port_linux::{Duplex, LinkEvent, LinkMonitor, Links, PacketPort, TapKind, TapPort, Waiter};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
@@ -112,6 +112,63 @@ fn tags_checksums_and_segmentation_cross_a_veth_unchanged() {
         // The receive queue does not get the frames that the transmit queue of its port sent.
         assert_eq!(receive(&mut echo, 1).len(), 0);
         assert_eq!(port1.rx_drops(), Default::default());
+    });
+}
+
+/// Sends TCP segments in one batch. Returns what the queue counted, the segments, and the frames that arrived.
+fn send_segments(tx: &mut dyn TxQueue, rx: &mut dyn RxQueue) -> (TxCounters, [Vec<Vec<u8>>; 2]) {
+    let (bytes, _) = tcp_frame(&[], 5000);
+    let mut large = Packet::from_bytes(&bytes);
+    large.offload.gso =
+        Some(Gso { kind: GsoKind::TcpV4, segment_bytes: 1400, header_bytes: 54, ecn: false });
+    let (mut pool, mut batch) = (Pool::new(64), Batch::new());
+    assert!(port::offload::segment(&large, &mut pool, |mut piece| {
+        piece.offload = Offload::default();
+        batch.push(piece);
+    }));
+    let segments = batch.iter().map(|packet| packet.data().to_vec()).collect();
+    let sent = tx.send(&mut pool, &mut batch);
+    let (mut arrived, mut cut) = (receive(rx, 1), Vec::new());
+    if sent.errors == 0 {
+        assert_eq!(arrived.len(), 1);
+        assert_eq!(arrived[0].len(), bytes.len());
+        assert_eq!(arrived[0].offload.gso, large.offload.gso);
+    }
+    for packet in arrived.drain(..) {
+        assert!(port::offload::segment(&packet, &mut pool, |piece| cut.push(piece.data().to_vec())));
+    }
+    (sent, [segments, cut])
+}
+
+#[test]
+fn segments_leave_as_one_large_frame() {
+    let Some(switch) = Namespace::new() else { return };
+    switch.ip("link add tport0 type veth peer name tport1");
+    switch.run(|| {
+        let mut links = Links::open().unwrap();
+        bring_up(&mut links);
+        let mut tx = PacketPort::open("tport0").unwrap().tx().unwrap();
+        let mut rx = PacketPort::open("tport1").unwrap().rx().unwrap();
+        let (sent, [segments, cut]) = send_segments(&mut tx, &mut rx);
+        assert_eq!(sent, TxCounters { packets: 4, bytes: 5000 + 4 * 54, ..TxCounters::default() });
+        assert_eq!(cut, segments);
+        // Segments that exceed the MTU are refused, as they are alone; the last one is shorter.
+        links.set_mtu("tport0", 1439).unwrap();
+        let (sent, [segments, cut]) = send_segments(&mut tx, &mut rx);
+        assert_eq!((sent.packets, sent.errors), (1, 3));
+        assert_eq!(cut, segments[3..]);
+        links.set_mtu("tport0", 1440).unwrap();
+        let (sent, [segments, cut]) = send_segments(&mut tx, &mut rx);
+        assert_eq!((sent.packets, sent.errors), (4, 0));
+        assert_eq!(cut, segments);
+        if namespace::has_tun() {
+            let tap = TapPort::open("tporttap", TapKind::Tap).unwrap();
+            links.set_up("tporttap", true).unwrap();
+            let mut rx = PacketPort::open("tporttap").unwrap().rx().unwrap();
+            let (sent, [segments, cut]) = send_segments(&mut tap.tx().unwrap(), &mut rx);
+            assert_eq!((sent.packets, sent.bytes), (4, 5000 + 4 * 54));
+            assert_eq!(cut, segments);
+        }
     });
 }
 

@@ -1,10 +1,13 @@
-//! Software offloads: completing checksums and segmenting large frames.
+//! Software offloads: completing checksums, segmenting large frames, and merging segments.
 //!
-//! Used for ports that cannot carry [`packet::Offload`] (pcap files), and for packets that leave the switch
-//! otherwise than through a port, such as to a controller.
+//! The first two are for ports that cannot carry [`packet::Offload`] (pcap files), and for packets that leave
+//! the switch otherwise than through a port, such as to a controller. [`Merge`] is for ports whose device takes
+//! large frames.
 
+mod merge;
 mod partial;
 
+pub use merge::Merge;
 pub use partial::find_partial;
 
 use packet::{Checksum, GsoKind, Offload, Packet, Pool};
