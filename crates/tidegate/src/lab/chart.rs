@@ -11,7 +11,7 @@ const TOP: f64 = 48.0;
 const BAR: f64 = 18.0;
 /// Space between the bars of two figures.
 const GAP: f64 = 14.0;
-const COLOURS: [&str; 2] = ["#1f6f8b", "#8c8c8c"];
+const COLOURS: [&str; 3] = ["#1f6f8b", "#8c8c8c", "#b86b2b"];
 
 /// The figure of one switch.
 #[derive(Clone, Debug, PartialEq)]

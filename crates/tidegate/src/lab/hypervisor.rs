@@ -24,6 +24,17 @@ const GUEST_MTU: u32 = 1450;
 /// Clock ticks per second in `/proc`, which Linux has fixed (`USER_HZ`).
 const TICKS_PER_S: f64 = 100.0;
 
+/// A switch to measure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Switch<'a> {
+    /// Its name in results.
+    pub name: &'static str,
+    /// Its file, or none for this program.
+    pub program: Option<&'a Path>,
+    /// Whether it offloads connections to XDP.
+    pub offloads: bool,
+}
+
 /// One hypervisor's database and switch.
 #[derive(Debug)]
 pub struct Hypervisor {
@@ -72,13 +83,13 @@ pub fn start_nginx() -> Result<Child, TestbedError> {
         .start(&format!("{folder}/printed"))
 }
 
-/// Starts all hypervisors with this switch: `program`, or this program.
-pub fn start_all(program: Option<&Path>) -> Result<Vec<Hypervisor>, TestbedError> {
-    (1..=COUNT).map(|number| Hypervisor::start(number, program)).collect()
+/// Starts all hypervisors with this switch.
+pub fn start_all(switch: &Switch<'_>) -> Result<Vec<Hypervisor>, TestbedError> {
+    (1..=COUNT).map(|number| Hypervisor::start(number, switch)).collect()
 }
 
 impl Hypervisor {
-    fn start(number: usize, program: Option<&Path>) -> Result<Hypervisor, TestbedError> {
+    fn start(number: usize, switch: &Switch<'_>) -> Result<Hypervisor, TestbedError> {
         let (host, folder) = (format!("hv{number}"), format!("{FOLDER}/hv{number}"));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).map_err(TestbedError::io(format!("create {folder}")))?;
@@ -91,7 +102,8 @@ impl Hypervisor {
         wait_for(&format!("{folder}/db.sock"), &format!("{folder}/ovsdb.printed"))?;
         let own = env::current_exe().map_err(TestbedError::io("find this program's file"))?;
         let named = format!("{folder}/ovs-vswitchd");
-        symlink(program.unwrap_or(&own), &named).map_err(TestbedError::io("name the switch"))?;
+        symlink(switch.program.unwrap_or(&own), &named)
+            .map_err(TestbedError::io("name the switch"))?;
         let line = format!(
             "env OVS_RUNDIR={folder} {named} unix:{folder}/db.sock --pidfile \
              --log-file={folder}/ovs-vswitchd.log -vconsole:off -vsyslog:off"
@@ -103,6 +115,15 @@ impl Hypervisor {
         };
         hypervisor.tool("ovs-vsctl --no-wait --timeout=5 init").run()?;
         hypervisor.configure()?;
+        if switch.offloads {
+            hypervisor
+                .tool(
+                    "ovs-vsctl --timeout=30 set open_vswitch . other_config:hw-offload=true \
+                     -- set interface eth2 options:xdp-offload=true \
+                     -- set interface pf0vf0 options:xdp-offload=true",
+                )
+                .run()?;
+        }
         Ok(hypervisor)
     }
 

@@ -136,6 +136,25 @@ pub fn rules_read_back(hypervisors: &[Hypervisor]) -> Result<Check, TestbedError
     Ok(Check::new("rules_read_back", true, text))
 }
 
+/// Checks that the device forwarded packets in each hypervisor.
+pub fn is_offloaded(hypervisors: &[Hypervisor]) -> Result<Check, TestbedError> {
+    let (mut forwarded, mut all) = (Vec::new(), true);
+    for hypervisor in hypervisors {
+        let text = hypervisor.tool("ovs-appctl -T 10 dpctl/offload-stats-show").run()?;
+        let packets = forwarded_packets(&text);
+        all &= packets > 0;
+        forwarded.push(packets.to_string());
+    }
+    let text = format!("packets that XDP forwarded, by hypervisor: {}", forwarded.join(", "));
+    Ok(Check::new("connections_are_offloaded", all, text))
+}
+
+/// Parses the packets in `dpctl/offload-stats-show`.
+fn forwarded_packets(text: &str) -> u64 {
+    let line = text.lines().find(|line| line.contains("Forwarded packets:")).unwrap_or_default();
+    line.rsplit(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
 /// Counters of all hypervisors at one moment.
 struct Reading {
     packets: u64,
@@ -165,7 +184,7 @@ pub fn run(
     let before = read(hypervisors)?;
     let mut processes = Vec::new();
     for guest in CLIENTS {
-        let line = format!("wrk -t 1 -c {} -d {}s", args.connections, args.seconds);
+        let line = format!("wrk -t {} -c {} -d {}s", args.threads, args.connections, args.seconds);
         let mut wrk = Stock::new(&line);
         if traffic == Traffic::Closed {
             wrk = wrk.word("-H").word("Connection: Close");
@@ -214,7 +233,7 @@ fn counts(text: &str) -> Option<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::counts;
+    use super::{counts, forwarded_packets};
 
     #[test]
     fn reads_what_wrk_says() {
@@ -224,5 +243,16 @@ mod tests {
                       timeout 4\n  Non-2xx or 3xx responses: 3\n";
         check(errors, Some((9, 10)));
         check("unable to connect", None);
+    }
+    #[test]
+    fn reads_how_many_packets_were_forwarded() {
+        let line = "     Total                 Forwarded packets:";
+        for (text, expect) in [
+            (format!("HW Offload stats:\n{line}   1234\n     Total  Forwarded bytes: 9\n"), 1234),
+            (format!("{line}      0\n"), 0),
+            ("HW Offload stats:\n".to_owned(), 0),
+        ] {
+            assert_eq!(forwarded_packets(&text), expect, "{text}");
+        }
     }
 }

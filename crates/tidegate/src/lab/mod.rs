@@ -11,6 +11,7 @@ mod measure;
 mod outcome;
 
 use clap::{Args, ValueEnum};
+use hypervisor::Switch;
 use load::generate::numbers::whole;
 use load::provenance::Provenance;
 use measure::Traffic;
@@ -30,6 +31,8 @@ const PEER: &str = "/usr/sbin/ovs-vswitchd";
   tidegate lab akraino --peer ovs --rounds 3   beside Open vSwitch's own daemon, in turns
   tidegate lab akraino --seconds 5 --json      shorter, for a script
   tidegate lab akraino --peer ovs --svg l.svg  and a drawing of the table
+  tidegate lab akraino --offload               and with connections offloaded to the kernel (XDP)
+  tidegate lab akraino --threads 32 --connections 640   wrk as published
   tidegate lab akraino --seconds 1 --shell     and then a shell, to look around in")]
 pub struct LabArgs {
     /// The testbed
@@ -41,12 +44,18 @@ pub struct LabArgs {
     /// How many connections each wrk keeps open at a time
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole::<u32>(1..=4000))]
     pub connections: u32,
+    /// How many threads each wrk has
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..=256))]
+    pub threads: u32,
     /// How often everything is measured
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..=100))]
     pub rounds: u32,
     /// Measure another switch in the same testbed, in turns
     #[arg(long, value_enum)]
     pub peer: Option<Peer>,
+    /// Measure the switch also with connections offloaded to the kernel (XDP), in turns
+    #[arg(long)]
+    pub offload: bool,
     /// The switch to measure, started with ovs-vswitchd's own options [default: this program]
     #[arg(long, value_name = "PROGRAM")]
     pub switch: Option<PathBuf>,
@@ -106,13 +115,12 @@ fn inside(
         "guest1 10.0.1.1 (nginx), guest2 10.0.1.2 (wrk), guest3 10.0.1.3 (wrk); VXLAN, key 101",
     );
     let mut outcome = Outcome::default();
-    let mut programs = vec![(args.switch.as_deref(), "tidegate")];
-    programs.extend(args.peer.map(|_| (Some(Path::new(PEER)), "ovs")));
+    let switches = switches(args);
     for round in 1..=args.rounds {
-        for &(program, name) in &programs {
-            screen.title(&format!("Round {round} of {}: {name}", args.rounds));
-            let last = round == args.rounds && Some(&(program, name)) == programs.last();
-            measure_round(args, screen, (round, program, name), &mut outcome, last)?;
+        for switch in &switches {
+            screen.title(&format!("Round {round} of {}: {}", args.rounds, switch.name));
+            let last = round == args.rounds && Some(switch) == switches.last();
+            measure_round(args, screen, (round, switch), &mut outcome, last)?;
         }
     }
     outcome.finish(screen, args, provenance);
@@ -122,15 +130,27 @@ fn inside(
     Ok(if outcome.all_true() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Returns the switches to measure in each round.
+fn switches(args: &LabArgs) -> Vec<Switch<'_>> {
+    let program = args.switch.as_deref();
+    let mut switches = vec![Switch { name: "tidegate", program, offloads: false }];
+    if args.offload {
+        switches.push(Switch { name: "tidegate-xdp", program, offloads: true });
+    }
+    let peer = Some(Path::new(PEER));
+    switches.extend(args.peer.map(|_| Switch { name: "ovs", program: peer, offloads: false }));
+    switches
+}
+
 /// Measures one switch once. The last one keeps running for the shell.
 fn measure_round(
     args: &LabArgs,
     screen: &Screen,
-    (round, program, name): (u32, Option<&Path>, &'static str),
+    (round, switch): (u32, &Switch<'_>),
     outcome: &mut Outcome,
     last: bool,
 ) -> Result<(), TestbedError> {
-    let mut hypervisors = hypervisor::start_all(program)?;
+    let mut hypervisors = hypervisor::start_all(switch)?;
     let mut check = |check: Check| {
         screen.check(check.is_true(), check.text());
         outcome.checks.push(check);
@@ -142,7 +162,10 @@ fn measure_round(
     for traffic in [Traffic::Kept, Traffic::Closed] {
         let measured = measure::run(args, &mut hypervisors, traffic)?;
         screen.say(&measured.line());
-        outcome.rounds.push(Round { round, name, measured });
+        outcome.rounds.push(Round { round, name: switch.name, measured });
+    }
+    if switch.offloads {
+        check(measure::is_offloaded(&hypervisors)?);
     }
     if last && args.shell {
         let hosts = "hosts: ip netns exec hv1|hv2|hv3|guest1|guest2|guest3 COMMAND; tools: \

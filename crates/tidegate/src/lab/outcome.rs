@@ -82,10 +82,12 @@ impl Outcome {
     }
 
     fn names(&self) -> Vec<&'static str> {
-        let mut names: Vec<&'static str> = self.rounds.iter().map(|round| round.name).collect();
-        names.dedup();
-        names.sort_unstable_by(|a, b| b.cmp(a));
-        names.dedup();
+        let mut names = Vec::new();
+        for round in &self.rounds {
+            if !names.contains(&round.name) {
+                names.push(round.name);
+            }
+        }
         names
     }
 
@@ -112,7 +114,7 @@ impl Outcome {
         for Group { title, bars } in self.groups() {
             for Bar { name, spread: (median, least, greatest) } in bars {
                 let spread = format!("{least:.0} to {greatest:.0}");
-                lines.push(format!("{title:<42} {name:<9} {median:>9.0}   {spread}"));
+                lines.push(format!("{title:<42} {name:<12} {median:>9.0}   {spread}"));
             }
         }
         lines
@@ -142,6 +144,7 @@ impl Outcome {
             "testbed": "akraino",
             "seconds": args.seconds,
             "connections": args.connections,
+            "threads": args.threads,
             "guest_offloads": args.peer.is_none(),
             "checks": checks,
             "rounds": rounds,
