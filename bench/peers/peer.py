@@ -15,6 +15,8 @@ BRIDGES = "br{}"
 # The bridge of a tunnel's outer packets.
 UNDERLAY = "br-phy"
 UNDERLAY_FLOWS = ["in_port={port} actions=LOCAL", "in_port=LOCAL actions=output:{port}"]
+# Kinds of cases whose p1 is a tunnel.
+TUNNEL_KINDS = ("tunnel", "tunnel-plain")
 # How long all connections may take to be established.
 SETTLE_S = 60
 
@@ -236,15 +238,15 @@ def measure_workers(case, files, settings, workers):
         if case.has_nat:
             forward = f"net_pcap0,rx_pcap={files[0]['forward']},infinite_rx=1"
             return _measure_nat(peer, case, forward, settings)
-        if case.kind == "tunnel":
+        if case.kind in TUNNEL_KINDS:
             peer.add_tunnel()
         for worker in range(workers):
             for side, name in enumerate(("forward", "reverse")):
                 number = 2 * worker + side
                 devargs = f"net_pcap{number},rx_pcap={files[worker][name]},infinite_rx=1"
-                on_underlay = case.kind == "tunnel" and name == "reverse"
+                on_underlay = case.kind in TUNNEL_KINDS and name == "reverse"
                 peer.add_port(number, devargs, UNDERLAY if on_underlay else None)
-        if case.kind != "tunnel":
+        if case.kind not in TUNNEL_KINDS:
             peer.set_flows(case.flows)
         else:
             peer.set_tunnel_flows(case.flows)
