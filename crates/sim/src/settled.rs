@@ -17,6 +17,8 @@ pub struct Settled {
     pub worker: Worker,
     /// Its connections.
     pub conntrack: Arc<Conntrack>,
+    /// The flows that were installed, changed or deleted since the reader took them.
+    pub changed: Vec<FlowId>,
     upcalls: Arc<UpcallQueue>,
     out: Outbox,
     orders: ofproto::Outbox,
@@ -49,7 +51,8 @@ impl Settled {
         let tracker = conntrack.tracker()?;
         let worker = Worker::new(WorkerId(0), tracker, Arc::clone(&upcalls), config, seed);
         let (out, orders) = (Outbox::new(), ofproto::Outbox::default());
-        Ok(Settled { ofproto, worker, conntrack, upcalls, out, orders })
+        let changed = Vec::new();
+        Ok(Settled { ofproto, worker, conntrack, changed, upcalls, out, orders })
     }
 
     /// Receives frames on a port, in batches with the lengths in `parts`, and answers the misses after the
@@ -84,6 +87,10 @@ impl Settled {
             }
             self.ofproto.revalidate(now, &mut self.orders);
             for (_, command) in self.orders.commands.drain(..) {
+                if let FlowCommand::Delete(id) = command {
+                    self.changed.push(id);
+                }
+                self.changed.extend(command.to_put().map(|put| put.id));
                 self.worker.command(now, command, &mut self.out);
             }
         }

@@ -96,10 +96,15 @@ impl Offloaded<'_> {
     }
 }
 
-/// The timeout of an established connection.
+/// The timeout of an established connection: of TCP, one of which both sides are. Of one that was picked up in its
+/// middle, a plain segment of the other side still changes the state.
 fn established(record: &Record<'_>, state: State) -> Result<Timeout, Refusal> {
+    let is_established = || {
+        let peers = record.tcp();
+        [peers.original.state, peers.reply.state] == [TcpState::Established; 2]
+    };
     match state.kind() {
-        Kind::Tcp if record.tcp().shown() == TcpState::Established => Ok(Timeout::TcpEstablished),
+        Kind::Tcp if is_established() => Ok(Timeout::TcpEstablished),
         Kind::Other if state.exchange() == Exchange::Multiple => Ok(Timeout::UdpMultiple),
         Kind::Tcp | Kind::Other => Err(Refusal::NotEstablished),
         Kind::Icmp | Kind::Sctp => Err(Refusal::Protocol),

@@ -101,3 +101,17 @@ fn a_query_is_refused() {
     let refused = conntrack.with_offloaded(START, |it| it.check(echo));
     assert_eq!(refused, Err(Refusal::Protocol));
 }
+
+#[test]
+fn a_connection_that_was_picked_up_in_its_middle_waits_for_both_sides() {
+    let (conntrack, mut tracker) = conntrack();
+    let check = |it| conntrack.with_offloaded(START, |all| all.check(it));
+    for (text, expect) in [
+        ("10.0.0.1:1000>10.0.0.2:80 . seq=101 ack=501 win=1000", Err(Refusal::NotEstablished)),
+        ("10.0.0.2:80>10.0.0.1:1000 . seq=501 ack=101 win=1000", Err(Refusal::NotEstablished)),
+        ("10.0.0.1:1000>10.0.0.2:80 . seq=101 ack=501 win=1000", Ok(Duration::from_secs(86_400))),
+    ] {
+        let connection = track(&mut tracker, START, text).connection.unwrap();
+        assert_eq!(check(connection), expect, "{text}");
+    }
+}
