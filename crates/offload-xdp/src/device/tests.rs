@@ -1,6 +1,7 @@
 //! Runs the program in the kernel on single frames (`BPF_PROG_TEST_RUN`) and compares the results with the
 //! rules.
 
+mod parser;
 mod vxlan;
 
 use super::*;

@@ -45,19 +45,19 @@ fn within(header: &[u8], source_port: u16, inner: &str) -> Vec<u8> {
     frame
 }
 
-fn vxlan(inner: &str) -> Vec<u8> {
+pub fn vxlan(inner: &str) -> Vec<u8> {
     vxlan_with(false, inner)
 }
 
 /// Returns an encapsulated packet. An outer UDP checksum requires a complete inner one, since a partial one
 /// would change later.
-fn vxlan_with(checksum: bool, inner: &str) -> Vec<u8> {
+pub fn vxlan_with(checksum: bool, inner: &str) -> Vec<u8> {
     let outer = Outer { checksum, ..outer("172.31.1.2", "172.31.1.1") };
     within_completed(&built(TunnelKind::Vxlan, &outer), 40_000, inner)
 }
 
 /// Returns a packet encapsulated over IPv6.
-fn vxlan_v6(inner: &str) -> Vec<u8> {
+pub fn vxlan_v6(inner: &str) -> Vec<u8> {
     let outer = outer("fd00:31::2", "fd00:31::1");
     within_completed(&built(TunnelKind::Vxlan, &outer), 40_000, inner)
 }
@@ -73,7 +73,7 @@ fn out_of_tunnel(inner: &str, actions: &[Action]) -> OffloadRule {
     out_of(&vxlan(inner), inner, actions)
 }
 
-fn out_of(bytes: &[u8], inner: &str, actions: &[Action]) -> OffloadRule {
+pub fn out_of(bytes: &[u8], inner: &str, actions: &[Action]) -> OffloadRule {
     let mut headers = Headers::none();
     assert!(headers.read(bytes, IN).is_some());
     let matching = Match::any().with(Field::EthDst, 0).with(Field::TpDst, 0);
