@@ -106,6 +106,13 @@ struct {
     TYPE(key_size, 4);
     TYPE(value_size, 8);
 } ports SECTION(".maps");
+// How many frames with a VLAN tag came from a device.
+struct {
+    TYPE(type, BPF_MAP_TYPE_HASH);
+    TYPE(max_entries, 1024);
+    u32 *key;
+    u64 *value;
+} tagged SECTION(".maps");
 struct {
     TYPE(type, BPF_MAP_TYPE_PERCPU_ARRAY);
     TYPE(max_entries, REASONS);

@@ -112,7 +112,7 @@ impl XdpOffload {
     pub fn remove_port(&mut self, port: PortNo) {
         let Some(known) = self.ports.remove(&port) else { return };
         if let Some(link) = known.link {
-            self.program.detach(link);
+            self.program.detach(link, known.ifindex);
         }
         self.program.send_no_more_to(known.ifindex);
     }
@@ -120,6 +120,13 @@ impl XdpOffload {
     /// Returns whether packets of a port may be offloaded.
     pub fn receives_from(&self, port: PortNo) -> bool {
         self.ports.get(&port).is_some_and(|port| port.link.is_some())
+    }
+
+    /// Returns the number of frames from a port in which the program saw a VLAN tag, since the port was added; `None`
+    /// if its packets are not offloaded. A tag that stands beside the frame is not seen.
+    pub fn tagged(&self, port: PortNo) -> Option<u64> {
+        let port = self.ports.get(&port).filter(|port| port.link.is_some())?;
+        Some(self.program.tagged(port.ifindex))
     }
 
     pub(crate) fn program(&mut self) -> &mut Program {

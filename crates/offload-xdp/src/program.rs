@@ -37,6 +37,7 @@ pub(crate) struct Program {
     pub rules_v6: HashMap<MapData, KeyV6, Rule>,
     pub slots: Slots,
     ports: DevMapHash<MapData>,
+    tagged: HashMap<MapData, u32, u64>,
     passed: PerCpuArray<MapData, u64>,
 }
 
@@ -86,6 +87,7 @@ impl Program {
             rules_v6: take("rules_v6")?.try_into().map_err(|error| failed(&error))?,
             slots: mapped.map_err(|error| failed(&error))?,
             ports: take("ports")?.try_into().map_err(|error| failed(&error))?,
+            tagged: take("tagged")?.try_into().map_err(|error| failed(&error))?,
             passed: take("passed")?.try_into().map_err(|error| failed(&error))?,
             ebpf,
         };
@@ -105,6 +107,10 @@ impl Program {
 
     /// Attaches it to a device in generic mode, in which GSO frames and partial checksums pass unchanged.
     pub fn attach(&mut self, device: &str, ifindex: u32) -> Result<XdpLinkId, ProgramError> {
+        self.tagged.insert(ifindex, 0, 0).map_err(|error| ProgramError::Attach {
+            device: device.to_owned(),
+            reason: chain(&error),
+        })?;
         let attached = self.xdp()?.attach_to_if_index(ifindex, XdpMode::Skb);
         attached.map_err(|error| ProgramError::Attach {
             device: device.to_owned(),
@@ -113,9 +119,15 @@ impl Program {
     }
 
     /// Detaches it from a device.
-    pub fn detach(&mut self, link: XdpLinkId) {
+    pub fn detach(&mut self, link: XdpLinkId, ifindex: u32) {
         // It fails if the device was removed.
         let _ = self.xdp().map(|program| program.detach(link));
+        let _ = self.tagged.remove(&ifindex);
+    }
+
+    /// Returns the number of frames with a VLAN tag that came from a device since it was attached.
+    pub fn tagged(&self, ifindex: u32) -> u64 {
+        self.tagged.get(&ifindex, 0).unwrap_or(0)
     }
 
     /// Allows sending packets to a device.

@@ -97,6 +97,11 @@ impl PacketPort {
         self.drops.read()
     }
 
+    /// Returns the number of frames with a VLAN tag that the receive queue took since the port was opened.
+    pub fn tagged(&self) -> u64 {
+        self.drops.tagged()
+    }
+
     /// Returns a transmit queue with a socket of its own. Any number may be open.
     pub fn tx(&self) -> Result<PacketTx, PortError> {
         let failed = |what| move |source| socket::system_error(&self.device, what, source);

@@ -7,6 +7,7 @@
 mod changes;
 mod devices;
 mod table;
+mod tags;
 
 use super::Switch;
 use super::device_handle::Handle;
@@ -21,6 +22,7 @@ use flow::{FlowCommand, FlowOffload, OffloadOffer};
 use port_linux::LinkInfo;
 use std::time::Duration;
 pub use table::{Credit, FlowOffloads, Table};
+use tags::Tags;
 
 /// Maximum number of connections offloaded to XDP.
 const CONNECTIONS_MAX: u32 = 65_536;
@@ -39,6 +41,7 @@ pub struct Offload {
     failure: Option<String>,
     table: Table,
     changes: Changes,
+    tags: Tags,
 }
 
 impl Offload {
@@ -60,6 +63,11 @@ impl Offload {
     /// Returns the number of packets that the device passed to the switch, by reason.
     pub fn passed(&self) -> Vec<(&'static str, u64)> {
         self.device.as_ref().map_or_else(Vec::new, |device| device.passed())
+    }
+
+    /// Returns whether a port's packets are not offloaded because VLAN tags stand beside them.
+    pub fn has_tags_beside(&self, port: PortNo) -> bool {
+        self.tags.are_beside(port)
     }
 
     /// Returns whether a port's packets may be offloaded.
@@ -119,6 +127,7 @@ impl Switch {
             log::info!(target: "netdev_offload", "connections are offloaded no more");
         }
         self.offload.device = None;
+        self.offload.tags = Tags::default();
         self.send_credits();
         self.offload.table = Table::default();
     }
@@ -152,7 +161,12 @@ impl Switch {
         let asks = running.interface.options.get("xdp-offload").is_some_and(|it| it == "true");
         // A device of AF_XDP has another XDP program, and packets to a TAP device reach the switch anyhow.
         let receives = match handle {
-            Some(Handle::Packet(_)) => asks,
+            Some(Handle::Packet(_)) => {
+                if !asks {
+                    self.offload.tags.forget(number);
+                }
+                asks && !self.offload.tags.are_beside(number)
+            }
             Some(Handle::Xdp(_)) if !asks => false,
             _ if asks => {
                 let name = &link.name;
@@ -166,6 +180,7 @@ impl Switch {
         };
         let place = (link.name.as_str(), link.ifindex, link.mtu);
         match device.add_port(number, place, receives) {
+            Ok(true) if receives => self.offload.tags.begin(clock::now(), number),
             Ok(true) => {}
             Ok(false) => return,
             Err(error) => log::warn!(target: "netdev_offload", "{error}"),
@@ -186,6 +201,7 @@ impl Switch {
 
     /// Removes a port that is about to be closed.
     pub(super) fn offload_port_closes(&mut self, number: PortNo) {
+        self.offload.tags.forget(number);
         let Some(device) = &mut self.offload.device else { return };
         self.offload.table.remove_port(device, number, &self.conntrack, clock::now());
         device.remove_port(number);
@@ -234,8 +250,35 @@ impl Switch {
         }
     }
 
+    /// Takes ports whose tags stand beside their frames out of offload.
+    fn watch_tags(&mut self, now: Instant) {
+        let running = std::mem::take(&mut self.configured.interfaces);
+        for interface in running.values() {
+            let Offload { device: Some(device), tags, .. } = &mut self.offload else { break };
+            let Some(number) = interface.device else { continue };
+            let handle = self.devices.get(number).map(|device| &device.handle);
+            let Some(Handle::Packet(port)) = handle else { continue };
+            // Read first: the program counts a frame before the socket gets it.
+            let received = port.tagged();
+            let seen = device.tagged(number);
+            if seen.is_some_and(|seen| tags.look(now, number, received, seen)) {
+                let name = &interface.interface.name;
+                log::warn!(
+                    target: "netdev_offload",
+                    "{name}: its packets are not offloaded, since VLAN tags stand beside them; turn that \
+                     off where they come from (ethtool -K DEVICE txvlan off) or on the device (rxvlan \
+                     off), and set options:xdp-offload anew"
+                );
+                let link = self.devices.link(name);
+                self.offload_port(interface, link.ok().as_ref());
+            }
+        }
+        self.configured.interfaces = running;
+    }
+
     /// Reads the counters of some rules, and installs waiting offers.
     fn turn_offload(&mut self, now: Instant) {
+        self.watch_tags(now);
         let Offload { device: Some(device), table, changes, .. } = &mut self.offload else {
             return;
         };

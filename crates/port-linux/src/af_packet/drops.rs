@@ -28,9 +28,16 @@ impl PacketRxDrops {
 pub(super) struct Refusals {
     truncated: AtomicU64,
     unsupported: AtomicU64,
+    /// Frames with a VLAN tag, which are not dropped.
+    tagged: AtomicU64,
 }
 
 impl Refusals {
+    /// Counts a frame with a VLAN tag.
+    pub(super) fn count_tagged(&self) {
+        self.tagged.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Counts a frame that is longer than a packet buffer.
     pub(super) fn count_truncated(&self) {
         self.truncated.fetch_add(1, Ordering::Relaxed);
@@ -57,6 +64,11 @@ impl DropCounter {
         // A port has only one receive queue, so this sets the socket once.
         let _ = self.socket.set(socket.try_clone()?);
         Ok(Arc::clone(&self.refusals))
+    }
+
+    /// Returns the number of received frames with a VLAN tag.
+    pub(super) fn tagged(&self) -> u64 {
+        self.refusals.tagged.load(Ordering::Relaxed)
     }
 
     /// Returns all drops so far.

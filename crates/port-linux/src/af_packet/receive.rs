@@ -96,7 +96,12 @@ impl RxQueue for PacketRx {
         self.is_down = false;
         for (slot, mut packet) in self.armed.drain(..received as usize).enumerate() {
             match self.slots.finish(slot, &mut packet) {
-                Ok(()) => batch.push(packet),
+                Ok(has_tag) => {
+                    if has_tag {
+                        self.refusals.count_tagged();
+                    }
+                    batch.push(packet);
+                }
                 Err(Refused::Truncated) => {
                     self.refusals.count_truncated();
                     pool.give(packet);
@@ -181,8 +186,8 @@ impl Slots {
         }
     }
 
-    /// Completes a packet after a frame was received into its buffer.
-    fn finish(&self, slot: usize, packet: &mut Packet) -> Result<(), Refused> {
+    /// Completes a packet after a frame was received into its buffer. Returns whether it has a VLAN tag.
+    fn finish(&self, slot: usize, packet: &mut Packet) -> Result<bool, Refused> {
         let message = &self.messages[slot];
         if message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0 {
             return Err(Refused::Truncated);
@@ -195,8 +200,9 @@ impl Slots {
         #[allow(clippy::unnecessary_cast, reason = "C libraries differ in its type")]
         let filled = (message.msg_hdr.msg_controllen as usize).min(CONTROL_BYTES);
         match Tag::in_control(&control[..filled]) {
-            Some(tag) if !tag.put_back(packet) => Err(Refused::Unsupported),
-            _ => Ok(()),
+            Some(tag) if tag.put_back(packet) => Ok(true),
+            Some(_) => Err(Refused::Unsupported),
+            None => Ok(false),
         }
     }
 }

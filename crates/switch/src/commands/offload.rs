@@ -116,7 +116,11 @@ fn reasons(
     // For packets from a tunnel, the device belongs to the flow that decapsulates, so it is not checked here.
     if !offload.receives_from(in_port) && !flow.key.has_tunnel() {
         let name = switch.devices().get(in_port).map_or("its port", |device| &device.name);
-        let words = not_receiving(name, offload.failure());
+        let words = if offload.has_tags_beside(in_port) {
+            format!("packets of {name} are not offloaded, since VLAN tags stand beside them")
+        } else {
+            not_receiving(name, offload.failure())
+        };
         reasons.push((Refusal::InPort.name(), words, 0));
     }
     // After decapsulation, packets may be tracked.

@@ -63,6 +63,11 @@ impl Devices {
         self.dpdk.receives_from(port) || self.xdp.as_ref().is_some_and(|it| it.receives_from(port))
     }
 
+    /// How many frames with VLAN tags XDP saw of a port whose packets it forwards; see [`XdpOffload::tagged`].
+    pub fn tagged(&self, port: PortNo) -> Option<u64> {
+        self.xdp.as_ref()?.tagged(port)
+    }
+
     /// The device that has a rule, and its own number of it.
     fn of(&mut self, id: OffloadId) -> Option<(&mut dyn FlowOffload, OffloadId)> {
         if id.0 & IS_DPDK != 0 {
