@@ -289,5 +289,5 @@ pub fn check_all(device: &Mutex<impl Forwards>, differ: &[&str]) {
     assert_eq!(failed, expect);
     let forwarded = forwarded.into_inner();
     // Most cases end soon after their connection is established, so few packets are offloaded.
-    assert!(forwarded > 15, "the device forwarded {forwarded} packets");
+    assert!(forwarded > 10, "the device forwarded {forwarded} packets");
 }
