@@ -121,17 +121,16 @@ fn follow(
     Runs { misses: hits.end..end, hits }
 }
 
-/// Has packets walk that may have to wait behind a miss of their connection. Misses are found by the tuple of
-/// a connection's original direction: its packets have that tuple before their NAT rewrite, replies have it
-/// after theirs. Packets of two zones with NAT walk, because each zone may have rewritten them.
+/// Has packets walk that may have to wait behind a miss of their connection, tracked ones and those that rules do
+/// not track any more. Misses are found by the tuple of a connection's original direction: its packets have that
+/// tuple before their NAT rewrite, replies have it after theirs. Packets of two zones with NAT walk, because each
+/// zone may have rewritten them.
 #[inline(never)]
 fn hold_back(unified: &UnifiedCache, pending: &Pending, burst: &mut Burst, start: usize) {
     let Burst { headers, found, count, .. } = burst;
     let mut key = FlowKey::new();
     for (found, headers) in found[start..*count].iter_mut().zip(&headers[start..*count]) {
-        let Some(entry) = unified.get(*found).filter(|it| it.connection.is_some()) else {
-            continue;
-        };
+        let Some(entry) = unified.get(*found) else { continue };
         headers.write_key(&mut key);
         let waits = pending.has_connection(&key)
             || unified.nat_rewrite(*found).is_some_and(|nat_rewrite| {

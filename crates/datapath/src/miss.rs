@@ -85,9 +85,12 @@ impl Worker {
                 || frames.iter().any(|it| self.pending.find_other_state(&it.key).is_some()))
     }
 
-    /// The miss that a packet must wait behind: one with its key, or of its connection in another state.
+    /// The miss that a packet must wait behind, where no flow matches it or a young one: a miss with its key, or
+    /// of its connection in another state or in a later pass.
     fn place_before(&self, hash: u64, key: &FlowKey) -> Option<u32> {
-        self.pending.find(hash, key).or_else(|| self.pending.find_other_state(key))
+        let Worker { pending, .. } = self;
+        let same = pending.find(hash, key);
+        same.or_else(|| pending.find_other_state(key)).or_else(|| pending.find_tracked(key))
     }
 
     /// Has a packet wait behind another one that went up and is not answered, if there is one. Returns whether it

@@ -8,6 +8,10 @@
 //! A connection may change its state while one of its packets waits: the next packet then matches another
 //! flow, and would overtake it. So packets of another state of the connection wait, too. Invalid packets,
 //! which any host may send, neither wait for another state nor hold back packets of one.
+//!
+//! While a packet waits in a pass after connection tracking, rules may change so that the next packets of its
+//! connection are not tracked any more. Those wait in their first pass, where no flow matches them or one that came
+//! or changed meanwhile. Replies to packets with NAT are not recognized there and may overtake.
 
 use crate::flow_hash::FlowHash;
 use base::PortNo;
@@ -116,6 +120,15 @@ impl Pending {
         let is_other = |it: &u32| states(&self.places[*it as usize].key) != states(key);
         let others = self.of_connection(self.hash.of(key)).filter(is_other);
         others.min_by_key(|it| self.places[*it as usize].number)
+    }
+
+    /// The oldest miss of a tracked packet with the addresses and ports of a packet that is not tracked.
+    pub fn find_tracked(&self, key: &FlowKey) -> Option<u32> {
+        if self.by_connection.is_empty() || !key.ct_state().is_empty() {
+            return None;
+        }
+        let all = self.of_connection(self.hash.of(key));
+        all.min_by_key(|it| self.places[*it as usize].number)
     }
 
     fn of_connection(&self, hash: u64) -> impl Iterator<Item = u32> {

@@ -17,11 +17,15 @@ pub enum Defect {
     LosesAnswer,
     /// A handler delivers its answers later than it records the flows.
     DelaysAnswers,
+    /// What a stopped worker tells of its flows is lost.
+    LosesLastPages,
+    /// The upcalls that wait when handlers are stopped are neither answered nor counted.
+    ForgetsWaiting,
 }
 
 impl Defect {
     /// All defects.
-    pub const ALL: [Defect; 7] = [
+    pub const ALL: [Defect; 9] = [
         Defect::LosesChange,
         Defect::LosesUpcall,
         Defect::SwapsPackets,
@@ -29,6 +33,8 @@ impl Defect {
         Defect::LosesWake,
         Defect::LosesAnswer,
         Defect::DelaysAnswers,
+        Defect::LosesLastPages,
+        Defect::ForgetsWaiting,
     ];
 }
 

@@ -55,6 +55,11 @@ impl Handling {
         self.handler.install(now, send)
     }
 
+    /// Returns whether misses are queued for it that may be answered now.
+    pub fn has_misses(&self, upcalls: &UpcallQueue) -> bool {
+        !upcalls.is_empty_for(self.number) && !self.handler.is_to_wait()
+    }
+
     /// Returns whether it has no answers and no misses are queued for it.
     pub fn is_idle(&self, upcalls: &UpcallQueue) -> bool {
         self.version.is_none() && upcalls.is_empty_for(self.number)

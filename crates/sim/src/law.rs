@@ -6,15 +6,15 @@ use std::fmt::{self, Display, Formatter};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Law {
     /// A packet takes a path of the rules that were valid while it was in the switch. Replaced rules count as
-    /// valid until the control side has revalidated all installed flows and the worker has executed the
-    /// resulting commands.
+    /// valid until all installed flows were looked at once more, at most as many slices of revalidation later as
+    /// that takes, and one; and until the worker has executed the resulting commands.
     Rules,
     /// The packets of a flow leave each port in the order of their arrival, whatever the state of their
-    /// connection is.
+    /// connection is, and also while rules change.
     Order,
     /// A packet that is not sent to a port as the rules require is counted as lost.
     Loss,
-    /// Revalidation ends within the number of slices that the installed flows need.
+    /// Revalidation ends soon after the last change.
     Slices,
     /// Each packet counts exactly once in each table and rule of its path.
     Statistics,

@@ -34,10 +34,9 @@ pub type Broken = (Law, String);
 pub struct Ledger {
     open: BTreeMap<u32, Track>,
     pub known: Knowledge,
-    /// The last packet of each flow that was sent to each port, and the version of the rules if only one was
-    /// valid. If packets are sent to a port several times, each copy has an entry, since a batch is sent copy
-    /// by copy.
-    last: HashMap<(Header, u8, usize), (u32, Option<usize>)>,
+    /// The last packet of each flow that was sent to each port. If packets are sent to a port several times,
+    /// each copy has an entry, since a batch is sent copy by copy.
+    last: HashMap<(Header, u8, usize), u32>,
     /// Packets that were not sent to all ports that the rules require.
     pub missing: u64,
     /// Packets that workers received.
@@ -60,13 +59,7 @@ impl Ledger {
     }
 
     /// Records that a packet was sent to a port.
-    pub fn sent(
-        &mut self,
-        (number, tos): (u32, u8),
-        port: u8,
-        step: usize,
-        history: &History,
-    ) -> Result<(), Broken> {
+    pub fn sent(&mut self, (number, tos): (u32, u8), port: u8, step: usize) -> Result<(), Broken> {
         self.sent += 1;
         (number, tos, port, step).hash(&mut self.digest);
         let Some(track) = self.open.get_mut(&number) else {
@@ -75,12 +68,9 @@ impl Ledger {
         };
         let copies = track.sent.iter().filter(|(to, _)| *to == port).count();
         track.sent.push((port, tos));
-        let (header, version) = (track.header, track.version);
-        // While rules change, packets of a flow may take different paths.
-        let kept = (version == history.last()).then_some(version);
-        let before = self.last.insert((header, port, copies), (number, kept));
-        match before {
-            Some((before, at)) if before > number && at == kept && kept.is_some() => {
+        match self.last.insert((track.header, port, copies), number) {
+            Some(before) if before > number => {
+                let header = track.header;
                 let text = format!("packet {before} overtook {number} to port {port} ({header})");
                 Err((Law::Order, text))
             }

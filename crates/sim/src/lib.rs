@@ -17,6 +17,7 @@
 //! | `world.rs`, `member.rs`, `handling.rs` | the switch: control side, workers, handlers, ports |
 //! | `oracle.rs`, `knowledge.rs` | the possible paths of a packet, and the possible states of its connection |
 //! | `history.rs`, `ledger.rs` | versions of the rules; packets in the switch |
+//! | `staleness.rs` | how long flows of replaced rules may be installed |
 //! | `law.rs` | the laws |
 //! | `shrink.rs` | the shortest plan that still fails |
 //!
@@ -39,12 +40,13 @@ mod report;
 mod rule;
 mod settled;
 mod shrink;
+mod staleness;
 mod world;
 
 pub use defect::Defect;
 pub use header::Header;
 pub use law::{Law, Violation};
-pub use plan::{Plan, Settings, Step};
+pub use plan::{Plan, Settings, Step, Threads};
 pub use report::Report;
 pub use rule::{Act, Conn, Matching, Rule};
 pub use settled::{Settled, State};

@@ -3,7 +3,7 @@
 use crate::defect::{Defect, Fault};
 use base::{Instant, PortNo, WorkerId};
 use conntrack::Tracker;
-use datapath::{Outbox, UpcallQueue, Worker, WorkerConfig};
+use datapath::{LastFlows, Outbox, UpcallQueue, Worker, WorkerConfig};
 use flow::{DropReason, FlowCommand, FlowDump};
 use packet::Batch;
 use port::memory::{MemoryRx, MemoryTx};
@@ -16,8 +16,10 @@ use std::sync::Arc;
 pub enum Order {
     /// A command about flows.
     Flow(FlowCommand),
-    /// Adds a port. The worker also receives its packets if `receives` is set.
-    AddPort { device: PortNo, port: MemoryPort, receives: bool },
+    /// Adds a port, to which the worker may send.
+    AddTx { device: PortNo, port: MemoryPort },
+    /// The worker receives the packets of a port.
+    AddRx { device: PortNo, port: MemoryPort },
     /// Removes a port.
     RemovePort(PortNo),
     /// Once the previous commands are executed, all installed flows are those of this version of the rules.
@@ -35,6 +37,8 @@ pub struct Member {
     rx: Vec<(PortNo, MemoryRx)>,
     tx: BTreeMap<PortNo, MemoryTx>,
     out: Outbox,
+    /// Packets that devices dropped.
+    pub dropped: u64,
 }
 
 impl Member {
@@ -47,7 +51,15 @@ impl Member {
     ) -> Member {
         let worker = Worker::new(id, tracker, upcalls, config, seed);
         let (rx, tx) = (Vec::new(), BTreeMap::new());
-        Member { worker, inbox: VecDeque::new(), settled: 0, rx, tx, out: Outbox::new() }
+        Member {
+            worker,
+            inbox: VecDeque::new(),
+            settled: 0,
+            rx,
+            tx,
+            out: Outbox::new(),
+            dropped: 0,
+        }
     }
 
     /// Executes at most this many commands.
@@ -57,12 +69,8 @@ impl Member {
             match order {
                 Order::Flow(command) => self.worker.command(now, command, &mut self.out),
                 Order::Settled(version) => self.settled = version,
-                Order::AddPort { device, port, receives } => {
-                    self.tx.insert(device, port.tx());
-                    if receives {
-                        self.rx.push((device, port.rx()));
-                    }
-                }
+                Order::AddTx { device, port } => drop(self.tx.insert(device, port.tx())),
+                Order::AddRx { device, port } => self.rx.push((device, port.rx())),
                 Order::RemovePort(device) => {
                     self.rx.retain(|(port, _)| *port != device);
                     self.tx.remove(&device);
@@ -122,7 +130,23 @@ impl Member {
             }
             let sent = tx.send(self.worker.pool(), batch);
             self.worker.stats_mut().sent += sent.packets;
+            self.dropped += sent.dropped;
         }
+    }
+
+    /// Sends what is left, and ends. Returns what it still has to tell of its flows, the pages that it told, and how
+    /// many packets were lost, those that waited behind misses included.
+    pub fn finish(mut self, now: Instant, fault: &mut Fault) -> (LastFlows, Vec<FlowDump>, u64) {
+        self.send(fault);
+        let abandoned = self.worker.abandon_misses().iter().map(|(_, count)| count).sum::<u64>();
+        let lost = self.lost() + abandoned;
+        let pages = self.take_news().0;
+        (self.worker.end(now), pages, lost)
+    }
+
+    /// Packets that it lost, and that devices dropped.
+    pub fn lost(&self) -> u64 {
+        self.worker.stats().lost + self.dropped
     }
 
     /// Takes the pages of dumps, and returns whether the control side must be woken.

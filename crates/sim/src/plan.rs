@@ -5,15 +5,22 @@ use crate::rule::{Rule, ZONES};
 use datapath::Answers;
 use fastrand::Rng;
 
-/// The initial state of a run.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Settings {
+/// The threads of a switch beside the control side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Threads {
     /// The number of workers. Each port's receive queue belongs to one of them.
     pub workers: u8,
     /// The threads that answer misses.
     pub answers: Answers,
     /// The number of revalidators. Without any the control side does their work.
     pub revalidators: u8,
+}
+
+/// The initial state of a run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// The threads at the start.
+    pub threads: Threads,
     /// The number of OpenFlow ports, which are numbered from 1.
     pub ports: u8,
     /// The rules by slot; a slot may be free.
@@ -26,6 +33,8 @@ pub struct Settings {
     pub flow_limit: usize,
     /// The idle timeout of installed flows in milliseconds.
     pub max_idle_ms: u64,
+    /// The number of packets that a port's device holds in each direction. It drops what exceeds that.
+    pub port_depth: usize,
 }
 
 /// One step of a run.
@@ -73,6 +82,14 @@ pub enum Step {
     Flush(u16),
     /// All installed flows are deleted, as by `dpctl/del-flows`.
     Purge,
+    /// Workers, handlers and revalidators end, and others take their places, as after a change of
+    /// `pmd-cpu-mask` or of the number of handlers.
+    Restart {
+        /// The threads from then on.
+        threads: Threads,
+        /// Whether the old workers receive packets after the last upcalls were answered.
+        is_late: bool,
+    },
     /// All parts continue until they are idle.
     Drain,
 }
@@ -99,23 +116,39 @@ struct Kind {
     tracks: bool,
     /// Many different packets arrive at once, more than the queue of misses holds.
     storms: bool,
+    /// Workers and handlers are replaced.
+    restarts: bool,
+    /// Devices hold few packets.
+    drops: bool,
 }
 
 impl Kind {
     fn of(seed: u64) -> Kind {
         let bit = |n: u64| seed >> n & 1 == 1;
-        Kind { rules: bit(0), tracks: bit(1), ports: seed % 5 == 4, storms: seed % 8 == 7 }
+        let every = |count: u64| seed % count == count - 1;
+        Kind {
+            rules: bit(0),
+            tracks: bit(1),
+            ports: every(5),
+            storms: every(8),
+            restarts: every(3),
+            drops: every(11),
+        }
     }
 }
 
 const SLOTS: usize = 16;
 const STEPS: usize = 400;
+/// The usual depth of a port's queues in packets, and that of one which drops some.
+const PORT_DEPTHS: [usize; 2] = [4096, 6];
 
 /// Generates the steps.
 struct Maker {
     rng: Rng,
     kind: Kind,
     settings: Settings,
+    /// The current threads.
+    threads: Threads,
     /// The flows of most packets.
     flows: Vec<Header>,
     next: u32,
@@ -134,7 +167,8 @@ impl Plan {
         let flows = (0..rng.usize(4..16)).map(|_| Header::random(&mut rng, settings.ports));
         let flows: Vec<Header> = flows.collect();
         let rules = settings.rules.clone();
-        let mut maker = Maker { rng, kind, settings, flows, next: 0, away: Vec::new(), rules };
+        let (threads, away) = (settings.threads, Vec::new());
+        let mut maker = Maker { rng, kind, settings, threads, flows, next: 0, away, rules };
         let steps = (0..STEPS).map(|_| maker.step()).collect();
         Plan { seed, settings: maker.settings, steps }
     }
@@ -148,24 +182,34 @@ fn settings(rng: &mut Rng, kind: Kind) -> Settings {
     });
     let rules = rules.collect();
     Settings {
-        workers,
-        answers: match rng.u8(0..4) {
-            0 => Answers::Owner,
-            1 => Answers::Workers(workers.into()),
-            count => Answers::Handlers(u16::from(count) - 1),
-        },
-        revalidators: rng.u8(0..3),
+        threads: threads(rng, workers),
         ports,
         rules,
         unified_entries: [0, 4, 1 << 12][rng.usize(0..3)],
         exact_insert_inverse: [0, 1, 100][rng.usize(0..3)],
         flow_limit: [3, 50, 100_000, 100_000][rng.usize(0..4)],
         max_idle_ms: [50, 500, 10_000][rng.usize(0..3)],
+        port_depth: PORT_DEPTHS[usize::from(kind.drops)],
     }
+}
+
+/// The threads beside so many workers.
+fn threads(rng: &mut Rng, workers: u8) -> Threads {
+    let answers = match rng.u8(0..4) {
+        0 => Answers::Owner,
+        1 => Answers::Workers(workers.into()),
+        count => Answers::Handlers(u16::from(count) - 1),
+    };
+    Threads { workers, answers, revalidators: rng.u8(0..3) }
 }
 
 impl Maker {
     fn step(&mut self) -> Step {
+        if self.kind.restarts && self.rng.u8(0..40) == 0 {
+            let workers = self.rng.u8(1..=4);
+            self.threads = threads(&mut self.rng, workers);
+            return Step::Restart { threads: self.threads, is_late: self.rng.bool() };
+        }
         match self.rng.u32(0..100) {
             0..30 => self.arrive(),
             30..60 => self.work(),
@@ -185,7 +229,7 @@ impl Maker {
 
     fn answer(&mut self) -> Step {
         let most = [1, 3, 64][self.rng.usize(0..3)];
-        let Answers::Handlers(handlers) = self.settings.answers else {
+        let Answers::Handlers(handlers) = self.threads.answers else {
             return Step::Answer(most);
         };
         let handler = self.rng.u8(..handlers as u8);
@@ -197,7 +241,7 @@ impl Maker {
     }
 
     fn go_on(&mut self) -> Step {
-        match self.settings.revalidators {
+        match self.threads.revalidators {
             revalidators @ 1.. if self.rng.u8(0..6) > 0 => {
                 Step::Revalidate(self.rng.u8(..revalidators))
             }
@@ -207,7 +251,7 @@ impl Maker {
 
     fn work(&mut self) -> Step {
         let commands = [0, 1, 2, usize::MAX, usize::MAX][self.rng.usize(0..5)];
-        Step::Work { worker: self.rng.u8(..self.settings.workers), commands }
+        Step::Work { worker: self.rng.u8(..self.threads.workers), commands }
     }
 
     fn arrive(&mut self) -> Step {

@@ -27,6 +27,8 @@ pub struct Report {
     pub idle: u64,
     /// Flows that were not installed because of the flow limit.
     pub over_limit: u64,
+    /// Times that workers and handlers were replaced.
+    pub restarts: u64,
     /// Versions of the rules and ports.
     pub versions: u64,
     /// Connections at the end.
@@ -49,6 +51,7 @@ impl Report {
         self.outdated += other.outdated;
         self.idle += other.idle;
         self.over_limit += other.over_limit;
+        self.restarts += other.restarts;
         self.versions += other.versions;
         self.connections += other.connections;
         self.rules_counted += other.rules_counted;

@@ -1,6 +1,7 @@
 //! The simulated switch: the control side, the workers and the ports, and the effect of each step.
 
 mod control;
+mod restart;
 
 use crate::defect::{Defect, Fault};
 use crate::handling::Handling;
@@ -9,11 +10,12 @@ use crate::history::{History, Version};
 use crate::law::{Law, Violation};
 use crate::ledger::{Broken, Ledger};
 use crate::member::Member;
-use crate::plan::{Plan, Settings, Step};
+use crate::plan::{Plan, Settings, Step, Threads};
 use crate::report::Report;
+use crate::staleness::Staleness;
 use base::{Instant, MacAddr, PortNo, WorkerId};
 use conntrack::{Config as Tracking, Conntrack, CtFlush, Filter};
-use datapath::{Answers, UpcallQueue, WorkerConfig};
+use datapath::{UpcallQueue, WorkerStats};
 use flow::{FlowCommand, FlowDump, Upcall};
 use ofproto::{BridgeConfig, BridgeId, Config, FailMode, Ofproto, Revalidator};
 use port::MemoryPort;
@@ -25,22 +27,34 @@ use std::time::Duration;
 const BEGIN: Instant = Instant::from_millis(1_000_000);
 /// The duration of a step.
 const STEP: Duration = Duration::from_micros(7);
-/// The queue length of a port in packets.
-const PORT_DEPTH: usize = 4096;
 /// The interval of a worker's timers.
 const WORKER_TICK: Duration = Duration::from_secs(1);
+/// The number of rounds after which revalidation must end where nothing changes, beside those that it needs for
+/// the installed flows.
+const ROUNDS: usize = 16;
+const FLOWS_PER_ROUND: usize = 64;
 /// The number of rounds after which all parts must be idle.
 const DRAIN_ROUNDS: usize = 10_000;
 
 /// A port of the bridge.
 struct Port {
     device: PortNo,
-    /// The end outside the switch.
+    /// The end outside the switch, and the one inside.
     far: MemoryPort,
+    near: MemoryPort,
+}
+
+/// A revalidator, with the version of the rules by which it translated what it has to apply.
+struct Revalidating {
+    revalidator: Revalidator,
+    translated_by: usize,
 }
 
 struct World<'a> {
     settings: &'a Settings,
+    seed: u64,
+    /// The current threads.
+    threads: Threads,
     now: Instant,
     step: usize,
     ofproto: Ofproto,
@@ -49,9 +63,13 @@ struct World<'a> {
     conntrack: Arc<Conntrack>,
     upcalls: Arc<UpcallQueue>,
     members: Vec<Member>,
+    /// Counters of the workers that were stopped, and packets that were lost with them.
+    stopped: Vec<WorkerStats>,
+    lost_before: u64,
+    restarts: u64,
     /// The handlers, either threads of their own or one per worker.
     handlings: Vec<Handling>,
-    revalidators: Vec<Revalidator>,
+    revalidators: Vec<Revalidating>,
     /// Answers of handlers that are delivered late (a defect).
     late: Vec<(WorkerId, FlowCommand)>,
     /// The ports by OpenFlow number.
@@ -64,9 +82,9 @@ struct World<'a> {
     pages: VecDeque<FlowDump>,
     history: History,
     ledger: Ledger,
-    /// The version that installed flows correspond to, and the slices of revalidation since then.
+    /// The oldest version that installed flows may correspond to, and since when newer ones are there.
     settled: usize,
-    slices: usize,
+    staleness: Staleness,
     worker_ticked: Instant,
     /// Whether rules or ports changed after the start.
     changed: bool,
@@ -106,7 +124,7 @@ impl<'a> World<'a> {
     fn new(plan: &'a Plan, defect: Option<Defect>) -> Result<World<'a>, Violation> {
         let settings = &plan.settings;
         let config = Config {
-            workers: settings.workers.into(),
+            workers: settings.threads.workers.into(),
             flow_limit: settings.flow_limit,
             max_idle_ms: settings.max_idle_ms,
             ..Config::default()
@@ -117,14 +135,19 @@ impl<'a> World<'a> {
         let bridge = ofproto.add_bridge(bridge, BEGIN);
         let mut world = World {
             settings,
+            seed: plan.seed,
+            threads: settings.threads,
             now: BEGIN,
             step: 0,
             ofproto,
             bridge,
             orders: ofproto::Outbox::default(),
             conntrack: Arc::new(Conntrack::new(plan.seed, Tracking::default())),
-            upcalls: Arc::new(UpcallQueue::answered_by(settings.answers, plan.seed)),
+            upcalls: Arc::new(UpcallQueue::answered_by(settings.threads.answers, plan.seed)),
             members: Vec::new(),
+            stopped: Vec::new(),
+            lost_before: 0,
+            restarts: 0,
             handlings: Vec::new(),
             revalidators: Vec::new(),
             late: Vec::new(),
@@ -136,37 +159,19 @@ impl<'a> World<'a> {
             history: History::new(Version::default()),
             ledger: Ledger::default(),
             settled: 0,
-            slices: 0,
+            staleness: Staleness::default(),
             worker_ticked: BEGIN,
             changed: false,
             ports_changed: false,
             fault: Fault::new(defect),
         };
-        world.begin(plan.seed).map_err(|broken| at(0, broken))?;
+        world.begin().map_err(|broken| at(0, broken))?;
         Ok(world)
     }
 
-    /// Creates workers, ports and rules from the settings.
-    fn begin(&mut self, seed: u64) -> Result<(), Broken> {
-        for id in 0..self.settings.workers {
-            let config = WorkerConfig {
-                unified_entries: self.settings.unified_entries,
-                exact_insert_inverse: self.settings.exact_insert_inverse,
-                unified_insert_inverse: 1,
-                ..WorkerConfig::default()
-            };
-            let tracker = self.conntrack.tracker();
-            let tracker = tracker.map_err(|error| (Law::Sanity, error.to_string()))?;
-            let (id, upcalls) = (WorkerId(id.into()), Arc::clone(&self.upcalls));
-            self.members.push(Member::new(id, tracker, upcalls, config, seed ^ 0x5eed));
-        }
-        if let Answers::Handlers(count) | Answers::Workers(count) = self.settings.answers {
-            let handling = |number| Handling::new(number, self.ofproto.handler());
-            self.handlings = (0..count).map(handling).collect();
-        }
-        let revalidators = self.settings.revalidators;
-        self.ofproto.set_revalidates(revalidators == 0);
-        self.revalidators = (0..revalidators).map(|_| self.ofproto.revalidator()).collect();
+    /// Creates threads, ports and rules from the settings.
+    fn begin(&mut self) -> Result<(), Broken> {
+        self.start_threads()?;
         for number in 1..=self.settings.ports {
             self.add_port(number)?;
         }
@@ -191,17 +196,17 @@ impl<'a> World<'a> {
                 }
             }
             Step::Work { worker, commands } => return self.work((*worker).into(), *commands),
-            Step::Answer(most) => return self.answer(*most),
+            Step::Answer(most) => self.answer(*most),
             Step::Translate { handler, most } => self.translate((*handler).into(), *most),
             Step::Install(handler) => self.install((*handler).into()),
-            Step::Revalidate(number) => return self.revalidate((*number).into()),
-            Step::GoOn => return self.go_on(),
-            Step::Hear => return self.hear(),
-            Step::Tick => return self.tick(),
+            Step::Revalidate(number) => self.revalidate((*number).into()),
+            Step::GoOn => self.go_on(),
+            Step::Hear => self.hear(),
+            Step::Tick => self.tick(),
             Step::Pass(ms) => self.now = self.now + Duration::from_millis(*ms),
             Step::Put(slot, rule) => return self.put_rule(*slot, rule),
             Step::Delete(slot) => return self.delete_rule(*slot),
-            Step::RemovePort(number) => return self.remove_port(*number),
+            Step::RemovePort(number) => self.remove_port(*number),
             Step::AddPort(number) => return self.add_port(*number),
             Step::Flush(zone) => {
                 self.ledger.known.flushed(*zone, self.step);
@@ -210,8 +215,9 @@ impl<'a> World<'a> {
             }
             Step::Purge => {
                 self.ofproto.delete_megaflows(self.now, &mut self.orders);
-                return self.go_on();
+                self.go_on();
             }
+            Step::Restart { threads, is_late } => return self.restart(*threads, *is_late),
             Step::Drain => return self.drain(),
         }
         Ok(())
@@ -264,7 +270,7 @@ impl<'a> World<'a> {
                     let text = format!("port {number} sends {:02x?}", packet.data());
                     return Err((Law::Sanity, text));
                 };
-                self.ledger.sent(read, *number, self.step, &self.history)?;
+                self.ledger.sent(read, *number, self.step)?;
             }
         }
         Ok(())
@@ -280,7 +286,7 @@ impl<'a> World<'a> {
 
     /// Runs all parts until they are idle.
     fn drain(&mut self) -> Result<(), Broken> {
-        for _ in 0..DRAIN_ROUNDS {
+        for round in 0..DRAIN_ROUNDS {
             self.now = self.now + STEP;
             let received = self.ledger.received;
             for worker in 0..self.members.len() {
@@ -290,17 +296,20 @@ impl<'a> World<'a> {
                 self.translate(handler, usize::MAX);
                 self.install(handler);
             }
-            self.answer(usize::MAX)?;
+            self.answer(usize::MAX);
             for revalidator in 0..self.revalidators.len() {
-                self.revalidate(revalidator)?;
+                self.revalidate(revalidator);
             }
-            self.go_on()?;
+            self.go_on();
             let heard = !self.pages.is_empty();
-            self.hear()?;
+            self.hear();
             let is_idle = received == self.ledger.received && !heard && !self.woken;
-            if is_idle && self.settled == self.history.last() && self.is_quiet() {
+            let is_settled =
+                self.settled == self.history.last() && !self.ofproto.needs_revalidation();
+            if is_idle && is_settled && self.is_quiet() {
                 return Ok(());
             }
+            self.check_revalidation(round)?;
             if is_idle
                 && !self.woken
                 && self.members.iter().all(Member::is_idle)
@@ -312,13 +321,22 @@ impl<'a> World<'a> {
         Err((Law::Sanity, format!("not at rest after {DRAIN_ROUNDS} rounds")))
     }
 
+    /// Checks that revalidation ends after so many rounds in which nothing changed.
+    fn check_revalidation(&self, round: usize) -> Result<(), Broken> {
+        let flows = self.ofproto.megaflow_counters().current;
+        if !self.ofproto.needs_revalidation() || round < ROUNDS + flows / FLOWS_PER_ROUND {
+            return Ok(());
+        }
+        Err((Law::Slices, format!("{flows} flows are not revalidated after {round} rounds")))
+    }
+
     /// Runs all parts until they are idle, and returns the counters.
     fn end(&mut self) -> Result<Report, Broken> {
         self.drain()?;
         self.ofproto.collect(&mut self.orders);
-        self.go_on()?;
+        self.go_on();
         self.drain()?;
-        let lost: u64 = self.members.iter().map(|it| it.worker.stats().lost).sum();
+        let lost = self.lost_before + self.members.iter().map(Member::lost).sum::<u64>();
         if self.ledger.missing > lost {
             let text =
                 format!("{} packets are missing and {lost} are counted", self.ledger.missing);
@@ -331,7 +349,7 @@ impl<'a> World<'a> {
     }
 
     fn check_received(&self) -> Result<(), Broken> {
-        let received: u64 = self.members.iter().map(|it| it.worker.stats().received).sum();
+        let received = self.sum(|stats| stats.received);
         if received == self.ledger.received && self.ledger.open() == 0 {
             return Ok(());
         }
@@ -341,10 +359,13 @@ impl<'a> World<'a> {
         Err((Law::Sanity, text))
     }
 
+    /// Returns the sum of a counter of all workers.
+    fn sum(&self, of: fn(&WorkerStats) -> u64) -> u64 {
+        let running = self.members.iter().map(|it| it.worker.stats());
+        self.stopped.iter().chain(running).map(of).sum()
+    }
+
     fn report(&self, lost: u64, rules_counted: u64) -> Report {
-        let sum = |of: fn(&datapath::WorkerStats) -> u64| -> u64 {
-            self.members.iter().map(|it| of(it.worker.stats())).sum()
-        };
         let flows = self.ofproto.megaflow_counters();
         Report {
             digest: self.ledger.digest(),
@@ -352,13 +373,14 @@ impl<'a> World<'a> {
             sent: self.ledger.sent,
             nowhere: self.ledger.nowhere,
             lost,
-            misses: sum(|stats| stats.misses),
-            cached: sum(|stats| stats.unified_hits),
-            recirculated: sum(|stats| stats.recirculated),
+            misses: self.sum(|stats| stats.misses),
+            cached: self.sum(|stats| stats.unified_hits),
+            recirculated: self.sum(|stats| stats.recirculated),
             changed: flows.changed,
             outdated: flows.outdated,
             idle: flows.idle,
             over_limit: flows.over_limit,
+            restarts: self.restarts,
             versions: self.history.last() as u64,
             connections: self.conntrack.entries(self.now, &Filter::default()).count() as u64,
             rules_counted,

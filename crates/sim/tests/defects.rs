@@ -23,6 +23,8 @@ fn every_defect_breaks_a_law() {
             Defect::LosesPage => &[Law::Statistics],
             Defect::LosesWake => &[Law::Sanity],
             Defect::LosesAnswer => &[Law::Loss, Law::Statistics, Law::Flows],
+            Defect::LosesLastPages => &[Law::Statistics],
+            Defect::ForgetsWaiting => &[Law::Loss, Law::Statistics],
             Defect::DelaysAnswers => {
                 &[Law::Rules, Law::Flows, Law::Order, Law::Loss, Law::Statistics]
             }

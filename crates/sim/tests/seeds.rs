@@ -52,6 +52,7 @@ fn the_laws_hold() {
         ("outdated", sum.outdated, 500),
         ("idle", sum.idle, 300),
         ("over_limit", sum.over_limit, 20_000),
+        ("restarts", sum.restarts, 500),
         ("versions", sum.versions, 2_000),
         ("connections", sum.connections, 400),
         ("rules_counted", sum.rules_counted, 400),

@@ -224,6 +224,38 @@ fn nothing_overtakes_a_packet_of_its_connection_that_waits_in_a_later_pass() {
 }
 
 #[test]
+fn nothing_overtakes_a_packet_of_its_connection_where_rules_stop_tracking_it() {
+    let packet = |n: u8| format!("10.0.0.1:1000>10.0.0.2:53 udp len={n}");
+    let forward = || vec![Action::Output(PortNo(2))];
+    let ip = || from_port(1).with(Field::EthType, 0x800);
+    // The first pass is changed, or it is deleted and put again, or packets find it in the unified cache.
+    for way in ["changed", "deleted", "cached"] {
+        let mut bench = Bench::new(1);
+        put_tracking_flows(&mut bench);
+        bench.send(1, &[&packet(1)]);
+        let first = bench.upcalls().remove(0);
+        if way == "deleted" {
+            bench.worker.command(bench.now, FlowCommand::Delete(FlowId(1)), &mut bench.out);
+            bench.send(1, &[&packet(2)]);
+            assert_eq!(bench.upcalls().len(), 0, "it waits behind the first, and is not sent up");
+        }
+        bench.put(1, ip().with(Field::NwTos, 0), forward());
+        if way == "cached" {
+            (1..=8)
+                .for_each(|n| bench.send(1, &[&format!("10.0.0.7:1000>10.0.0.2:53 udp len={n}")]));
+            assert_eq!(bench.sent().len(), 8, "another flow does not wait");
+        }
+        bench.send(1, &[&packet(3), &packet(4)]);
+        assert_eq!(bench.sent(), [], "{way}");
+        bench.answer(first, forward());
+        bench.send(1, &[&packet(5)]);
+        let sent: Vec<String> = bench.sent().into_iter().map(|(_, text)| text).collect();
+        let expect = [1, 2, 3, 4, 5].into_iter().filter(|n| *n != 2 || way == "deleted");
+        assert_eq!(sent, expect.map(packet).collect::<Vec<_>>(), "{way}");
+    }
+}
+
+#[test]
 fn packets_with_nat_leave_the_cache_only_for_a_miss_of_their_connection() {
     let mut bench = Bench::new(1);
     put_tracking_flows(&mut bench);

@@ -1,0 +1,61 @@
+//! Defects that seeds found, each as the shortest plan that showed it.
+
+use datapath::Answers;
+use sim::{Act, Conn, Header, Matching, Plan, Rule, Settings, Step, Threads, run};
+
+const WORKER: u8 = 0;
+const HANDLER: u8 = 0;
+const ALL: usize = usize::MAX;
+const TRACKED: u8 = 2;
+
+/// A switch with one worker, one handler and these rules, which go through these steps.
+fn plan(rules: Vec<Rule>, flow_limit: usize, steps: Vec<Step>) -> Plan {
+    let threads = Threads { workers: 1, answers: Answers::Handlers(1), revalidators: 0 };
+    let rules = rules.into_iter().map(Some).collect();
+    let settings = Settings {
+        threads,
+        ports: 2,
+        rules,
+        unified_entries: 0,
+        exact_insert_inverse: 1,
+        flow_limit,
+        max_idle_ms: 10_000,
+        port_depth: 100,
+    };
+    Plan { seed: 0, settings, steps }
+}
+
+/// Packets with these numbers, of the flow from one host to another.
+fn arrive(src: u8, numbers: &[u32]) -> Step {
+    let header = Header { port: 1, src, dst: 7, sport: 1024, dport: 80, tos: 0 };
+    Step::Arrive(numbers.iter().map(|&number| (number, header)).collect())
+}
+
+fn work(commands: usize) -> Step {
+    Step::Work { worker: WORKER, commands }
+}
+
+/// Found as seed 991: the second packet of a flow waits for an answer after connection tracking, where no flow can be
+/// installed. Then a rule says that packets are not tracked any more, and the third overtook it.
+#[test]
+fn packets_that_are_not_tracked_any_more_overtake_none() {
+    let any = Matching::default;
+    let first = |acts| Rule { table: 0, priority: 1, matching: any(), acts };
+    let tracks = first(vec![Act::Track { zone: 1, table: TRACKED }]);
+    let matching = Matching { conn: Some(Conn::New), ..any() };
+    let forwards = Rule { table: TRACKED, priority: 2, matching, acts: vec![Act::Output(2)] };
+    let steps = vec![
+        arrive(1, &[1]),
+        Step::Drain,
+        arrive(3, &[2, 3]),
+        work(ALL),
+        Step::Translate { handler: HANDLER, most: ALL },
+        Step::Install(HANDLER),
+        work(1),
+        Step::Put(0, first(vec![Act::Output(2)])),
+        arrive(3, &[4]),
+        work(ALL),
+    ];
+    let report = run(&plan(vec![tracks, forwards], 1, steps)).unwrap();
+    assert_eq!((report.received, report.sent), (4, 4));
+}
