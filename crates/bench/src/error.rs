@@ -43,6 +43,14 @@ pub enum BenchError {
         /// The system's answer.
         source: std::io::Error,
     },
+    /// A file that a switch under test wrote can't be read.
+    #[error("{}: {source}", file.display())]
+    ReadFile {
+        /// The file.
+        file: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
     /// A switch under test, or a tool that it needs.
     #[error(transparent)]
     Testbed(#[from] testbed::TestbedError),

@@ -85,6 +85,8 @@ pub fn enter(work: &'static str, json: bool, kinds: &[Kind]) -> Result<(), Bench
 pub enum Plays<'a> {
     /// Nothing: it drops what is sent to it.
     Nothing,
+    /// Nothing: it records what is sent to it in this file.
+    Records(&'a Path),
     /// A file, once.
     Once(&'a Path),
     /// A file, repeatedly.
@@ -113,9 +115,9 @@ pub struct Misses {
 }
 
 impl UnderTest {
-    /// Starts ours with a worker that sleeps where no packet comes.
-    pub fn start_sleeping() -> Result<UnderTest, BenchError> {
-        let mut it = UnderTest::launch(Kind::Tidegate)?;
+    /// Starts it with a worker that sleeps where no packet comes; Open vSwitch's main thread, without DPDK.
+    pub fn start_sleeping(kind: Kind) -> Result<UnderTest, BenchError> {
+        let mut it = UnderTest::launch(kind)?;
         it.add_bridge()?;
         Ok(it)
     }
@@ -189,6 +191,7 @@ impl UnderTest {
         if self.kind == Kind::Ovs {
             let devargs = match plays {
                 Plays::Nothing => format!("net_null{number},no-rx=1"),
+                Plays::Records(path) => format!("net_pcap{number},tx_pcap={}", file(path)),
                 Plays::Once(path) => format!("net_pcap{number},rx_pcap={}", file(path)),
                 Plays::Loop(path) | Plays::Paced(path) | Plays::Windowed(path, _) => {
                     format!("net_pcap{number},rx_pcap={},infinite_rx=1", file(path))
@@ -204,6 +207,7 @@ impl UnderTest {
         let pace = |pace: &str| format!("options:rx_pace={pace}");
         match plays {
             Plays::Nothing => Vec::new(),
+            Plays::Records(path) => vec![format!("options:tx_pcap={}", file(path))],
             Plays::Once(path) => rx(path, &[]),
             Plays::Loop(path) => rx(path, &[endless]),
             Plays::Paced(path) => rx(path, &[endless, &pace("recorded")]),
@@ -235,11 +239,17 @@ impl UnderTest {
     pub fn forget(&mut self) -> Result<(), BenchError> {
         self.ask("revalidator/purge", &[])?;
         self.ask("fdb/flush", &[])?;
-        self.ask("tidegate/latency-clear", &[]).map(drop)
+        if self.kind == Kind::Tidegate {
+            self.ask("tidegate/latency-clear", &[])?;
+        }
+        Ok(())
     }
 
-    /// Returns the latency of upcalls, as JSON.
+    /// Returns the latency of upcalls, as JSON; null of Open vSwitch, which does not measure it.
     pub fn latency(&mut self) -> Result<serde_json::Value, BenchError> {
+        if self.kind == Kind::Ovs {
+            return Ok(serde_json::Value::Null);
+        }
         let text = self.ask("tidegate/latency-show", &["json"])?;
         serde_json::from_str(&text).map_err(|_| unreadable("tidegate/latency-show", &text))
     }

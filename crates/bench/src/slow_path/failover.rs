@@ -2,6 +2,7 @@
 //! how long packets of other zones wait meanwhile; the use case of "conntrack: Key connections by zone"
 //! (ovs-dev, 24 April 2024).
 
+mod waits;
 mod whole;
 
 use super::daemon::Peer;
@@ -59,8 +60,9 @@ of the other zones to the next, by the processor time of the worker's thread.
 
 With --peer whole switches in processes and namespaces of their own, each with one worker, play pcap files
 (Open vSwitch: DPDK's net_pcap) as fast as they take them. The zone is flushed by dpctl/flush-conntrack;
-what the other zones' packets per second are meanwhile is compared with before. Needs ovsdb-server, the
-stock tools, root and huge pages.")]
+what the other zones' packets per second are meanwhile is compared with before. Both switches record one
+in 32 of their packets with its time: a wait is the time from one recorded packet to the next, by a clock.
+Needs ovsdb-server, the stock tools, root and huge pages.")]
 pub struct FailoverArgs {
     /// How many zones, the failing one included
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = whole::<u16>(2..=1000))]
@@ -71,7 +73,7 @@ pub struct FailoverArgs {
     /// Measure whole switches: ours and another one
     #[arg(long, value_enum, value_name = "SWITCH")]
     peer: Option<Peer>,
-    /// Draw the longest waits over time; with --peer the other zones' packets per second
+    /// Draw the longest waits over time
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Print one JSON object

@@ -57,7 +57,9 @@ Ours runs a third time as a sender with a window sends: the rules send packets b
 
 All rates and shares are of the time until the last flow came. refused counts packets that found no room
 on their way up; since its counters are published late, it includes the following 1.2 s.
-established_rate_ratio is the rate of the established traffic meanwhile over that before. With --peer both play the established traffic as fast as their worker takes it, because
+own us is the processor time of all threads for a flow without what the established packets sent meanwhile
+take of the worker alone. established_rate_ratio is the rate of the established traffic meanwhile over
+that before. With --peer both play the established traffic as fast as their worker takes it, because
 net_pcap cannot be paced; the ratio then is how the worker shares its time. Needs ovsdb-server and
 the stock tools; --peer needs root and huge pages.")]
 pub struct FlowSetupArgs {
@@ -111,8 +113,9 @@ struct Run {
     case: Case,
     version: String,
     samples: Samples,
-    /// Established packets per second before.
+    /// Established packets per second before, and the worker's processor time for one of them, in seconds.
     alone: f64,
+    packet_alone_s: f64,
     bytes_per_flow: Option<f64>,
 }
 
@@ -188,7 +191,7 @@ fn start(args: &FlowSetupArgs, files: &Files, case: Case) -> Result<UnderTest, B
 
 fn run(args: &FlowSetupArgs, files: &Files, case: Case) -> Result<Run, BenchError> {
     let mut switch = start(args, files, case)?;
-    let alone = established_alone(&mut switch)?;
+    let (alone, packet_alone_s) = established_alone(&mut switch)?;
     sleep(PUBLISHED_AFTER);
     let resident = switch.resident_bytes();
     let plays = match (case.window, args.hold, args.rate) {
@@ -211,6 +214,7 @@ fn run(args: &FlowSetupArgs, files: &Files, case: Case) -> Result<Run, BenchErro
         version,
         samples,
         alone,
+        packet_alone_s,
         bytes_per_flow: grown.filter(|_| flows > 0.0).map(|grown| grown as f64 / flows),
     })
 }
@@ -219,16 +223,18 @@ fn nothing_forwarded() -> BenchError {
     BenchError::WrongWork("no packet of the established traffic was forwarded".to_owned())
 }
 
-/// Established packets per second before other packets come, with the counters read as often as later.
-fn established_alone(switch: &mut UnderTest) -> Result<f64, BenchError> {
+/// Established packets per second before other packets come, with the counters read as often as later, and the
+/// worker's processor time for one of them, in seconds.
+fn established_alone(switch: &mut UnderTest) -> Result<(f64, f64), BenchError> {
     let begun = clock::now();
     let first = Sample::read(switch, begun)?;
     while clock::now() - begun < ALONE {
         sleep(EVERY);
         Sample::read(switch, begun)?;
     }
-    let rate = Sample::read(switch, begun)?.established_rate(&first);
-    if rate > 0.0 { Ok(rate) } else { Err(nothing_forwarded()) }
+    let last = Sample::read(switch, begun)?;
+    let rate = last.established_rate(&first);
+    if rate > 0.0 { Ok((rate, last.worker_s_per_packet(&first))) } else { Err(nothing_forwarded()) }
 }
 
 /// Adds the port of new packets, and reads the counters until all flows are there, none come any more, or the
@@ -288,6 +294,11 @@ impl Run {
         self.samples.established_rate() / self.alone
     }
 
+    /// Processor time of all threads for a flow without what established packets take alone, in microseconds.
+    fn own_processor_us(&self) -> f64 {
+        self.samples.processor_us_per_flow(self.packet_alone_s)
+    }
+
     fn refused_share(&self) -> f64 {
         let Misses { queued, refused } = self.samples.misses();
         refused as f64 / (queued + refused).max(1) as f64
@@ -312,6 +323,8 @@ impl Run {
             "refused_share": self.refused_share(),
             "established_rate_ratio": self.established_ratio(),
             "bytes_per_flow": self.bytes_per_flow,
+            "processor_us_per_flow": samples.processor_us_per_flow(0.0),
+            "processor_us_per_flow_without_established": self.own_processor_us(),
             "workers_processor_s": processor.workers_s,
             "other_processor_s": processor.others_s,
             "installed": samples.points(),
@@ -319,24 +332,52 @@ impl Run {
     }
 }
 
+/// Open vSwitch's processor time for a flow over ours, both with the limit raised and at full speed: all of it, and
+/// without what established packets take alone.
+fn processor_ratios(runs: &[Run]) -> Option<[f64; 2]> {
+    let of = |kind| {
+        let is_it = |it: &&Run| it.case.kind == kind && it.case.is_raised;
+        let run = runs.iter().filter(is_it).find(|it| it.case.window.is_none())?;
+        Some([run.samples.processor_us_per_flow(0.0), run.own_processor_us()])
+    };
+    let ([all, own], [ovs, ovs_own]) = (of(Kind::Tidegate)?, of(Kind::Ovs)?);
+    Some([ovs / all, ovs_own / own])
+}
+
 fn report(args: &FlowSetupArgs, runs: &[Run], missing: Option<String>) -> Outcome {
     let mut text = format!(
         "{} flows, each for a packet; {ESTABLISHED} established beside them\n{:46}{:>11}{:>11}{:>10}\
-         {:>13}{:>13}\n",
-        args.flows, "", "flows", "flows/s", "refused", "established", "bytes/flow"
+         {:>13}{:>13}{:>9}{:>9}\n",
+        args.flows,
+        "",
+        "flows",
+        "flows/s",
+        "refused",
+        "established",
+        "bytes/flow",
+        "us/flow",
+        "own us"
     );
     for run in runs {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "{:46}{:>11}{:>11.0}{:>9.1}%{:>13.2}{:>13}",
+            "{:46}{:>11}{:>11.0}{:>9.1}%{:>13.2}{:>13}{:>9.2}{:>9.2}",
             run.name(),
             run.samples.flows(),
             run.samples.per_second(),
             100.0 * run.refused_share(),
             run.established_ratio(),
             run.bytes_per_flow.map_or("unknown".to_owned(), |bytes| format!("{bytes:.0}")),
+            run.samples.processor_us_per_flow(0.0),
+            run.own_processor_us(),
         );
+    }
+    text += "(us/flow: processor time of all threads; own us: less that of established packets)\n";
+    let ratios = processor_ratios(runs);
+    if let Some([all, own]) = ratios {
+        let over = "Open vSwitch's time for a flow over ours, limit raised";
+        let _ = writeln!(text, "{over}: {all:.2}; own {own:.2}");
     }
     if let Some(why) = &missing {
         let _ = writeln!(text, "Open vSwitch is not measured: {why}");
@@ -348,6 +389,8 @@ fn report(args: &FlowSetupArgs, runs: &[Run], missing: Option<String>) -> Outcom
         "offered_rate": args.rate,
         "hold": args.hold,
         "rules": 20,
+        "processor_ratio": ratios.map(|it| it[0]),
+        "processor_ratio_without_established": ratios.map(|it| it[1]),
         "runs": runs.iter().map(|run| run.json(args.flows)).collect::<Value>(),
         "not_measured": missing,
     });
@@ -357,6 +400,7 @@ fn report(args: &FlowSetupArgs, runs: &[Run], missing: Option<String>) -> Outcom
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::slow_path::processor::Processor;
 
     /// A run with samples of seconds, flows, queued and refused misses.
     fn run(samples: &[(f64, f64, u64, u64)]) -> Run {
@@ -369,6 +413,7 @@ mod tests {
             version: "x".into(),
             samples: Samples(samples.iter().map(sample).collect()),
             alone: 1.0,
+            packet_alone_s: 0.0,
             bytes_per_flow: Some(400.0),
         }
     }
@@ -432,5 +477,30 @@ mod tests {
         assert!(text.contains("Open vSwitch is not measured: there is none"), "{text}");
         assert_eq!(json["not_measured"], "there is none");
         assert_eq!(json["runs"][0]["setups_per_second"], 1000.0);
+        assert!(json["processor_ratio"].is_null());
+    }
+
+    #[test]
+    fn processor_time_is_compared_where_both_limits_are_raised() {
+        let of = |kind, is_raised, window, workers_s, packet_alone_s| {
+            let last = Processor { workers_s, others_s: 1.0 };
+            let after =
+                Sample { at_s: 1.0, flows: 1e6, sent: 1000, processor: last, ..Sample::default() };
+            let case = Case { kind, is_raised, handlers: None, window };
+            let samples = Samples(vec![Sample::default(), after]);
+            Run { case, samples, packet_alone_s, ..run(&[]) }
+        };
+        let runs = [
+            of(Kind::Tidegate, false, None, 50.0, 0.0),
+            of(Kind::Tidegate, true, None, 4.0, 0.003),
+            of(Kind::Tidegate, true, Some(128), 60.0, 0.0),
+            of(Kind::Ovs, false, None, 70.0, 0.0),
+            of(Kind::Ovs, true, None, 9.0, 0.001),
+        ];
+        assert_eq!(processor_ratios(&runs), Some([2.0, 4.5]));
+        assert_eq!(processor_ratios(&runs[..3]), None);
+        let json = report(&args(), &runs, None).json;
+        assert_eq!(json["processor_ratio_without_established"], 4.5);
+        assert_eq!(json["runs"][1]["processor_us_per_flow"], 5.0);
     }
 }

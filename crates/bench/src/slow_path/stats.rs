@@ -8,7 +8,7 @@ mod pauses;
 mod station;
 mod whole;
 
-use self::station::{Phase, Purge, Station};
+use self::station::{Burst, Phase, Purge, Station};
 use self::whole::{Files, Whole};
 use super::daemon::{self, Peer};
 use super::{Chart, Line};
@@ -43,7 +43,8 @@ Its time is the processor time of that thread, so that other programs do not cou
 which divides the work among threads, is measured by bench flow-setup. longest_pause_ms is the longest
 time in which packets of new flows waited and no flow came; longest_pause has beside it the time by a clock
 and the longest piece of work in it. longest_step_ms is the longest part in which
-a flow-mod, an aggregate or the deletion of all flows at the end is carried out. bytes_per_flow is the
+a flow-mod, an aggregate or the deletion of all flows at the end is carried out; with --flow-mods also
+the publication of that many new rules and the translation of all flows that follows. bytes_per_flow is the
 growth of resident memory in the first of the three.
 
 With --peer the first phase goes through whole switches in processes and namespaces of their own, ours
@@ -65,6 +66,9 @@ pub struct StatsArgs {
     /// Seconds without packets after which a flow goes: more than a turn of all flows takes
     #[arg(long, value_name = "N", default_value_t = 600, value_parser = whole::<u32>(1..=86_400))]
     max_idle: u32,
+    /// Rules that are added at once in the end
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<u32>(0..=1_000_000))]
+    flow_mods: u32,
     /// Memory at which a phase ends, in megabytes; by default half of what is available
     #[arg(long, value_name = "N", value_parser = whole::<u64>(..))]
     memory_mb: Option<u64>,
@@ -115,6 +119,7 @@ struct Run {
     /// Seconds from the beginning, and flows.
     installed: Vec<(f64, f64)>,
     bytes_per_flow: Option<f64>,
+    burst: Option<Burst>,
     purge: Purge,
 }
 
@@ -145,10 +150,12 @@ pub fn measure(args: &StatsArgs) -> Result<Outcome, BenchError> {
         }
         let grown = before.and_then(|before| resident_bytes()?.checked_sub(before));
         let flows = station.flow_count();
+        let burst = (args.flow_mods > 0).then(|| station.burst(args.flow_mods)).transpose()?;
         let purge = station.purge()?;
         runs.push(Run {
             upkeep,
             phases: done,
+            burst,
             purge,
             installed: station.installed,
             bytes_per_flow: grown.filter(|_| flows > 0).map(|grown| grown as f64 / flows as f64),
@@ -184,6 +191,11 @@ fn measure_whole(args: &StatsArgs) -> Result<Outcome, BenchError> {
     Ok(whole::report(args, &wholes, missing))
 }
 
+/// A line about what was done after the last phase.
+fn ending(what: &str, flows: &str, took_s: f64, longest_step_ms: f64) -> String {
+    format!("  {what:24}{:>11}{flows:>11}{took_s:>12.2}{longest_step_ms:>46.2}\n", "")
+}
+
 fn report(args: &StatsArgs, runs: &[Run]) -> Outcome {
     let mut text = format!(
         "{FRAME}-byte packets of all flows in turn; times are processor time of one thread\n\
@@ -216,12 +228,11 @@ fn report(args: &StatsArgs, runs: &[Run]) -> Outcome {
                 phase.longest_step_ms,
             );
         }
+        if let Some(Burst { flow_mods, settled_s, longest_step_ms, .. }) = run.burst {
+            text += &ending(&format!("{flow_mods} flow-mods"), "", settled_s, longest_step_ms);
+        }
         let Purge { flows, took_s, longest_step_ms } = run.purge;
-        let _ = writeln!(
-            text,
-            "{:26}{:>11}{flows:>11}{took_s:>12.2}{:>10}{:>13}{:>14}{longest_step_ms:>9.2}",
-            "  all flows deleted", "", "", "", ""
-        );
+        text += &ending("all flows deleted", &flows.to_string(), took_s, longest_step_ms);
     }
     if let Some(bytes) = runs.first().and_then(|run| run.bytes_per_flow) {
         let _ = writeln!(text, "{bytes:.0} bytes of memory per flow");
@@ -231,6 +242,7 @@ fn report(args: &StatsArgs, runs: &[Run]) -> Outcome {
             "statistics": run.upkeep.name(),
             "interval_ms": run.upkeep.interval_ms(),
             "phases": run.phases,
+            "burst": run.burst,
             "purge": run.purge,
             "bytes_per_flow": run.bytes_per_flow,
             "installed": run.installed,
@@ -258,6 +270,7 @@ mod tests {
             most,
             seconds: 60,
             max_idle: 600,
+            flow_mods: 100,
             memory_mb: None,
             peer: None,
             svg: None,
@@ -289,6 +302,11 @@ mod tests {
             );
             // Ten flows of each phase were dropped by a flow-mod, not taken out.
             assert_eq!(run["purge"]["flows"], 5000);
+            assert_eq!(
+                (&run["burst"]["flow_mods"], &run["burst"]["flows"]),
+                (&100.into(), &5000.into())
+            );
+            assert!(run["burst"]["published_ms"].as_f64().unwrap() > 0.0, "{run}");
             assert!(run["purge"]["longest_step_ms"].as_f64().unwrap() > 0.0, "{run}");
         }
         assert_eq!(json["runs"].as_array().unwrap().len(), 3);

@@ -2,11 +2,13 @@
 //! experiment of "Improve ARP latency" (ovs-discuss, 30 September 2015), under three policies.
 
 mod policy;
+mod real_hosts;
 mod station;
 mod whole;
 
 use self::policy::Policy;
 use self::station::{BEGIN, Station};
+use super::daemon::Peer;
 use super::hosts::{Counts, Hosts};
 use super::{Chart, Line};
 use crate::progress::Progress;
@@ -28,6 +30,7 @@ use switch::latency::{Report, Stage};
   tidegate bench upcall --json                with every stage, class and histogram
   tidegate bench upcall --svg upcalls.svg     how many round trips took how long at most
   tidegate bench upcall --namespaces --hosts 64    real hosts
+  tidegate bench upcall --namespaces --hosts 64 --peer ovs    through Open vSwitch, too
 
 Each host has a port in memory, asks for its partner's Ethernet address, opens a TCP connection to it and
 sends ten segments, each acknowledged. It repeats an ARP request and a SYN after a second, three times in
@@ -42,7 +45,9 @@ queue for each port and class at each handler.
 With --namespaces each host is a network namespace of the kernel's, with a veth to a port of our switch in a
 process of its own, and connects, sends and retransmits as kernels do. Only this switch's policy is measured
 then, by a clock, with --handlers threads. The caches are empty first, and permanent entries afterwards.
-Needs ovsdb-server and the stock tools.
+With --peer the same hosts then talk through Open vSwitch's userspace datapath, whose main thread forwards and
+answers misses for ports like these; what can be compared is how long connections take to open, and what is sent
+again. Needs ovsdb-server and the stock tools.
 
 The worker, the handlers and the control thread are the switch's. Each has a clock that goes on by the
 processor time of its own work, as if each had a processor to itself and no lock were waited for.")]
@@ -59,7 +64,10 @@ pub struct UpcallArgs {
     /// Real hosts instead: a network namespace each with the kernel's ARP and TCP, through our whole switch
     #[arg(long, conflicts_with = "batch")]
     namespaces: bool,
-    /// Draw how many upcalls took how long at most
+    /// With --namespaces, measure another switch beside ours
+    #[arg(long, value_enum, value_name = "SWITCH", requires = "namespaces")]
+    peer: Option<Peer>,
+    /// Draw how many upcalls, or with --namespaces connections, took how long at most
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Print one JSON object
@@ -225,7 +233,15 @@ mod tests {
     use super::*;
 
     fn args(hosts: u16, handlers: u16) -> UpcallArgs {
-        UpcallArgs { hosts, handlers, batch: 64, namespaces: false, svg: None, json: true }
+        UpcallArgs {
+            hosts,
+            handlers,
+            batch: 64,
+            namespaces: false,
+            peer: None,
+            svg: None,
+            json: true,
+        }
     }
 
     fn check(json: &Value) {

@@ -1,7 +1,8 @@
 //! The same through whole switches in processes of their own, ours and Open vSwitch's: what the traffic of
-//! other zones keeps of its rate while a zone fails over.
+//! other zones keeps of its rate while a zone fails over, and how long its packets wait.
 
-use super::{CONNECTIONS, EVERY, FAILING, FailoverArgs, of_failing, of_others};
+use super::waits;
+use super::{CONNECTIONS, EVERY, FAILING, FailoverArgs, longest_over_time, of_failing, of_others};
 use crate::packets::TEMPLATE;
 use crate::progress::Progress;
 use crate::slow_path::daemon::{self, Kind, Peer, Plays, UnderTest};
@@ -28,6 +29,11 @@ const FAILING_PORT: u16 = 1;
 const OTHERS: u16 = 2;
 const FAILING_SINK: u16 = 3;
 const OTHERS_SINK: u16 = 4;
+/// Records some packets of the other zones, with their times.
+const RECORDER: u16 = 5;
+/// The low bits of a client's port: of those whose connections have none of them set, the packets of the original
+/// direction are recorded, one of 32.
+const NOT_RECORDED: u16 = 0xf;
 
 /// What one switch came to.
 #[derive(Clone, Debug, Serialize)]
@@ -38,6 +44,9 @@ struct Whole {
     rate_without: f64,
     rate: f64,
     rate_ratio: f64,
+    /// Times from one recorded packet of the other zones to the next, in microseconds of a clock.
+    wait_us_without: Summary,
+    wait_us: Summary,
     /// How long a flush took for who asked for it, in milliseconds of a clock.
     flush_ms: Summary,
     /// Connections before a flush, and once more a while after the last.
@@ -46,11 +55,14 @@ struct Whole {
     other_processor_s: f64,
     /// Seconds since the first failover, and packets per second of the other zones.
     rate_over_time: Vec<(f64, f64)>,
+    /// Seconds since the first failover, and the longest wait of each part.
+    longest_wait_us_over_time: Vec<(f64, f64)>,
 }
 
 struct Files {
     failing: PathBuf,
     others: PathBuf,
+    recorded: PathBuf,
     rules: PathBuf,
 }
 
@@ -70,10 +82,13 @@ pub fn measure(args: &FailoverArgs) -> Result<Outcome, BenchError> {
         progress.advance(1);
     }
     drop(progress);
-    let line = |it: &Whole| Line { name: it.switch.to_owned(), points: it.rate_over_time.clone() };
+    let line = |it: &Whole| {
+        let points = it.longest_wait_us_over_time.clone();
+        Line { name: it.switch.to_owned(), points }
+    };
     let lines: Vec<Line> = wholes.iter().map(line).collect();
-    let title = "Packets per second of other zones while a zone fails over";
-    Chart { title, y_name: "packets per second", lines: &lines }.write(args.svg.as_deref())?;
+    let title = "Longest waits of other zones' packets while a zone fails over";
+    Chart { title, y_name: "microseconds", lines: &lines }.write(args.svg.as_deref())?;
     Ok(report(args, &wholes, missing))
 }
 
@@ -83,18 +98,22 @@ fn run(args: &FailoverArgs, files: &Files, kind: Kind) -> Result<Whole, BenchErr
     for sink in [FAILING_SINK, OTHERS_SINK] {
         switch.add_port(sink, Plays::Nothing)?;
     }
+    switch.add_port(RECORDER, Plays::Records(&files.recorded))?;
     switch.add_port(FAILING_PORT, Plays::Loop(&files.failing))?;
     switch.add_port(OTHERS, Plays::Loop(&files.others))?;
     sleep(SETTLING);
     let before = switch.connections()?;
+    let calm_from = clock::since_epoch();
     let (rate_without, _) = rate(&mut switch, args.failovers, |_| Ok(()))?;
     let (mut flush_ms, processor) = (Vec::new(), switch.processor());
+    let begun = clock::since_epoch();
     let (rate, sent) = rate(&mut switch, args.failovers, |switch| {
         let from = clock::now();
         switch.flush_zone(FAILING)?;
         flush_ms.push(1e3 * seconds(from, clock::now()));
         Ok(())
     })?;
+    let ended = clock::since_epoch();
     let processor = switch.processor().since(processor);
     sleep(SETTLING);
     let after = switch.connections()?;
@@ -106,18 +125,27 @@ fn run(args: &FailoverArgs, files: &Files, kind: Kind) -> Result<Whole, BenchErr
             format!("there are {before} connections before and {after} after, not {wanted}");
         return Err(BenchError::WrongWork(wrong));
     }
-    let none = || BenchError::WrongWork("nothing was flushed".into());
+    let times = waits::recorded(&files.recorded)?;
+    let waits_without = waits::between(&times, calm_from, begun);
+    let waits = waits::between(&times, begun, ended);
+    let of = |samples: &[f64]| {
+        let none = || BenchError::WrongWork("nothing was flushed or recorded".into());
+        Summary::of(samples).ok_or_else(none)
+    };
     Ok(Whole {
         switch: kind.name(),
         version,
         rate_without,
         rate,
         rate_ratio: rate / rate_without,
-        flush_ms: Summary::of(&flush_ms).ok_or_else(none)?,
+        wait_us_without: of(&waits_without)?,
+        wait_us: of(&waits)?,
+        flush_ms: of(&flush_ms)?,
         connections: [before, after],
         workers_processor_s: processor.workers_s,
         other_processor_s: processor.others_s,
         rate_over_time: rates(&sent),
+        longest_wait_us_over_time: longest_over_time(&waits),
     })
 }
 
@@ -162,6 +190,7 @@ impl Files {
         let files = Files {
             failing: folder.join("failing.pcap"),
             others: folder.join("others.pcap"),
+            recorded: folder.join("recorded.pcap"),
             rules: folder.join("failover.rules"),
         };
         play(&files.failing, 2 * CONNECTIONS, of_failing)?;
@@ -189,7 +218,12 @@ fn rules() -> String {
             track("NXM_OF_IP_SRC"),
         )
     };
+    let recorded = format!(
+        "table=1,priority=3,in_port={OTHERS},udp,ct_state=+trk+est,nw_dst=10.2.0.0/16,\
+         tp_src=0/{NOT_RECORDED:#x},actions=output:{OTHERS_SINK},output:{RECORDER}\n"
+    );
     [(FAILING_PORT, FAILING_SINK), (OTHERS, OTHERS_SINK)].map(of).concat()
+        + &recorded
         + "table=1,priority=0,actions=drop\n"
 }
 
@@ -228,6 +262,18 @@ fn report(args: &FailoverArgs, wholes: &[Whole], missing: Option<String>) -> Out
             it.switch, it.rate_without, it.rate, it.rate_ratio, it.flush_ms.median, it.flush_ms.max,
         );
     }
+    let _ = writeln!(
+        text,
+        "how long packets of other zones wait, us:\n{:24}{:>10}{:>10}{:>10}{:>12}",
+        "", "median", "95%", "99%", "longest"
+    );
+    for it in wholes {
+        for (name, waits) in [("no failover", it.wait_us_without), ("failovers", it.wait_us)] {
+            let name = format!("{}, {name}", it.switch);
+            let Summary { median, p95, p99, max, .. } = waits;
+            let _ = writeln!(text, "{name:24}{median:>10.1}{p95:>10.1}{p99:>10.1}{max:>12.1}");
+        }
+    }
     if let Some(why) = &missing {
         let _ = writeln!(text, "Open vSwitch is not measured: {why}");
     }
@@ -257,7 +303,7 @@ mod tests {
         frame[..TEMPLATE.len()].copy_from_slice(&TEMPLATE);
         of_others(&mut frame, 49);
         assert_eq!((capture.len(), capture.frame(49).unwrap().1), (50, &frame[..]));
-        assert_eq!(rules().lines().count(), 9);
+        assert_eq!(rules().lines().count(), 10);
     }
 
     #[test]

@@ -39,6 +39,13 @@ impl Sample {
         self.sent.saturating_sub(from.sent) as f64 / self.seconds_since(from)
     }
 
+    /// The worker's processor time for an established packet since an earlier sample, if it does nothing else, in
+    /// seconds.
+    pub fn worker_s_per_packet(&self, from: &Sample) -> f64 {
+        let packets = self.sent.saturating_sub(from.sent).max(1);
+        self.processor.since(from.processor).workers_s / packets as f64
+    }
+
     fn seconds_since(&self, from: &Sample) -> f64 {
         (self.at_s - from.at_s).max(EVERY.as_secs_f64())
     }
@@ -83,7 +90,21 @@ impl Samples {
     /// Flows per second of processor time until the last flow came.
     pub fn per_processor_second(&self) -> f64 {
         let Processor { workers_s, others_s } = self.processor();
-        (self.came().flows - self.from().flows).max(0.0) / (workers_s + others_s)
+        self.set_up() / (workers_s + others_s)
+    }
+
+    /// Flows that came until the last one, since rates count.
+    fn set_up(&self) -> f64 {
+        (self.came().flows - self.from().flows).max(0.0)
+    }
+
+    /// Processor time of all threads for a flow, in microseconds, if an established packet takes this much of
+    /// the worker's.
+    pub fn processor_us_per_flow(&self, established_packet_s: f64) -> f64 {
+        let Processor { workers_s, others_s } = self.processor();
+        let established = self.came().sent.saturating_sub(self.from().sent) as f64;
+        let established_s = (established * established_packet_s).min(workers_s);
+        1e6 * (workers_s - established_s + others_s) / self.set_up()
     }
 
     /// Established packets per second until the last flow came.
@@ -137,6 +158,12 @@ mod tests {
         assert_eq!((it.came().at_s, it.flows(), it.per_second()), (3.0, 1000.0, 400.0));
         assert_eq!((it.per_processor_second(), it.established_rate()), (800.0, 100.0));
         assert_eq!(it.misses(), Misses { queued: 0, refused: 65 });
+        // In the second from the first sample on, 800 flows took one second of the worker, and 200 established
+        // packets were sent.
+        assert_eq!(it.processor_us_per_flow(0.0), 1250.0);
+        assert_eq!(it.processor_us_per_flow(0.001), 1000.0);
+        assert_eq!(it.processor_us_per_flow(1.0), 0.0);
+        assert_eq!(it.0[2].worker_s_per_packet(&it.0[1]), 0.005);
         // The last flow came soon after the port was added.
         let it =
             samples(&[(0.0, 0.0, 0, 0, 1.0), (0.49, 990.0, 0, 0, 1.9), (0.5, 1000.0, 0, 0, 2.0)]);

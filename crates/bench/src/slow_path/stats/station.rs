@@ -55,6 +55,21 @@ pub struct Purge {
     pub longest_step_ms: f64,
 }
 
+/// How many flow-mods were taken at once.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Burst {
+    pub flow_mods: u32,
+    pub flows: usize,
+    /// Until all were in the table.
+    pub taken_s: f64,
+    /// The first part of their effects, with which the new table is published.
+    pub published_ms: f64,
+    /// Until all flows that looked in the table were translated again.
+    pub settled_s: f64,
+    /// The longest time in which packets would have waited for a part of that.
+    pub longest_step_ms: f64,
+}
+
 /// The result of an incremental operation.
 #[derive(Clone, Copy, Debug, Default)]
 struct Settled {
@@ -232,6 +247,29 @@ impl Station {
         }
         self.installed.push((seconds(self.begun, self.time.now()), 0.0));
         Ok(Purge { flows, took_s, longest_step_ms: done.longest_ms.max(first_ms) })
+    }
+
+    /// Adds this many rules to the table at once, of which no packet comes.
+    pub fn burst(&mut self, flow_mods: u32) -> Result<Burst, BenchError> {
+        let (begun, flows) = (self.time.now(), self.switch.flow_count());
+        for number in 0..flow_mods {
+            let [_, a, b, c] = number.to_be_bytes();
+            let rule = format!("priority=9,udp,in_port=p0,nw_dst=11.{a}.{b}.{c},actions=output:p1");
+            self.switch.flow_mod(&rule, begun)?;
+        }
+        let taken = self.time.now();
+        self.switch.go_on(taken);
+        let published = self.time.now();
+        let done = self.settle();
+        let published_ms = 1e3 * seconds(taken, published);
+        Ok(Burst {
+            flow_mods,
+            flows,
+            taken_s: seconds(begun, taken),
+            published_ms,
+            settled_s: seconds(taken, self.time.now()),
+            longest_step_ms: done.longest_ms.max(published_ms),
+        })
     }
 
     /// How many flows there are.
