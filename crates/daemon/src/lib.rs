@@ -7,6 +7,7 @@ pub mod bounded;
 mod directories;
 mod exit_file;
 mod fork;
+pub mod memory;
 mod monitor;
 mod pidfile;
 mod signals;

@@ -26,6 +26,7 @@ pub mod expiry;
 mod flow_file;
 mod flow_log;
 mod flush;
+mod free_memory;
 mod fresh;
 mod handlers;
 mod interfaces;
@@ -135,6 +136,7 @@ pub struct Switch {
     started: Instant,
     dpdk: dpdk::Dpdk,
     flow_gauge: counters::FlowGauge,
+    free_memory: free_memory::FreeMemory,
     /// Whether dumps identify flows only by ufid (`upcall/enable-ufid`).
     uses_ufid: bool,
     /// Samples of the counters over the last hour.
@@ -201,6 +203,7 @@ impl Switch {
                 started: clock::now(),
                 dpdk: dpdk::Dpdk::default(),
                 flow_gauge: counters::FlowGauge::default(),
+                free_memory: free_memory::FreeMemory::default(),
                 uses_ufid: true,
                 samples: VecDeque::new(),
                 watched_until: None,
@@ -313,6 +316,9 @@ impl Switch {
         self.sample_counters();
         self.watch_dpdk_links(now);
         self.report_controllers();
+        if self.free_memory.is_due(self.ofproto.megaflow_counters().current) {
+            daemon::memory::give_back();
+        }
         self.settle();
     }
 
