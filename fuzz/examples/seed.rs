@@ -37,7 +37,7 @@ fn main() -> std::io::Result<()> {
     let lines = rules.iter().chain(&conntrack).flat_map(|text| text.lines());
     let flows = lines.clone().filter(|line| line.contains("action") && !line.contains('"'));
     let datapath_flows = rules.iter().flat_map(|text| text.split(['"', '\''])).filter(|piece| {
-        ofproto::text::parse_flow(piece, &|_| None, &[]).is_ok() && !piece.trim().is_empty()
+        ofproto::text::parse_flow(piece, &|_| None).is_ok() && !piece.trim().is_empty()
     });
     let syntax = flows.clone().chain(datapath_flows).map(|line| line.as_bytes().to_vec());
     write_all(&corpus("flow_syntax"), syntax)?;

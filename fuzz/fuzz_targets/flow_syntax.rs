@@ -3,7 +3,7 @@
 #![no_main]
 
 use base::PortNo;
-use flow::{FlowKey, Mask, Match, OptionMapping};
+use flow::{FlowKey, Mask, Match};
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 use ofproto::text::PortNames;
 use openflow::message::FlowModCommand;
@@ -72,23 +72,15 @@ fn actions(text: &str) {
     assert_eq!(format_actions(&back, &Match::any()), printed, "from {text}");
 }
 
-/// Tunnel options that keys hold.
-const OPTIONS: [OptionMapping; 3] = [
-    OptionMapping { class: 1, kind: 2, index: 0, slots: 0 },
-    OptionMapping { class: 1, kind: 3, index: 1, slots: 0b101 },
-    OptionMapping { class: 0xffff, kind: 0x80, index: 63, slots: u64::MAX << 33 },
-];
-
 /// A datapath flow is printed with what its text left to be understood; after that it stays.
 fn datapath_flow(text: &str) {
     let device = |name: &str| (name == "p1").then_some(PortNo(1));
-    let Ok((key, mask)) = ofproto::text::parse_flow(text, &device, &OPTIONS) else { return };
+    let Ok((key, mask)) = ofproto::text::parse_flow(text, &device) else { return };
     let print = |key: &FlowKey, mask: &Mask| {
-        let names = PortNames { options: &OPTIONS, ..PortNames::default() };
-        ofproto::text::format_flow(key, mask, false, names)
+        ofproto::text::format_flow(key, mask, false, PortNames::default())
     };
     let again = |printed: &str| {
-        let (key, mask) = ofproto::text::parse_flow(printed, &device, &OPTIONS)
+        let (key, mask) = ofproto::text::parse_flow(printed, &device)
             .unwrap_or_else(|error| panic!("{error}: {printed} from {text}"));
         print(&key, &mask)
     };

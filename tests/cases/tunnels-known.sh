@@ -31,7 +31,7 @@ for broken in \
     "datapath_drop_tunnel_pop_error $outer/UDP(sport=1,dport=4789,chksum=0)/bytes.fromhex('0000000000006500')/$inner" \
     "datapath_drop_tunnel_pop_error $outer/UDP(sport=1,dport=4789,chksum=0)/bytes.fromhex('0800000000006501')/$inner" \
     "datapath_drop_tunnel_pop_error $outer/UDP(sport=1,dport=4789,chksum=0,len=900)/bytes.fromhex('0800000000006500')/$inner" \
-    "datapath_drop_tunnel_option_unknown $outer/UDP(sport=1,dport=6081,chksum=0)/bytes.fromhex('01406558000007000102810000000000')/$inner" \
+    "drop_action_invalid_tunnel_metadata $outer/UDP(sport=1,dport=6081,chksum=0)/bytes.fromhex('01406558000007000102810000000000')/$inner" \
     "datapath_drop_tunnel_csum_error $outer/UDP(sport=1,dport=4789,chksum=0x1234)/bytes.fromhex('0800000000006500')/$inner" \
     "drop_action_tunnel_not_found $outer/UDP(sport=1,dport=4789,chksum=0)/bytes.fromhex('080000000000ff00')/$inner" \
     "drop_action_tunnel_not_found ${outer/172.31.1.2/172.31.1.3}/UDP(sport=1,dport=4789,chksum=0)/bytes.fromhex('0800000000006500')/$inner"

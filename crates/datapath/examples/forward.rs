@@ -190,8 +190,8 @@ fn opening() -> (Match, Vec<Action>) {
         .with(Field::NwProto, 17)
         .with(Field::NwFrag, 0)
         .with(Field::TpDst, 4789);
-    let (port, options) = (PortNo(TUNNEL), Arc::default());
-    (matching, vec![Action::TunnelPop { port, end: TunnelKind::Vxlan.into(), options }])
+    let port = PortNo(TUNNEL);
+    (matching, vec![Action::TunnelPop { port, end: TunnelKind::Vxlan.into() }])
 }
 
 /// Puts packets into it.

@@ -8,11 +8,7 @@ use crate::tunnel;
 use crate::worker::Worker;
 use crate::{rewrite, shim};
 use base::{Instant, PortNo, RecircId};
-use flow::{
-    Action, ControllerAction, CtAction, DropReason, Field, Frame, OptionMapping, TunnelEnd,
-    UpcallKind,
-};
-use std::sync::Arc;
+use flow::{Action, ControllerAction, CtAction, DropReason, Field, Frame, TunnelEnd, UpcallKind};
 
 /// Carries out `actions` on frames of one flow. Afterwards only those packets are in their places
 /// that go round again; the others were sent, or dropped and counted.
@@ -62,12 +58,10 @@ pub(crate) fn execute_run(
                     return go_on(worker, now, cut, rest, out, observer);
                 }
             }
-            Action::TunnelPop { port, end, options } if last => {
-                return tunnel::pop(worker, frames, &mut [], (*port, *end, options), observer);
+            Action::TunnelPop { port, end } if last => {
+                return tunnel::pop(worker, frames, &mut [], (*port, *end), observer);
             }
-            Action::TunnelPop { port, end, options } => {
-                pop_copies(worker, frames, (*port, *end, options), observer)
-            }
+            Action::TunnelPop { port, end } => pop_copies(worker, frames, (*port, *end), observer),
             Action::Hash { algorithm, basis } => on_each(frames, action, observer, |frame| {
                 let hash = algorithm.hash(&frame.key, *basis);
                 frame.key.set(Field::DpHash, hash.into());
@@ -183,7 +177,7 @@ fn recirculate_copies(
 fn pop_copies(
     worker: &mut Worker,
     frames: &mut [Frame],
-    tunnel: (PortNo, TunnelEnd, &Arc<[OptionMapping]>),
+    tunnel: (PortNo, TunnelEnd),
     observer: &mut impl Observer,
 ) {
     for frame in present(frames) {

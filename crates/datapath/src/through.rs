@@ -22,8 +22,8 @@ pub(crate) fn execute(
     out: &mut Outbox,
     observer: &mut impl Observer,
 ) {
-    if let [Action::TunnelPop { port, end, options }] = actions {
-        return tunnel::pop(worker, frames, traces, (*port, *end, options), observer);
+    if let [Action::TunnelPop { port, end }] = actions {
+        return tunnel::pop(worker, frames, traces, (*port, *end), observer);
     }
     let is_tracking = |action: &&Action| matches!(action, Action::Ct(_) | Action::CtClear);
     let ct_steps = actions.iter().take_while(is_tracking).count();

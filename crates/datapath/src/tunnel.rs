@@ -10,8 +10,8 @@ use crate::step::Step;
 use crate::worker::Worker;
 use base::{Instant, PortNo};
 use flow::{
-    Action, DropReason, Field, FlowKey, Frame, Headers, OptionMapping, TUN_CSUM, TUN_KEY, TUN_OAM,
-    TunnelEnd, TunnelPush,
+    Action, DropReason, Field, FlowKey, Frame, Headers, TUN_CSUM, TUN_KEY, TUN_OAM, TunnelEnd,
+    TunnelPush,
 };
 use packet::{Checksum, Offload, Packet};
 use port::offload;
@@ -213,15 +213,12 @@ pub(crate) fn pop(
     worker: &mut Worker,
     frames: &mut [Frame],
     traces: &mut [PathTrace],
-    (port, end, options): (PortNo, TunnelEnd, &Arc<[OptionMapping]>),
+    (port, end): (PortNo, TunnelEnd),
     observer: &mut impl Observer,
 ) {
     for (i, frame) in frames.iter_mut().enumerate().filter(|(_, it)| !it.packet.is_empty()) {
-        match decapsulate(frame, traces.get_mut(i), port, end, options) {
-            Ok(()) => {
-                let options = Arc::clone(options);
-                observer.note(|| Step::Done(Action::TunnelPop { port, end, options }));
-            }
+        match decapsulate(frame, traces.get_mut(i), port, end) {
+            Ok(()) => observer.note(|| Step::Done(Action::TunnelPop { port, end })),
             Err(reason) => worker.refuse(frame.packet.take(), reason, observer),
         }
     }
@@ -232,7 +229,6 @@ fn decapsulate(
     trace: Option<&mut PathTrace>,
     port: PortNo,
     tunnel_end: TunnelEnd,
-    options: &[OptionMapping],
 ) -> Result<(), DropReason> {
     let data = frame.packet.data();
     let kind = tunnel_end.kind;
@@ -243,7 +239,7 @@ fn decapsulate(
     })?;
     let mut key = FlowKey::new();
     write_metadata(&mut key, &found.metadata);
-    write_options(&mut key, found.metadata.options, options)?;
+    key.set_raw_options(found.metadata.options);
     let (header_len, end, inner) = (found.header_len, found.end, found.inner);
     // An envelope is read as if the outer headers had neither tags nor IP options. Its length tells.
     let is_read = |it: &Envelope<'_>| it.len == header_len && inner == Inner::Frame;
@@ -324,74 +320,5 @@ fn write_metadata(key: &mut FlowKey, metadata: &Metadata<'_>) {
         if value != 0 {
             key.set(field, value);
         }
-    }
-}
-
-/// Writes the options that fields stand for into the key. One that is critical must be understood
-/// (RFC 8926 section 3.5), and one that is understood have the right length (ovs: `lib/tun-metadata.c`,
-/// `tun_metadata_from_geneve__`).
-fn write_options(
-    key: &mut FlowKey,
-    bytes: &[u8],
-    known: &[OptionMapping],
-) -> Result<(), DropReason> {
-    for option in wire::geneve::read_options(bytes) {
-        let mapping = known.iter().find(|it| (it.class, it.kind) == (option.class, option.kind));
-        let Some(mapping) = mapping else {
-            if option.kind & wire::geneve::OPTION_CRITICAL != 0 {
-                return Err(DropReason::TunnelOption);
-            }
-            continue;
-        };
-        if option.value.len() != usize::from(mapping.len()) {
-            return Err(DropReason::TunnelPop);
-        }
-        mapping.write_bytes(key, option.value);
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(options: &[u8]) -> Result<(Vec<u128>, u128), DropReason> {
-        let option = |kind, index, slots| OptionMapping { class: 0x102, kind, index, slots };
-        let known = [
-            option(0x80, 3, 1 << 5),
-            option(0, 4, 0),
-            option(1, 63, 0b11),
-            option(2, 5, 0x7fff_ffff << 33),
-        ];
-        let mut key = FlowKey::new();
-        write_options(&mut key, options, &known)?;
-        let values = known.iter().filter(|it| it.is_in(&key)).map(|it| it.read(&key).low());
-        Ok((values.collect(), key.get(Field::TunMetadataPresent)))
-    }
-
-    #[test]
-    fn options_stand_in_their_fields_and_critical_ones_must_be_known() {
-        let known = [1, 2, 0x80, 1, 0, 1, 0, 2];
-        let other = |kind: u8| [9, 9, kind, 1, 0, 0, 0, 7];
-        let longer = [1, 2, 0x80, 2, 0, 0, 0, 1, 0, 0, 0, 2];
-        assert_eq!(read(&[]), Ok((vec![], 0)));
-        assert_eq!(read(&known), Ok((vec![0x1_0002], 8)));
-        assert_eq!(read(&[other(1), known].concat()), Ok((vec![0x1_0002], 8)));
-        assert_eq!(read(&[other(0x81), known].concat()), Err(DropReason::TunnelOption));
-        assert_eq!(read(&longer), Err(DropReason::TunnelPop));
-        assert_eq!(read(&[1, 2, 0x80, 0]), Err(DropReason::TunnelPop));
-    }
-
-    #[test]
-    fn options_have_the_length_of_their_field() {
-        let empty = [1, 2, 0, 0];
-        let eight = [1, 2, 1, 2, 1, 2, 3, 4, 5, 6, 7, 8];
-        let longest = [&[1, 2, 2, 31][..], &[0; 123], &[9]].concat();
-        assert_eq!(read(&empty), Ok((vec![0], 1 << 4)));
-        let all = [&empty[..], &longest, &eight].concat();
-        let expect = (vec![0, 0x0102_0304_0506_0708, 9], 1 << 4 | 1 << 5 | 1 << 63);
-        assert_eq!(read(&all), Ok(expect));
-        assert_eq!(read(&[1, 2, 0, 1, 0, 0, 0, 0]), Err(DropReason::TunnelPop));
-        assert_eq!(read(&longest[..64]), Ok((vec![], 0)));
     }
 }

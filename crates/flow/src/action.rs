@@ -5,7 +5,6 @@ use crate::drop::DropReason;
 use crate::field::Field;
 use crate::hash::HashAlgorithm;
 use crate::meter::MeterRef;
-use crate::option::OptionMapping;
 use crate::tunnel::{SetTunnel, TunnelEnd, TunnelPush};
 use base::{MacAddr, PortNo, RecircId};
 use std::sync::Arc;
@@ -109,8 +108,6 @@ pub enum Action {
         port: PortNo,
         /// The packets that it receives.
         end: TunnelEnd,
-        /// The tunnel options that have fields in the key.
-        options: Arc<[OptionMapping]>,
     },
     /// Execute these actions on a copy of the packet. Their changes do not affect the actions that follow.
     Clone(Arc<[Action]>),

@@ -73,8 +73,9 @@ reasons! {
     /// A tunnel's packet is malformed: a length field is wrong, or a field has a value that the protocol does
     /// not allow.
     TunnelPop = "datapath_drop_tunnel_pop_error",
-    /// A tunnel's packet has an unknown option with the critical bit (RFC 8926 section 3.5).
-    TunnelOption = "datapath_drop_tunnel_option_unknown",
+    /// A tunnel's packet has an option with the critical bit that its bridge does not know (RFC 8926 section 3.5),
+    /// or an option of another length than the bridge expects.
+    TunnelOption = "drop_action_invalid_tunnel_metadata",
     /// The checksum of a tunnel's packet is wrong.
     TunnelChecksum = "datapath_drop_tunnel_csum_error",
     /// A meter's rate was exceeded.

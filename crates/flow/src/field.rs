@@ -378,6 +378,12 @@ impl Field {
     pub fn is_tunnel(self) -> bool {
         TUNNEL_WORDS.contains(&self.place().word)
     }
+
+    /// Returns whether this field holds tunnel options.
+    pub fn is_tunnel_option(self) -> bool {
+        let words = Field::TunMetadataPresent.word()..=Field::TunSlots31.word();
+        words.contains(&self.place().word)
+    }
 }
 
 const _: () = {

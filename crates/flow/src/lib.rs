@@ -24,6 +24,7 @@ mod offload;
 mod option;
 mod packed;
 mod queue_class;
+mod raw_options;
 mod tunnel;
 mod upcall;
 mod vlan_limit;

@@ -2,7 +2,8 @@
 //! options that have no slots yet (ovs: `lib/tun-metadata.c`).
 //!
 //! A key has 64 slots of four bytes for the values of options. A TLV table assigns each option as many slots
-//! as its value needs. The slots of an option need not be adjacent, so the space never needs compaction.
+//! as its value needs. The slots of an option need not be adjacent, so the space never needs compaction. This is
+//! the form that flow tables and their actions see; the datapath's is in `raw_options.rs`.
 
 use crate::field::Field;
 use crate::key::{FlowKey, Mask};
@@ -113,8 +114,12 @@ impl OptionMapping {
 
     /// Returns the bits of the value in a mask.
     pub fn read_mask(&self, mask: &Mask) -> Wide {
-        let slots: Vec<u8> = mask.option_slots(self.slots).flat_map(u32::to_be_bytes).collect();
-        Wide::from_bytes(&slots)
+        Wide::from_bytes(&self.mask_bytes(mask))
+    }
+
+    /// Returns the bits of the value in a mask, in the form that the value has on the wire.
+    pub(crate) fn mask_bytes(&self, mask: &Mask) -> Vec<u8> {
+        mask.option_slots(self.slots).flat_map(u32::to_be_bytes).collect()
     }
 
     /// Wildcards the option's value and presence.

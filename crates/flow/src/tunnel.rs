@@ -1,7 +1,6 @@
 //! Tunnels in the actions of the datapath.
 
 use crate::key::FlowKey;
-use crate::option::OptionMapping;
 use base::PortNo;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -116,7 +115,7 @@ impl From<TunnelKind> for TunnelEnd {
 
 /// The sequence numbers of the packets that a tunnel port sends. All workers take numbers from it, because the
 /// receiver may drop a packet with a lower number than the last one (RFC 2890 section 2.2). Clones share the
-/// counter. All values are equal, so that it does not affect comparisons of actions.
+/// counter and are equal; the sequences of different ports are not.
 #[derive(Clone, Debug, Default)]
 pub struct TunnelSequence(Arc<AtomicU32>);
 
@@ -128,15 +127,17 @@ impl TunnelSequence {
 }
 
 impl PartialEq for TunnelSequence {
-    fn eq(&self, _: &Self) -> bool {
-        true
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
 impl Eq for TunnelSequence {}
 
 impl Hash for TunnelSequence {
-    fn hash<H: Hasher>(&self, _: &mut H) {}
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        Arc::as_ptr(&self.0).hash(hasher);
+    }
 }
 
 /// An encapsulation with prebuilt outer headers, built once per flow.
@@ -205,10 +206,27 @@ impl TunnelPush {
 /// The tunnel fields for a device that adds the outer headers itself.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct SetTunnel {
-    /// A key with the tunnel fields only.
+    /// A key with the tunnel fields only. Its options are those that the packet gets.
     pub key: FlowKey,
     /// The UDP destination port, or 0 if the protocol is not UDP.
     pub udp_port: u16,
-    /// The options that are added to the packet.
-    pub options: Arc<[OptionMapping]>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequences_are_equal_if_they_share_the_counter() {
+        let (first, other) = (TunnelSequence::default(), TunnelSequence::default());
+        let clone = first.clone();
+        assert_eq!((first.next(), clone.next(), first.next(), other.next()), (0, 1, 2, 0));
+        assert!(first == clone && first != other);
+        let hash = |sequence: &TunnelSequence| {
+            let mut hasher = std::hash::DefaultHasher::new();
+            sequence.hash(&mut hasher);
+            hasher.finish()
+        };
+        assert_eq!(hash(&first), hash(&clone));
+    }
 }

@@ -71,7 +71,7 @@ fn number(name: &str) -> Option<PortNo> {
 
 /// Headers of a packet of a flow, and the bits that the flow looks at.
 fn headers(flow: &str) -> (Headers, Headers) {
-    let (key, mask): (FlowKey, Mask) = ofproto::text::parse_megaflow(flow, &number, &[]).unwrap();
+    let (key, mask): (FlowKey, Mask) = ofproto::text::parse_megaflow(flow, &number).unwrap();
     let frame = port_dummy::frame::compose(&key, None).unwrap();
     let mut headers = Headers::none();
     assert!(headers.read(&frame, key.in_port()).is_some(), "{flow}");

@@ -21,10 +21,6 @@ impl Ofproto {
     /// A bridge is about to be removed, with its ports.
     pub(crate) fn bridge_goes(&mut self, id: BridgeId) {
         let Some(bridge) = self.bridges.get(id) else { return };
-        if !bridge.tunnel_options.is_empty() {
-            // The options of a packet out of a tunnel depend on all bridges.
-            self.changes.configuration();
-        }
         let ports = bridge.ports().map(|port| (port.number, port.spec.clone()));
         let ports: Vec<(OfPort, PortSpec)> = ports.collect();
         ports.iter().for_each(|(port, spec)| self.port_changed(id, *port, spec));

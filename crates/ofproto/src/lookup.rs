@@ -114,10 +114,12 @@ pub(crate) struct Added {
     pub matching: Match,
 }
 
-/// The header fields: those that belong neither to the pipeline nor to connection tracking.
+/// The header fields: those that belong neither to the pipeline nor to connection tracking. Tunnel options are left
+/// out: a megaflow has them as packets carry them, and a flow as the table of its bridge maps them.
 pub(crate) fn header_mask() -> &'static Mask {
-    static MASK: std::sync::LazyLock<Mask> =
-        std::sync::LazyLock::new(|| fields(|field| !field.is_ct() && !is_of_pipeline(field)));
+    static MASK: std::sync::LazyLock<Mask> = std::sync::LazyLock::new(|| {
+        fields(|field| !field.is_ct() && !is_of_pipeline(field) && !field.is_tunnel_option())
+    });
     &MASK
 }
 

@@ -1,15 +1,14 @@
 //! Positions of tunnel options in keys: the bridge's TLV table assigns them to the fields in incoming matches
-//! and actions, and they are removed from outgoing ones.
+//! and actions, and they are removed from outgoing ones. The datapath knows no table: its keys contain options as
+//! packets carry them, and translation maps them by the table of the bridge that a packet enters.
 
 use crate::Ofproto;
 use crate::bridge::{Bridge, BridgeId};
-use crate::bridges::Bridges;
 use crate::flow_mod::no_bridge;
 use flow::{Match, OptionMapping};
 use openflow::message::{FlowMod, FlowStatsRequest, PacketOut};
 use openflow::{Action, OfError, option_fields, place_options, unmapped};
 use std::borrow::Cow;
-use std::sync::Arc;
 
 impl Bridge {
     /// The TLV table: the tunnel options of fields, by field.
@@ -36,31 +35,6 @@ impl Bridge {
         let mut actions = actions.to_vec();
         place_options(&mut actions, &self.tunnel_options)?;
         Ok(Cow::Owned(actions))
-    }
-}
-
-impl Bridges {
-    /// The options of all bridges: when a packet leaves a tunnel, its bridge is not determined yet. If two
-    /// bridges map a field differently, the bridge added first takes precedence.
-    pub fn tunnel_options(&self) -> Arc<[OptionMapping]> {
-        let tables = self.iter().map(|bridge| &bridge.tunnel_options);
-        let mut filled = tables.filter(|table| !table.is_empty());
-        let Some(first) = filled.next() else { return Arc::new([]) };
-        let mut all = Arc::clone(first);
-        for table in filled {
-            let is_new = |it: &&OptionMapping| {
-                all.iter().all(|had| {
-                    had.index != it.index
-                        && (had.class, had.kind) != (it.class, it.kind)
-                        && had.slots & it.slots == 0
-                })
-            };
-            let more: Vec<OptionMapping> = table.iter().filter(is_new).copied().collect();
-            if !more.is_empty() {
-                all = all.iter().copied().chain(more).collect();
-            }
-        }
-        all
     }
 }
 

@@ -8,7 +8,6 @@ use crate::rule::Rules;
 use flow::{Field, Match, OptionMapping};
 use openflow::message::{Message, TlvCommand, TlvMap};
 use openflow::{ErrorCode, OfError, option_fields};
-use std::sync::Arc;
 
 /// Bytes of a slot.
 const SLOT_LEN: u8 = 4;
@@ -22,13 +21,10 @@ impl Ofproto {
         maps: &[TlvMap],
     ) -> Result<(), OfError> {
         maps.iter().try_for_each(check)?;
-        let others = self.bridges.iter().filter(|bridge| bridge.id != id);
-        let others: Vec<Arc<[OptionMapping]>> =
-            others.map(|bridge| Arc::clone(&bridge.tunnel_options)).collect();
         let Some(bridge) = self.bridges.get_mut(id) else { return Err(no_bridge(id)) };
         let mut table = bridge.tunnel_options.to_vec();
         match command {
-            TlvCommand::Add => maps.iter().try_for_each(|map| add(&mut table, map, &others))?,
+            TlvCommand::Add => maps.iter().try_for_each(|map| add(&mut table, map))?,
             TlvCommand::Delete => {
                 let is_meant =
                     |it: &OptionMapping| maps.iter().any(|map| map.index == u16::from(it.index));
@@ -82,11 +78,7 @@ fn check(map: &TlvMap) -> Result<(), OfError> {
     Ok(())
 }
 
-fn add(
-    table: &mut Vec<OptionMapping>,
-    map: &TlvMap,
-    others: &[Arc<[OptionMapping]>],
-) -> Result<(), OfError> {
+fn add(table: &mut Vec<OptionMapping>, map: &TlvMap) -> Result<(), OfError> {
     let index = map.index as u8;
     if table.iter().any(|it| it.index == index) {
         return Err(refused(map, ErrorCode::TlvMapped, "the field has an option already"));
@@ -95,32 +87,18 @@ fn add(
         let what = format!("tun_metadata{} stands for the option already", it.index);
         return Err(refused(map, ErrorCode::TlvDuplicate, &what));
     }
-    let Some(slots) = allocate(table, map, others) else {
+    let Some(slots) = allocate(table, map) else {
         return Err(refused(map, ErrorCode::TlvTableFull, "its value has no room"));
     };
     table.push(OptionMapping { class: map.class, kind: map.kind, index, slots });
     Ok(())
 }
 
-/// Allocates slots for an option's value. A key holds the options of all bridges, since a packet's bridge is
-/// not known when it leaves the tunnel. A mapping of the same option to the same field in another bridge gets
-/// the same slots; other mappings get slots that no bridge uses, if there are any.
-fn allocate(table: &[OptionMapping], map: &TlvMap, others: &[Arc<[OptionMapping]>]) -> Option<u64> {
+/// Slots for an option's value, where the table has nothing yet.
+fn allocate(table: &[OptionMapping], map: &TlvMap) -> Option<u64> {
     let wanted = u32::from(map.len / SLOT_LEN);
     let free = !table.iter().fold(0, |all, it| all | it.slots);
-    let others = others.iter().flat_map(|table| table.iter());
-    let is_same = |it: &&OptionMapping| {
-        (it.class, it.kind, it.len()) == (map.class, map.kind, map.len)
-            && u16::from(it.index) == map.index
-            && it.slots & !free == 0
-    };
-    if let Some(same) = others.clone().find(is_same) {
-        return Some(same.slots);
-    }
-    let taken = others.fold(0, |all, it| all | it.slots);
-    let order = [free & !taken, free & taken];
-    let all =
-        order.into_iter().flat_map(|slots| (0..u64::BITS).filter(move |at| slots >> at & 1 != 0));
+    let all = (0..u64::BITS).filter(|at| free >> at & 1 != 0);
     let chosen = all.take(wanted as usize).fold(0u64, |chosen, at| chosen | 1 << at);
     (chosen.count_ones() == wanted).then_some(chosen)
 }
@@ -210,24 +188,17 @@ mod tests {
     }
 
     #[test]
-    fn bridges_share_the_room_as_far_as_it_goes() {
+    fn each_bridge_has_all_the_room() {
         let mut ofproto = Ofproto::new(Config::default());
-        let bridges = ["br0", "br1"]
-            .map(|name| ofproto.add_bridge(BridgeConfig::new(name, MacAddr::ZERO), NOW));
-        let add = |ofproto: &mut Ofproto, at: usize, map| {
-            ofproto.tlv_table_mod(bridges[at], TlvCommand::Add, &[map]).unwrap();
-            let bridge = ofproto.bridges().get(bridges[at]).unwrap();
-            let slots = bridge.tunnel_options().iter().map(|it| it.slots).collect::<Vec<_>>();
-            (slots, ofproto.bridges().tunnel_options().len())
-        };
-        assert_eq!(add(&mut ofproto, 0, map(1, 8, 0)), (vec![0b11], 1));
-        assert_eq!(add(&mut ofproto, 1, map(2, 4, 1)), (vec![0b100], 2));
-        // The same option mapped to the same field, and to another one.
-        assert_eq!(add(&mut ofproto, 1, map(1, 8, 0)), (vec![0b11, 0b100], 2));
-        assert_eq!(add(&mut ofproto, 0, map(2, 4, 2)), (vec![0b11, 0b1000], 2));
-        let (slots, known) = add(&mut ofproto, 1, map(3, 124, 3));
-        assert_eq!((slots[2].count_ones(), slots[2] & 0b1111, known), (31, 0, 3));
-        let (slots, _) = add(&mut ofproto, 1, map(4, 116, 4));
-        assert_eq!(slots[3] | 0b1000, !slots[2] & !0b111);
+        for name in ["br0", "br1"] {
+            let id = ofproto.add_bridge(BridgeConfig::new(name, MacAddr::ZERO), NOW);
+            let maps = [map(1, 124, 0), map(2, 4, 1), map(3, 124, 2), map(4, 4, 3)];
+            ofproto.tlv_table_mod(id, TlvCommand::Add, &maps).unwrap();
+            let full = ofproto.tlv_table_mod(id, TlvCommand::Add, &[map(5, 4, 4)]);
+            assert_eq!(full.unwrap_err().code, ErrorCode::TlvTableFull);
+            let bridge = ofproto.bridges().get(id).unwrap();
+            let slots = bridge.tunnel_options().iter().fold(0, |all, it| all | it.slots);
+            assert_eq!(slots, u64::MAX);
+        }
     }
 }

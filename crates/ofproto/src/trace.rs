@@ -93,13 +93,17 @@ impl Ofproto {
         };
         let shown =
             |key: &FlowKey| with_skb_priority(text::format_key(key, names), request.skb_priority);
+        // Where the bridge's table does not go with the packet's options, the translation says so.
+        let mut told_key = key.clone();
+        let _ = told_key.map_options(options);
+        let key = told_key;
         let _ = writeln!(out, "Flow: {}", shown(&key));
         write_notes(out, &translation.notes, 0);
         let mut last = translation.final_key.as_deref().unwrap_or(&key).clone();
         last.set(Field::ActsetOutput, key.get(Field::ActsetOutput));
         let last = if last == key { "unchanged".into() } else { shown(&last) };
         let _ = writeln!(out, "\nFinal flow: {last}");
-        let mut mask = translation.failed_mask.unwrap_or(translation.mask);
+        let mut mask = translation.told_mask.unwrap_or(translation.mask);
         // The presence of a second tag is not printed (ovs: `xlate_wc_finish`).
         if mask.get(Field::VlanTci1) == VLAN_PRESENT.into() {
             mask.set(Field::VlanTci1, 0);
@@ -153,7 +157,9 @@ impl Ofproto {
         let world = World { packet_len, ..self.world(now) };
         match &request.actions {
             Some(actions) if key.recirc_id() == RecircId(0) => {
-                let sent = Sent { bridge: request.bridge, actions, pipeline: key };
+                let mut pipeline = key.clone();
+                let _ = pipeline.map_options(bridge.map_or(&[][..], Bridge::tunnel_options));
+                let sent = Sent { bridge: request.bridge, actions, pipeline: &pipeline };
                 translate_sent(world, key, &sent, notes)
             }
             _ => {
@@ -272,6 +278,7 @@ pub(crate) fn failure(reason: DropReason) -> &'static str {
         DropReason::RecircUnknown => "No recirculation context",
         DropReason::MplsLabels => "Too many MPLS labels",
         DropReason::PacketType => "Unsupported packet type",
+        DropReason::TunnelOption => "Invalid tunnel metadata",
         other => other.name(),
     }
 }

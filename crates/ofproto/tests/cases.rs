@@ -112,8 +112,7 @@ impl World {
     fn key(&self, case: &TraceCase) -> FlowKey {
         let id = self.id(&case.bridge);
         if case.flow.contains('(') {
-            let options = self.ofproto.bridges().tunnel_options();
-            let (mut key, _) = text::parse_flow(&case.flow, &|_| None, &options)
+            let (mut key, _) = text::parse_flow(&case.flow, &|_| None)
                 .unwrap_or_else(|error| panic!("{}: {error}", case.flow));
             let (_, port) = self.ofproto.bridges().of_packet(&key).unwrap();
             key.set_in_port_raw(port.0.into());

@@ -28,9 +28,7 @@ pub fn commands(datapath: &str, commands: &[(WorkerId, FlowCommand)], ofproto: O
     if !is_told("dpif_netdev") && !is_told("dpif") {
         return;
     }
-    let options = ofproto.map(|ofproto| ofproto.bridges().tunnel_options());
-    let options = options.as_deref().unwrap_or_default();
-    let names = PortNames { options, ..PortNames::default() };
+    let names = PortNames::default();
     for (_, command) in commands {
         match command {
             FlowCommand::Execute(Execute { key, actions, flow: Some(flow), .. }) => {
@@ -77,8 +75,7 @@ pub fn is_dump_told(uses_ufid: bool) -> bool {
 
 /// Logs the flows of a worker whose statistics were collected (ovs: `lib/dpif.c`, `dpif_flow_dump_next`).
 pub fn dumped(datapath: &str, worker: WorkerId, ofproto: &Ofproto, now: Instant) {
-    let options = ofproto.bridges().tunnel_options();
-    let names = PortNames { options: &options, ..PortNames::default() };
+    let names = PortNames::default();
     for flow in ofproto.megaflows().into_iter().filter(|flow| flow.worker == worker) {
         let key = format_flow(&flow.key, flow.matching.mask(), true, names);
         let stats = format_stats(&flow.stats, now);

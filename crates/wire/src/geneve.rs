@@ -7,6 +7,8 @@ use crate::octets::{range, u8_at, u16_at, u32_at};
 pub const HEADER_LEN: usize = 8;
 /// The maximum length of all options in bytes: a six-bit number of words of four bytes.
 pub const OPTIONS_LEN_MAX: usize = 63 * 4;
+/// Bytes of an option without its value.
+pub const OPTION_HEADER_LEN: usize = 4;
 /// The UDP port assigned by IANA.
 pub const PORT: u16 = 6081;
 /// The flag of control packets (O).
@@ -108,7 +110,7 @@ pub fn has_critical(options: &[u8]) -> bool {
 }
 
 /// Returns the first four bytes of an option with a value of `len` bytes.
-pub const fn option_header(class: u16, kind: u8, len: usize) -> [u8; 4] {
+pub const fn option_header(class: u16, kind: u8, len: usize) -> [u8; OPTION_HEADER_LEN] {
     let c = class.to_be_bytes();
     [c[0], c[1], kind, (len / 4) as u8 & 0x1f]
 }

@@ -164,7 +164,7 @@ fn packets_out_of_a_tunnel_are_offered_with_what_their_flows_matched_of_the_oute
     };
     let kind = flow::TunnelKind::Vxlan;
     let end = kind.into();
-    let pop = Action::TunnelPop { port: PortNo(inside), end, options: Arc::new([]) };
+    let pop = Action::TunnelPop { port: PortNo(inside), end };
     tracked.put(20, from(outside).with(Field::TpDst, 4789), vec![pop]);
     let zone = CtAction { zone: Zone(1), ..CtAction::default() };
     let track = vec![Action::Ct(Box::new(zone)), Action::Recirc(RecircId(1))];

@@ -89,7 +89,7 @@ pub fn opening(key: &FlowKey, choice: u64) -> Option<Vec<Action>> {
         return None;
     }
     let port = PortNo(PORT + (choice >> 40 & 1) as u32);
-    let pop = Action::TunnelPop { port, end: TunnelKind::Vxlan.into(), options: Arc::default() };
+    let pop = Action::TunnelPop { port, end: TunnelKind::Vxlan.into() };
     Some(match choice >> 41 & 7 {
         0 => vec![Action::Output(PortNo(5)), pop],
         1 => vec![Action::PushVlan { tpid: 0x8100, tci: 0x1005 }, pop],

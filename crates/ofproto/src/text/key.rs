@@ -2,7 +2,7 @@
 
 use super::field::{CT_STATES, Fields, Number, TCP_FLAGS, all_flags, hex, masked_flags};
 use super::{PortNames, mpls, nsh};
-use flow::{ETH_TYPE_NONE, FRAG_LATER, Field, FlowKey, Mask, OptionMapping, VLAN_PRESENT};
+use flow::{ETH_TYPE_NONE, FRAG_LATER, Field, FlowKey, Mask, VLAN_PRESENT};
 use std::net::IpAddr;
 use wire::{ethertype, icmpv6, protocol};
 
@@ -40,7 +40,7 @@ impl Headers<'_> {
         } else if self.verbose {
             self.parts.push("skb_priority(0/0)".to_owned());
         }
-        self.tunnel(names.options);
+        self.tunnel();
         self.whole("skb_mark", Field::PktMark);
         self.ct_state();
         self.whole("ct_zone", Field::CtZone);
@@ -71,12 +71,12 @@ impl Headers<'_> {
         }
     }
 
-    fn tunnel(&mut self, options: &[OptionMapping]) {
+    fn tunnel(&mut self) {
         if !self.key.has_tunnel() {
             return;
         }
         let mut fields = Fields::new(self.key, self.mask, self.verbose);
-        fields.tunnel(options);
+        fields.tunnel();
         self.header("tunnel", fields.out);
     }
 

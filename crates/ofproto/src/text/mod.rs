@@ -31,7 +31,7 @@ pub struct PortNames<'a> {
     pub device: Option<&'a dyn Fn(PortNo) -> Option<String>>,
     /// Names of a bridge's ports.
     pub bridge: Option<&'a dyn Fn(OfPort) -> Option<String>>,
-    /// The tunnel options in keys, and their positions.
+    /// The bridge's TLV table, for keys in OpenFlow's syntax.
     pub options: &'a [OptionMapping],
 }
 

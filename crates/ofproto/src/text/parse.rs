@@ -8,9 +8,7 @@ use super::parse_options::read_geneve;
 use super::tunnel::TUNNEL_FLAGS;
 use crate::translate::datapath_mask;
 use base::{MacAddr, PortNo};
-use flow::{
-    ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, Field, FlowKey, Mask, OptionMapping, VLAN_PRESENT,
-};
+use flow::{ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, Field, FlowKey, Mask, VLAN_PRESENT};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::ethertype;
 
@@ -28,15 +26,13 @@ pub(super) fn error<T>(at: &str, what: impl Into<String>) -> Result<T, ParseErro
     Err(ParseError { at: at.to_owned(), what: what.into() })
 }
 
-/// Parses a flow: values and masks. `device` resolves port names. Unknown tunnel options are left out, like
-/// those of packets.
+/// Parses a flow: values and masks. `device` resolves port names.
 pub fn parse_flow(
     text: &str,
     device: &dyn Fn(&str) -> Option<PortNo>,
-    options: &[OptionMapping],
 ) -> Result<(FlowKey, Mask), ParseError> {
     check_nesting(text)?;
-    let mut reader = Reader { options, ..Reader::new(device) };
+    let mut reader = Reader::new(device);
     reader.headers(text)?;
     if reader.key.eth_type() == 0 && !reader.mask.has(Field::EthType) {
         // A network header implies the Ethernet type.
@@ -50,9 +46,8 @@ pub fn parse_flow(
 pub fn parse_megaflow(
     text: &str,
     device: &dyn Fn(&str) -> Option<PortNo>,
-    options: &[OptionMapping],
 ) -> Result<(FlowKey, Mask), ParseError> {
-    let (key, mut mask) = parse_flow(text, device, options)?;
+    let (key, mut mask) = parse_flow(text, device)?;
     mask.add(Field::RecircId);
     Ok((key, datapath_mask(&mask)))
 }
@@ -77,13 +72,12 @@ struct Reader<'a> {
     /// The Ethernet type of the network header, if there is one.
     network: Option<u16>,
     device: &'a dyn Fn(&str) -> Option<PortNo>,
-    options: &'a [OptionMapping],
 }
 
 impl<'a> Reader<'a> {
     fn new(device: &'a dyn Fn(&str) -> Option<PortNo>) -> Self {
         let (key, mask, fields) = (FlowKey::new(), Mask::new(), Vec::new());
-        Reader { key, mask, fields, tags: 0, network: None, device, options: &[] }
+        Reader { key, mask, fields, tags: 0, network: None, device }
     }
 
     /// Parses a sequence of `name(...)`.
@@ -192,7 +186,7 @@ impl<'a> Reader<'a> {
                 match &rest[..end] {
                     "flags" => self.flags(Field::TunFlags, &TUNNEL_FLAGS, &behind[..close])?,
                     "geneve" => {
-                        read_geneve(&mut self.key, &mut self.mask, &behind[..close], self.options)?;
+                        read_geneve(&mut self.key, &mut self.mask, &behind[..close])?;
                     }
                     "vxlan" => self.tunnel(&behind[..close])?,
                     name => self.fields(name, &behind[..close])?,
@@ -432,7 +426,7 @@ mod tests {
         let names = PortNames { device: Some(&names), ..PortNames::default() };
         for text in texts {
             let device = |name: &str| (name == "p9").then_some(PortNo(9));
-            let (key, mask) = parse_flow(text, &device, &[]).unwrap();
+            let (key, mask) = parse_flow(text, &device).unwrap();
             let again = format_flow(&key, &mask, false, names);
             assert_eq!(again, text.replace("vid=10/0x0f", "vid=10/0xf"));
         }
@@ -448,7 +442,7 @@ mod tests {
             ("in_port(1)", ETH_TYPE_NONE),
         ];
         for (text, eth_type) in cases {
-            let (key, _) = parse_flow(text, &|_| None, &[]).unwrap();
+            let (key, _) = parse_flow(text, &|_| None).unwrap();
             assert_eq!(key.eth_type(), eth_type, "{text}");
         }
     }
@@ -474,10 +468,10 @@ mod tests {
             ("ipv4(src=02:00:00:00:00:01)", "is too large for its field"),
         ];
         for (text, expect) in cases {
-            assert_eq!(parse_flow(text, &|_| None, &[]).unwrap_err().what, expect, "{text}");
+            assert_eq!(parse_flow(text, &|_| None).unwrap_err().what, expect, "{text}");
         }
         let nested = "encap(".repeat(1_000_000) + &")".repeat(1_000_000);
-        let error = parse_flow(&nested, &|_| None, &[]).unwrap_err();
+        let error = parse_flow(&nested, &|_| None).unwrap_err();
         assert_eq!(error.what, "parentheses nest too deeply");
     }
 }

@@ -2,8 +2,8 @@
 //! `lib/odp-util.c`, `scan_geneve`).
 
 use super::parse::{ParseError, error, number};
-use flow::{Field, FlowKey, Mask, OptionMapping, Wide};
-use wire::geneve::OPTION_CRITICAL;
+use flow::{FlowKey, Mask, OptionMapping, Wide};
+use wire::geneve::{OPTION_HEADER_LEN, OPTIONS_LEN_MAX, option_header};
 
 /// One option.
 struct GivenOption {
@@ -14,37 +14,31 @@ struct GivenOption {
     mask: Wide,
 }
 
-/// Parses options into a key and its mask, which also matches the absence of others. As in a packet, an
-/// unknown option may not be critical.
+/// Parses options into a key and its mask, which also matches the absence of others.
 pub(super) fn read_geneve(
     key: &mut FlowKey,
     mask: &mut Mask,
     text: &str,
-    known: &[OptionMapping],
 ) -> Result<(), ParseError> {
-    let mut rest = text.trim();
+    let (mut rest, mut options, mut bits) = (text.trim(), Vec::new(), Vec::new());
     while !rest.is_empty() {
         let Some((inside, behind)) = rest.strip_prefix('{').and_then(|it| it.split_once('}'))
         else {
             return error(rest, "an option is {class=,type=,len=,VALUE}");
         };
         let given = read_option(inside)?;
-        match known.iter().find(|it| (it.class, it.kind) == (given.class, given.kind)) {
-            Some(option) if option.len() == given.len => {
-                option.write(key, given.value);
-                option.add_mask(mask, given.mask);
-            }
-            Some(option) => {
-                return error(inside, format!("the option has {} bytes", option.len()));
-            }
-            None if given.kind & OPTION_CRITICAL != 0 => {
-                return error(inside, "no field stands for this critical option");
-            }
-            None => {}
+        let len = given.len.into();
+        options.extend(option_header(given.class, given.kind, len));
+        options.extend(given.value.to_bytes(len));
+        bits.extend([0xff; OPTION_HEADER_LEN]);
+        bits.extend(given.mask.to_bytes(len));
+        if options.len() > OPTIONS_LEN_MAX {
+            return error(rest, format!("options have at most {OPTIONS_LEN_MAX} bytes"));
         }
         rest = behind.trim_start();
     }
-    mask.add(Field::TunMetadataPresent);
+    key.set_raw_options(&options);
+    mask.set_raw_options(&bits);
     Ok(())
 }
 
@@ -92,12 +86,6 @@ mod tests {
     use super::*;
     use crate::text::{PortNames, format_flow, parse_flow};
 
-    const KNOWN: [OptionMapping; 3] = [
-        OptionMapping { class: 0xffff, kind: 0, index: 0, slots: 1 },
-        OptionMapping { class: 0xffff, kind: 0x81, index: 1, slots: 0xfffe },
-        OptionMapping { class: 0x102, kind: 2, index: 9, slots: 0 },
-    ];
-
     #[test]
     fn what_was_printed_is_read() {
         let long = format!("0x{}", "123456789abcdef0".repeat(7));
@@ -108,10 +96,10 @@ mod tests {
             format!("{{class=0xffff,type=0x81,len=60,{long}/{long}}}"),
             "{class=0xffff,type=0x81,len=60}".to_owned(),
         ];
-        let names = PortNames { options: &KNOWN, ..PortNames::default() };
+        let names = PortNames::default();
         for text in texts {
             let flow = format!("tunnel(src=1.1.1.1,dst=2.2.2.2,geneve({text})");
-            let (key, mask) = parse_flow(&format!("{flow})"), &|_| None, &KNOWN).unwrap();
+            let (key, mask) = parse_flow(&format!("{flow})"), &|_| None).unwrap();
             let printed = format_flow(&key, &mask, false, names);
             assert!(printed.starts_with(&flow), "{printed} {flow}");
         }
@@ -120,21 +108,20 @@ mod tests {
     #[test]
     fn what_no_packet_can_have_is_said() {
         let cases = [
-            ("{class=0xffff,type=0,len=8,1}", "the option has 4 bytes"),
             ("{class=0xffff,type=0,len=3}", "is no multiple of four bytes"),
             ("{class=0xffff,type=0,len=128}", "is too large for its field"),
             ("{class=0xffff,type=0,len=4,0x100000000}", "is too long for the option"),
-            ("{class=9,type=0x80,len=4,1}", "no field stands for this critical option"),
             ("class=9", "an option is {class=,type=,len=,VALUE}"),
             ("{class=1,kind=2}", "an option has class, type, len and a value"),
         ];
         for (text, expect) in cases {
             let (mut key, mut mask) = (FlowKey::new(), Mask::new());
-            let found = read_geneve(&mut key, &mut mask, text, &KNOWN);
+            let found = read_geneve(&mut key, &mut mask, text);
             assert_eq!(found.unwrap_err().what, expect, "{text}");
         }
+        let many = "{class=1,type=1,len=124}".repeat(2);
         let (mut key, mut mask) = (FlowKey::new(), Mask::new());
-        read_geneve(&mut key, &mut mask, "{class=9,type=1,len=4,1}", &KNOWN).unwrap();
-        assert_eq!(key, FlowKey::new());
+        let found = read_geneve(&mut key, &mut mask, &many);
+        assert_eq!(found.unwrap_err().what, "options have at most 252 bytes");
     }
 }

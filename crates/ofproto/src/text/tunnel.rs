@@ -4,9 +4,10 @@
 use super::PortNames;
 use super::field::{Fields, Number, all_flags, hex, masked_flags};
 use flow::{
-    Field, FlowKey, Mask, OptionMapping, SetTunnel, TUN_CSUM, TUN_DONT_FRAGMENT, TUN_KEY, TUN_OAM,
-    TunnelKind, TunnelPush, Wide,
+    Field, FlowKey, Mask, SetTunnel, TUN_CSUM, TUN_DONT_FRAGMENT, TUN_KEY, TUN_OAM, TunnelKind,
+    TunnelPush, Wide,
 };
+use wire::geneve::{OPTION_HEADER_LEN, read_options};
 use wire::{Erspan, Ethernet, Geneve, Gre, Ipv6, Srv6, gre, udp};
 
 /// Flags and their names (ovs: `lib/packets.c`, `flow_tun_flag_to_string`).
@@ -19,9 +20,9 @@ pub(super) const TUNNEL_FLAGS: [(u128, &str); 4] = [
 
 impl Fields<'_> {
     /// The fields of `tunnel(...)`. Zero header fields have no attribute and are not printed.
-    pub(super) fn tunnel(&mut self, options: &[OptionMapping]) {
+    pub(super) fn tunnel(&mut self) {
         self.tunnel_ends();
-        let options = geneve_options(self.key, Some((self.mask, self.verbose)), options);
+        let options = geneve_options(self.key, Some((self.mask, self.verbose)));
         if !options.is_empty() {
             self.put(&format!("geneve({options})"));
         }
@@ -130,7 +131,7 @@ pub(super) fn told_tunnel(to: &SetTunnel) -> String {
     if to.udp_port != 0 {
         fields.put(&format!("tp_dst={}", to.udp_port));
     }
-    let options = geneve_options(key, None, &to.options);
+    let options = geneve_options(key, None);
     if !options.is_empty() {
         fields.put(&format!("geneve({options})"));
     }
@@ -141,22 +142,25 @@ pub(super) fn told_tunnel(to: &SetTunnel) -> String {
 
 /// The options of a packet in the format of dumps: `{class=0xffff,type=0,len=4,0x1/0xf}`. If a mask is given,
 /// values without mask bits are left out unless verbose (ovs: `lib/odp-util.c`, `format_geneve_opts`).
-fn geneve_options(key: &FlowKey, mask: Option<(&Mask, bool)>, options: &[OptionMapping]) -> String {
-    let text = |option: &OptionMapping| {
-        let (class, kind, len) = (option.class, option.kind, option.len());
-        let head = format!("class={},type={},len={len}", hex(class.into()), hex(kind.into()));
-        let bits = mask.map_or(Wide::ONES, |(mask, _)| option.read_mask(mask)) & option.ones();
-        let is_told = !bits.is_zero() || mask.is_some_and(|(_, verbose)| verbose);
-        if option.is_empty() || !is_told {
-            return format!("{{{head}}}");
+fn geneve_options(key: &FlowKey, mask: Option<(&Mask, bool)>) -> String {
+    let (bytes, mut at, mut out) = (key.raw_options(), 0, String::new());
+    let bits = mask.map_or(vec![0xff; bytes.len()], |(mask, _)| mask.raw_options(bytes.len()));
+    for option in read_options(&bytes) {
+        let len = option.value.len();
+        let bits = &bits[at + OPTION_HEADER_LEN..][..len];
+        at += OPTION_HEADER_LEN + len;
+        let (class, kind) = (hex(option.class.into()), hex(option.kind.into()));
+        out += &format!("{{class={class},type={kind},len={len}");
+        let is_told = bits.iter().any(|it| *it != 0) || mask.is_some_and(|(_, verbose)| verbose);
+        if is_told && len > 0 {
+            out += &format!(",{}", wide_hex(Wide::from_bytes(option.value)));
+            if bits.iter().any(|it| *it != 0xff) {
+                out += &format!("/{}", wide_hex(Wide::from_bytes(bits)));
+            }
         }
-        let value = wide_hex(option.read(key));
-        match bits == option.ones() {
-            true => format!("{{{head},{value}}}"),
-            false => format!("{{{head},{value}/{}}}", wide_hex(bits)),
-        }
-    };
-    options.iter().filter(|option| option.is_in(key)).map(text).collect()
+        out.push('}');
+    }
+    out
 }
 
 fn wide_hex(value: Wide) -> String {

@@ -14,7 +14,7 @@ use crate::recirc::Frozen;
 use crate::revalidate::Dependency;
 use crate::rule::RuleId;
 use base::{OfPort, RecircId, TableId, limits};
-use flow::{Action, DropReason, Field, FlowKey, Mask, Wide};
+use flow::{Action, DropReason, Field, FlowKey, Mask, OptionMapping, Wide};
 use openflow::Action as OfAction;
 use openflow::message::PortConfig;
 use std::net::IpAddr;
@@ -97,6 +97,8 @@ pub(crate) struct Context<'a> {
     pub failure: Option<DropReason>,
     /// The local address of the tunnel that the packet came out of.
     pub own_address: Option<IpAddr>,
+    /// What mapped the options that the packet carries.
+    pub option_table: Option<&'a [OptionMapping]>,
     pub notes: Notebook,
     pub forks: Vec<Fork>,
     pub names: bool,
@@ -170,6 +172,7 @@ impl<'a> Context<'a> {
             error: None,
             failure: None,
             own_address: None,
+            option_table: None,
             notes: Notebook::new(notes != Notes::Off),
             forks: Vec::new(),
             names: matches!(notes, Notes::On { names: true, .. }),
@@ -183,10 +186,15 @@ impl<'a> Context<'a> {
     }
 
     /// Translates a packet from a port, or a recirculated one.
-    pub fn run(&mut self, entered: &Bridge, frozen: Option<&Frozen>, port: Option<&Port>) {
+    pub fn run(&mut self, entered: &'a Bridge, frozen: Option<&Frozen>, port: Option<&Port>) {
         let name = &entered.config.name;
         self.notes.enter(NoteKind::Bridge, || format!("bridge(\"{name}\")"));
         self.look_at_tunnel();
+        if let Err(reason) = self.map_options(entered, port) {
+            self.error = Some(reason);
+            self.notes.leave();
+            return;
+        }
         match frozen {
             Some(frozen) => self.thaw(frozen),
             None => self.conntracked = self.key.ct_state().contains(flow::CtState::TRK),

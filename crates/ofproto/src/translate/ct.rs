@@ -75,6 +75,7 @@ impl Context<'_> {
             let mut key = self.key.clone();
             key.set_recirc_id(id);
             key.set_ct_zone(zone);
+            key.unmap_options(&self.bridge.tunnel_options);
             self.forks.push(Fork { id, key, nat });
         }
         self.notes.add(NoteKind::Detail, || {

@@ -151,8 +151,8 @@ pub(crate) struct Translation {
     pub actions: Vec<Action>,
     /// The bits of the packet that decided, with the datapath's port numbers.
     pub mask: Box<Mask>,
-    /// The same with register bits, if translation failed and notes were requested.
-    pub failed_mask: Option<Box<Mask>>,
+    /// The same with the bridge's terms if notes were requested, and with register bits if translation failed.
+    pub told_mask: Option<Box<Mask>>,
     /// The links of a megaflow for it, without the packet's own frozen state.
     pub links: Links,
     /// The sender of the outer packet, if it reached the end of a tunnel.
@@ -337,9 +337,10 @@ fn finish(context: Context<'_>) -> Translation {
         outer::match_ecn(&mut mask, &mut actions);
     }
     let is_told = notes.is_wanted();
-    // For a failed translation, a trace shows everything that was looked at, including registers.
     let failed_mask = (error.is_some() && is_told).then(|| mask.clone());
     tidy_mask(&mut mask, original, &key);
+    let told_mask = failed_mask.or_else(|| is_told.then(|| mask.clone()));
+    options::unmap_mask(&mut mask, original, context.option_table);
     let failure = context.failure.filter(|_| actions.is_empty());
     if let Some(reason) = error.or(failure) {
         actions = vec![Action::Drop(reason)];
@@ -355,7 +356,7 @@ fn finish(context: Context<'_>) -> Translation {
     Translation {
         actions,
         mask,
-        failed_mask,
+        told_mask,
         links: Links { rules, effects, outer_parts, recircs, dependencies, lookups },
         tunnel_sender: context.tunnel_sender,
         learns_anew: context.learns_anew,
@@ -382,7 +383,7 @@ fn dropped(key: &FlowKey, reason: DropReason) -> Translation {
     Translation {
         actions: vec![Action::Drop(reason)],
         mask,
-        failed_mask: None,
+        told_mask: None,
         links: Links::default(),
         tunnel_sender: None,
         learns_anew: false,

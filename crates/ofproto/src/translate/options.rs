@@ -1,10 +1,49 @@
-//! Access to tunnel options of the packet in translation.
+//! Access to tunnel options of the packet in translation. The key contains them as the table of the bridge maps
+//! them; the megaflow's mask gets them as packets carry them.
 
 use super::context::Context;
 use super::fields::read;
 use super::report::NoteKind;
-use flow::{Field, OptionMapping, Wide};
+use crate::bridge::Bridge;
+use crate::port::{Port, PortDevice};
+use flow::{DropReason, Field, FlowKey, Mask, OptionMapping, TunnelKind, Wide};
 use openflow::action::{SetOption, Subfield};
+
+impl<'a> Context<'a> {
+    /// Maps the options that the packet carries by the table of the bridge that it enters.
+    ///
+    /// # Errors
+    /// The table does not go with them.
+    pub fn map_options(
+        &mut self,
+        entered: &'a Bridge,
+        port: Option<&Port>,
+    ) -> Result<(), DropReason> {
+        let is_geneve = |port: &Port| match &port.spec.device {
+            PortDevice::Tunnel { config, .. } => config.kind == TunnelKind::Geneve,
+            _ => false,
+        };
+        if !self.key.has_raw_options() && !port.is_some_and(is_geneve) {
+            return Ok(());
+        }
+        self.option_table = Some(&entered.tunnel_options);
+        let mapped = self.key.map_options(&entered.tunnel_options);
+        self.base.copy_tunnel(&self.key);
+        if mapped.is_err() {
+            let text = || "Invalid Geneve tunnel metadata".to_owned();
+            self.notes.add(NoteKind::Error, text);
+        }
+        mapped
+    }
+}
+
+/// Makes a mask of a translation one of the packet as it came: whether there are options counts even where no flow
+/// looked at one, since a critical one must be known.
+pub(super) fn unmap_mask(mask: &mut Mask, packet: &FlowKey, table: Option<&[OptionMapping]>) {
+    if let Some(table) = table.filter(|_| packet.has_tunnel()) {
+        mask.unmap_options(packet, table);
+    }
+}
 
 impl Context<'_> {
     /// The position of an option, if the field stands for one in this bridge.

@@ -2,9 +2,7 @@
 
 use super::tunnel::{ECN, bits};
 use base::OfPort;
-use flow::{
-    Action, DropReason, Field, FlowKey, Mask, OptionMapping, TUN_KEY, TunnelKind, TunnelPush,
-};
+use flow::{Action, DropReason, Field, FlowKey, Mask, TUN_KEY, TunnelKind, TunnelPush};
 use std::net::IpAddr;
 use std::sync::Arc;
 use tunnel::{Key, Outer, PacketType, TunnelConfig};
@@ -97,16 +95,6 @@ pub fn answer_key(outer: &Outer<'_>, config: &TunnelConfig) -> FlowKey {
     answer.set(Field::TunTtl, outer.ttl.into());
     answer.set(Field::PacketType, outer.packet.unwrap_or(0).into());
     answer
-}
-
-/// The options that are set and have a mapping, as header bytes.
-pub fn options(key: &FlowKey, known: &[OptionMapping]) -> Vec<u8> {
-    let mut out = Vec::new();
-    for option in known.iter().filter(|it| it.is_in(key)) {
-        out.extend(wire::geneve::option_header(option.class, option.kind, option.len().into()));
-        out.extend(option.bytes(key));
-    }
-    out
 }
 
 #[cfg(test)]

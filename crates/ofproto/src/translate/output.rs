@@ -131,11 +131,12 @@ impl Context<'_> {
     pub fn tell_tunnel(&mut self, config: &TunnelConfig) {
         let mut key = FlowKey::new();
         key.copy_tunnel(&self.key);
-        let options = match config.kind {
-            TunnelKind::Geneve => self.bridge.tunnel_options.clone(),
-            _ => [].into(),
+        let table: &[_] = match config.kind {
+            TunnelKind::Geneve => &self.bridge.tunnel_options,
+            _ => &[],
         };
-        let told = Some(Arc::new(SetTunnel { key, udp_port: config.udp_port, options }));
+        key.unmap_options(table);
+        let told = Some(Arc::new(SetTunnel { key, udp_port: config.udp_port }));
         if self.told_tunnel != told {
             self.actions.extend(told.clone().map(Action::SetTunnel));
             self.told_tunnel = told;

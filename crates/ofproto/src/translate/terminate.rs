@@ -37,7 +37,7 @@ impl Context<'_> {
                     _ => IpAddr::V6(self.key.ipv6_src()),
                 };
                 self.tunnel_sender = Some(TunnelSender { bridge, ip, mac });
-                Some(Action::TunnelPop { port, end, options: self.world.bridges.tunnel_options() })
+                Some(Action::TunnelPop { port, end })
             }
             None => {
                 self.look_at_ports();

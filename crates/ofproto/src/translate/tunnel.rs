@@ -10,8 +10,8 @@ use crate::port::{Port, PortDevice};
 use crate::revalidate::Dependency;
 use base::{MacAddr, PortNo, TableId};
 use flow::{
-    Action, DropReason, Field, FlowKey, TUN_CSUM, TUN_DONT_FRAGMENT, TUN_KEY, TUN_OAM, TunnelKind,
-    TunnelPush, TunnelSequence,
+    Action, DropReason, Field, FlowKey, OptionMapping, TUN_CSUM, TUN_DONT_FRAGMENT, TUN_KEY,
+    TUN_OAM, TunnelKind, TunnelPush, TunnelSequence,
 };
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -227,7 +227,7 @@ impl<'a> Context<'a> {
         let key = &self.key;
         let strips_ethernet = outer::strips_ethernet(config, key)?;
         let options = match config.kind {
-            TunnelKind::Geneve => outer::options(key, &self.bridge.tunnel_options),
+            TunnelKind::Geneve => OptionMapping::encode(&self.bridge.tunnel_options, key),
             _ => Vec::new(),
         };
         let byte = |field| key.get(field) as u8;

@@ -446,7 +446,7 @@ fn dumps_read_as_the_tools_expect() {
     let flow = switch.ofproto.megaflows().remove(0);
     let text =
         crate::text::format_flow(&flow.key, flow.matching.mask(), true, PortNames::default());
-    let (key, mask) = parse_flow(&text, &|_| None, &[]).unwrap();
+    let (key, mask) = parse_flow(&text, &|_| None).unwrap();
     // The text has no TCP flags outside the mask.
     let mut expect = flow.key.clone();
     expect.set_tcp_flags(0);
@@ -562,7 +562,7 @@ fn flows_put_by_hand_stay_only_where_the_tables_say_the_same() {
     switch.send(FlowModCommand::Add, "in_port=1,udp,actions=output:2").unwrap();
     assert_eq!(revalidate(&mut switch), [""; 0]);
     let mut put = |text: &str, to: u32| {
-        let (key, mask) = parse_megaflow(text, &|_| None, &[]).unwrap();
+        let (key, mask) = parse_megaflow(text, &|_| None).unwrap();
         let actions = Arc::from([Action::Output(PortNo(to))]);
         let (now, out) = (switch.now, &mut switch.out);
         switch.ofproto.put_megaflow(WorkerId(0), (&key, &mask), &actions, now, out);

@@ -71,7 +71,7 @@ fn packet(switch: &Switch, text: &str, bytes: Option<usize>) -> Result<Vec<u8>, 
         return Ok(packet);
     }
     let device = |name: &str| switch.devices().number_of(name).or(Some(PortNo(0)));
-    let (key, _) = parse_flow(text, &device, &[]).map_err(|error| error.to_string())?;
+    let (key, _) = parse_flow(text, &device).map_err(|error| error.to_string())?;
     frame::compose(&key, bytes).ok_or_else(|| "the flow's headers are longer than that".to_owned())
 }
 

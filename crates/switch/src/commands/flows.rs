@@ -8,7 +8,7 @@ use crate::devices::Devices;
 use crate::worker_thread::{WorkerMode, WorkerThread};
 use base::{OfPort, PortNo};
 use daemon::unixctl::{Commands, Reply};
-use flow::{FlowId, FlowStats, Match, OptionMapping};
+use flow::{FlowId, FlowStats, Match};
 use ofproto::text::{
     DumpOptions, PortNames, format_megaflow, format_stats, format_ufid, parse_flow,
 };
@@ -69,7 +69,7 @@ fn dump(switch: &mut Switch, words: &[String]) -> Answer {
     let mut types = FlowTypes::ALL;
     while let Some(word) = arguments.next() {
         match word.split_once('=') {
-            Some(("filter", text)) => filter = flow_filter(view.devices(), text, &view.options())?,
+            Some(("filter", text)) => filter = flow_filter(view.devices(), text)?,
             Some(("type", list)) => types = FlowTypes::read(list)?,
             Some(("pmd", number)) => {
                 let wrong = || format!("invalid argument {word} (Invalid argument)");
@@ -140,12 +140,8 @@ fn core_number(worker: &WorkerThread) -> i32 {
     }
 }
 
-/// Parses a filter such as `in_port=p0,tcp`, with datapath port numbers.
-pub(super) fn flow_filter(
-    devices: &Devices,
-    text: &str,
-    options: &[OptionMapping],
-) -> Result<Match, String> {
+/// Parses a filter such as `in_port=p0,tcp`, with datapath port numbers. Tunnel options have fields in bridges alone.
+pub(super) fn flow_filter(devices: &Devices, text: &str) -> Result<Match, String> {
     let ports = |name: &str| {
         let number = devices.number_of(name)?;
         u16::try_from(number.0).ok().map(OfPort)
@@ -153,7 +149,7 @@ pub(super) fn flow_filter(
     let mut filter = openflow::text::parse_match(text, &ports)
         .map_err(|error| format!("Failed to parse filter ({error})"))?;
     let unknown = |index| format!("Failed to parse filter (tun_metadata{index} is not mapped)");
-    filter.place_options(options).map_err(unknown)?;
+    filter.place_options(&[]).map_err(unknown)?;
     Ok(filter)
 }
 
@@ -169,8 +165,8 @@ pub(super) fn find(view: &View<'_>, text: &str) -> Result<Vec<DatapathFlow>, Str
         return Ok(flows);
     }
     let device = |name: &str| view.port_number(name);
-    let (key, _) = parse_flow(text, &device, &view.options())
-        .map_err(|error| format!("{error} (Invalid argument)"))?;
+    let (key, _) =
+        parse_flow(text, &device).map_err(|error| format!("{error} (Invalid argument)"))?;
     flows.retain(|flow| flow.key == key);
     Ok(flows)
 }
@@ -250,8 +246,7 @@ fn dump_of(
 ) -> String {
     let name = |port: PortNo| view.devices().get(port).map(|device| device.name.clone());
     let device: Option<&dyn Fn(PortNo) -> Option<String>> = if names { Some(&name) } else { None };
-    let known = view.options();
-    let names = PortNames { device, options: &known, ..PortNames::default() };
+    let names = PortNames { device, ..PortNames::default() };
     let options = DumpOptions { names, ..options };
     let now = clock::now();
     let flows = view.flows().into_iter().filter(|flow| wanted(flow));

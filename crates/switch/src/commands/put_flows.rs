@@ -89,7 +89,7 @@ fn put(
 ) -> Answer {
     let view = switch.view(other);
     let device = |name: &str| view.port_number(name);
-    let (key, mask) = parse_megaflow(flow, &device, &view.options())
+    let (key, mask) = parse_megaflow(flow, &device)
         .map_err(|error| format!("parsing flow key ({error}) (Invalid argument)"))?;
     let actions: Arc<[Action]> = parse_actions(actions, &device)
         .map_err(|error| format!("parsing actions ({error}) (Invalid argument)"))?

@@ -105,7 +105,7 @@ fn number(what: &str, text: &str, most: u32) -> Result<u32, String> {
 
 /// Parses the filter, which applies to packets as they are received.
 fn packet_filter(switch: &Switch, text: &str) -> Result<Match, String> {
-    let filter = flow_filter(switch.devices(), text, &switch.ofproto().bridges().tunnel_options())?;
+    let filter = flow_filter(switch.devices(), text)?;
     let later = Field::ALL.iter().find(|&&field| {
         let is_later = field.is_ct()
             || field.is_pipeline()

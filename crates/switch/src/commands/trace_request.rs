@@ -66,8 +66,7 @@ pub(super) fn read(switch: &Switch, words: &[String]) -> Result<TraceRequest, St
 fn flow_of(switch: &Switch, of: Option<&str>, text: &str) -> Result<TraceRequest, String> {
     let (text, skb_priority) = without_skb_priority(text)?;
     let device = |name: &str| switch.devices().number_of(name);
-    let options = switch.ofproto().bridges().tunnel_options();
-    let mut request = match (parse_flow(&text, &device, &options), of) {
+    let mut request = match (parse_flow(&text, &device), of) {
         (Ok((key, _)), of) => {
             if of.is_some_and(|name| !is_datapath(switch, name)) {
                 return Err("Cannot find the datapath".to_owned());
@@ -86,6 +85,7 @@ fn flow_of(switch: &Switch, of: Option<&str>, text: &str) -> Result<TraceRequest
             let wrong = |error: OfError| format!("Bad openflow flow syntax: {}", error.reason);
             bridge.place_match(&mut matching).map_err(wrong)?;
             let mut key = matching.key().clone();
+            key.unmap_options(bridge.tunnel_options());
             if !matching.mask().has(Field::InPort) {
                 key.set_in_port_raw(OfPort::NONE.0.into());
             }

@@ -5,7 +5,7 @@ use crate::Switch;
 use crate::devices::Devices;
 use crate::worker_thread::WorkerThread;
 use base::PortNo;
-use flow::{Action, FlowId, FlowKey, Mask, OptionMapping};
+use flow::{Action, FlowId, FlowKey, Mask};
 use ofproto::DatapathFlow;
 use port_dummy::DummyPort;
 use std::sync::Arc;
@@ -30,14 +30,6 @@ impl View<'_> {
     /// Returns the number of a port.
     pub fn port_number(&self, name: &str) -> Option<PortNo> {
         self.devices().number_of(name)
-    }
-
-    /// Returns the tunnel options that keys of its packets hold.
-    pub fn options(&self) -> Arc<[OptionMapping]> {
-        match self.other {
-            Some(_) => Arc::new([]),
-            None => self.switch.ofproto().bridges().tunnel_options(),
-        }
     }
 
     /// Returns the flows of all its workers.

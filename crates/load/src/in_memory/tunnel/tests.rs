@@ -266,3 +266,81 @@ fn options_of_every_length_go_with_their_packets() {
     }
     assert!(switch.stats().unified_hits > 0);
 }
+
+/// An option of class 0x102.
+fn option(kind: u8, value: &[u8]) -> Vec<u8> {
+    [&wire::geneve::option_header(0x102, kind, value.len())[..], value].concat()
+}
+
+#[test]
+fn bridges_that_map_options_differently_each_see_their_own() {
+    let now = clock::now();
+    let mut core = underlay(now).unwrap();
+    let first = inner_bridge(&mut core, &[("g0", PortNo(10))], now).unwrap();
+    let second = add_bridge(&mut core, "br1", MacAddr([2, 0, 0, 0, 0, 0xb1]), now);
+    let spec = PortSpec::new("g1", mac_of(PortNo(11)), PortDevice::Datapath(PortNo(11)));
+    core.add_port(second, spec, now).unwrap();
+    // The same option has other fields and another length; the same field stands for another option.
+    let map = |kind, len, index| TlvMap { class: 0x102, kind, len, index };
+    core.tlv_table_mod(first, TlvCommand::Add, &[map(0x80, 4, 0), map(0x81, 4, 1)]).unwrap();
+    core.tlv_table_mod(second, TlvCommand::Add, &[map(0x81, 4, 0), map(0x80, 8, 5)]).unwrap();
+    for (bridge, name, key, flows) in [
+        (
+            first,
+            "t0",
+            "7",
+            "in_port=t0,tun_metadata0=0xa1,tun_metadata1=0xb0/0xf0 actions=output:g0\n\
+             in_port=g0 actions=set_field:0xc1->tun_metadata0,output:t0\n",
+        ),
+        (
+            second,
+            "t1",
+            "8",
+            "in_port=t1,tun_metadata5=0xa2,tun_metadata0=0xb2 actions=output:g1\n\
+             in_port=g1 actions=set_field:0xc2->tun_metadata0,output:t1\n",
+        ),
+    ] {
+        add_tunnel(&mut core, bridge, (name, TunnelKind::Geneve, key), now).unwrap();
+        add_flows(&mut core, bridge, flows, now, &|name| name).unwrap();
+    }
+    let conntrack = Arc::new(Conntrack::new(7, Config::default()));
+    let parts = Parts { core, bridge: first, worker: WorkerId(0), conntrack };
+    let mut switch = Switch::of(Answers::Owner, parts).unwrap();
+    let word = |value: u8| [0, 0, 0, value];
+    let of_first =
+        |kind| [option(kind, &word(0xa1)), option(0x81, &word(0xb3)), option(1, &word(9))].concat();
+    let of_second =
+        [option(0x81, &word(0xb2)), option(0x80, &[[0; 4], word(0xa2)].concat())].concat();
+    let arrive = |switch: &mut Switch, vni, options: &[u8]| {
+        let frame = outer_with(TunnelKind::Geneve, vni, options, &inner(1, 0, true));
+        let sent = play(switch, PORTS[1].1, &[frame]);
+        let found = sent.iter().filter(|(_, frames)| !frames.is_empty());
+        found.map(|(port, _)| *port).collect::<Vec<_>>()
+    };
+    // From the second round on, packets hit the cache.
+    for _ in 0..4 {
+        assert_eq!(arrive(&mut switch, 7, &of_first(0x80)), [10]);
+        assert_eq!(arrive(&mut switch, 8, &of_second), [11]);
+        assert_eq!(arrive(&mut switch, 7, &of_second), [0; 0]);
+        assert_eq!(arrive(&mut switch, 8, &of_first(0x80)), [0; 0]);
+        for (guest, expect) in [(10, option(0x80, &word(0xc1))), (11, option(0x81, &word(0xc2)))] {
+            let sent = play(&mut switch, PortNo(guest), &[inner(0, 0, false)]);
+            let [only] = &sent[&PORTS[1].1.0][..] else { panic!("{guest}") };
+            let found = tunnel::decapsulate(TunnelKind::Geneve, only, false).unwrap();
+            assert_eq!(found.metadata.options, expect, "{guest}");
+        }
+    }
+    // The first bridge's fields stand for other options now, of which one is not known. Packets of before are
+    // judged anew, and the other bridge's are as they were.
+    switch.core.flush_flows(first);
+    switch.core.tlv_table_mod(first, TlvCommand::Clear, &[]).unwrap();
+    let maps = [map(0x82, 4, 0), map(0x81, 4, 1)];
+    switch.core.tlv_table_mod(first, TlvCommand::Add, &maps).unwrap();
+    let flow = "in_port=t0,tun_metadata0=0xa1 actions=output:g0\n";
+    add_flows(&mut switch.core, first, flow, clock::now(), &|name| name).unwrap();
+    for _ in 0..4 {
+        assert_eq!(arrive(&mut switch, 7, &of_first(0x82)), [10]);
+        assert_eq!(arrive(&mut switch, 7, &of_first(0x80)), [0; 0]);
+        assert_eq!(arrive(&mut switch, 8, &of_second), [11]);
+    }
+}
