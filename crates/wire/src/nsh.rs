@@ -82,9 +82,10 @@ impl<T: AsRef<[u8]>> Nsh<T> {
         (u16_at(self.bytes.as_ref(), field::FLAGS_LENGTH) >> TTL_SHIFT) as u8 & 0x3f
     }
 
-    /// The type of the metadata.
+    /// The type of the metadata, with the four unassigned bits above it (RFC 8300 section 2.2): a packet that has one
+    /// of them set is of a type of its own, as in Open vSwitch.
     pub fn md_type(&self) -> u8 {
-        self.bytes.as_ref().get(field::MD_TYPE).map_or(0, |byte| byte & 0xf)
+        self.bytes.as_ref().get(field::MD_TYPE).copied().unwrap_or(0)
     }
 
     /// What follows the header, one of [`next_protocol`].
@@ -158,7 +159,7 @@ impl Nsh<Vec<u8>> {
         if len > LEN_MAX || !len.is_multiple_of(4) {
             return None;
         }
-        let mut bytes = vec![0, (len / 4) as u8, md_type & 0xf, 0, 0, 0, 0, 0];
+        let mut bytes = vec![0, (len / 4) as u8, md_type, 0, 0, 0, 0, 0];
         bytes.extend_from_slice(metadata);
         Some(Nsh { bytes })
     }
@@ -200,7 +201,9 @@ mod tests {
         assert!(!changed(0, 0x40), "version 1");
         assert!(!changed(1, 1), "shorter than its base");
         assert!(!changed(2, MD_TYPE_1), "MD type 1 has 24 bytes");
-        assert!(changed(2, 0x32), "the upper bits of the MD type are unassigned");
+        assert!(changed(2, 0x32), "an unassigned bit makes another type");
+        let other = [&md2[..2], &[0x31, 1], &md2[4..]].concat();
+        assert_eq!(Nsh::new_checked(other).unwrap().md_type(), 0x31);
         assert!(Nsh::build(MD_TYPE_2, &[0; 244]).is_some());
         assert!(Nsh::build(MD_TYPE_2, &[0; 248]).is_none());
         assert!(Nsh::build(MD_TYPE_2, &[0; 3]).is_none());

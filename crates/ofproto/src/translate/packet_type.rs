@@ -111,7 +111,7 @@ impl Context<'_> {
         let (mut md_type, mut metadata) = (MD_TYPE_1, Vec::new());
         for property in properties {
             match property {
-                NshProperty::MdType(it) => md_type = it & 0xf,
+                NshProperty::MdType(it) => md_type = *it,
                 NshProperty::Tlv { class, kind, value } => {
                     metadata.extend(class.to_be_bytes());
                     metadata.extend([*kind, value.len() as u8]);
