@@ -18,6 +18,7 @@ use port::offload;
 use std::net::IpAddr;
 use std::sync::Arc;
 use tunnel::{Envelope, Inner, Metadata, PopError};
+use wire::ethertype;
 
 /// Bytes of an Ethernet header without tags.
 const ETHERNET: usize = 14;
@@ -241,8 +242,10 @@ fn decapsulate(
     write_metadata(&mut key, &found.metadata);
     key.set_raw_options(found.metadata.options);
     let (header_len, end, inner) = (found.header_len, found.end, found.inner);
-    // An envelope is read as if the outer headers had neither tags nor IP options. Its length tells.
-    let is_read = |it: &Envelope<'_>| it.len == header_len && inner == Inner::Frame;
+    // An envelope is read as if the outer headers had neither tags nor IP options nor extension headers.
+    let transport = frame.layers.l3 + if frame.key.eth_type() == ethertype::IPV6 { 40 } else { 20 };
+    let is_plain = frame.layers.l4 == Some(transport);
+    let is_read = |it: &Envelope<'_>| it.len == header_len && inner == Inner::Frame && is_plain;
     let envelope = trace.as_ref().and_then(|_| Envelope::read(kind, data)).filter(is_read);
     let seen = envelope.and_then(|it| Seen::new(kind, port, &it));
     let is_cut = cut(&mut frame.packet, header_len, end);

@@ -157,8 +157,8 @@ fn of_srv6(frame: &[u8]) -> Result<Decapsulated<'_>, PopError> {
     Ok(Decapsulated { header_len, end: len + payload.len(), inner, metadata })
 }
 
-/// Parses the Ethernet and IP headers of a packet in which `protocol` follows IP directly. With `None`, IPv6
-/// is required and any next header is accepted.
+/// Parses the Ethernet and IP headers of a packet in which `protocol` follows IPv4, or IPv6 and its extension
+/// headers. With `None`, IPv6 is required and any next header is accepted.
 fn network(protocol: Option<u8>, frame: &[u8]) -> Result<Network<'_>, PopError> {
     let ethernet = Ethernet::new_checked(frame)?;
     let bytes = frame.get(wire::ethernet::HEADER_LEN..).ok_or(PopError::Malformed)?;
@@ -185,8 +185,9 @@ fn network(protocol: Option<u8>, frame: &[u8]) -> Result<Network<'_>, PopError> 
             {
                 return Err(PopError::Malformed);
             }
+            // Counted with other broken headers, as in Open vSwitch.
             if sum(ip.header()) != TO_ALL {
-                return Err(PopError::Checksum);
+                return Err(PopError::Malformed);
             }
             let metadata =
                 metadata(ip.source().into(), ip.destination().into(), ip.tos(), ip.ttl());
@@ -195,13 +196,22 @@ fn network(protocol: Option<u8>, frame: &[u8]) -> Result<Network<'_>, PopError> 
         }
         ethertype::IPV6 => {
             let ip = Ipv6::new_checked(bytes)?;
-            if protocol.is_some_and(|protocol| ip.next_header() != protocol) {
-                return Err(PopError::Malformed);
+            let mut start = 40;
+            if let Some(protocol) = protocol {
+                // Extension headers are skipped, as in Open vSwitch. A packet that is not whole, or not at the last
+                // of its addresses, does not end here.
+                let extensions = ip.extensions()?;
+                let is_whole = extensions.fragment == wire::Fragment::None;
+                if extensions.protocol != protocol || !is_whole || extensions.routed {
+                    return Err(PopError::Malformed);
+                }
+                start += extensions.len;
             }
             let (source, destination) = (ip.source().into(), ip.destination().into());
             let metadata = metadata(source, destination, ip.traffic_class(), ip.hop_limit());
-            let payload = bytes.get(40..40 + ip.payload_len()).ok_or(PopError::Malformed)?;
-            Ok(Network { metadata, len: wire::ethernet::HEADER_LEN + 40, payload })
+            let end = 40 + ip.payload_len();
+            let payload = bytes.get(start..end).ok_or(PopError::Malformed)?;
+            Ok(Network { metadata, len: wire::ethernet::HEADER_LEN + start, payload })
         }
         _ => Err(PopError::Malformed),
     }

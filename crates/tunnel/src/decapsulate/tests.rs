@@ -280,13 +280,58 @@ fn packets_of_other_protocols_are_refused() {
     refused(&|frame| frame[42] = 0, PopError::Malformed);
     refused(&|frame| frame[49] = 1, PopError::Malformed);
     refused(&|frame| frame[13] = 6, PopError::Malformed);
-    refused(&|frame| frame[24] ^= 1, PopError::Checksum);
+    refused(&|frame| frame[24] ^= 1, PopError::Malformed);
     refused(&|frame| frame[39] += 1, PopError::Malformed);
     refused(&|frame| frame[39] = 7, PopError::Malformed);
     refused(&|frame| (frame[42], frame[45]) = (0x0c, 5), PopError::Payload);
     let gre = config(TunnelKind::Erspan, "remote_ip=flow erspan_ver=1");
     let frame = encapsulate(&gre, &Outer { erspan: (1, 0, 0, 0), ..outer(V4, 1) }, &INNER);
     assert_eq!(decapsulate(TunnelKind::Gre, &frame, true).map(|_| ()), Err(PopError::Payload));
+}
+
+#[test]
+fn extension_headers_of_outer_packets_are_skipped() {
+    /// Puts extension headers behind the outer IPv6 header.
+    fn with(frame: &[u8], first: u8, headers: &[u8]) -> Vec<u8> {
+        let mut frame = frame.to_vec();
+        frame[20] = first;
+        let len = u16::from_be_bytes([frame[18], frame[19]]) + headers.len() as u16;
+        frame[18..20].copy_from_slice(&len.to_be_bytes());
+        frame.splice(54..54, headers.iter().copied());
+        frame
+    }
+    for (kind, next) in [(TunnelKind::Geneve, 17), (TunnelKind::Vxlan, 17), (TunnelKind::Gre, 47)] {
+        let outer = Outer { checksum: true, ..outer(V6, 7) };
+        let plain = encapsulate(&config(kind, "remote_ip=flow key=7 csum=true"), &outer, &INNER);
+        let known = decapsulate(kind, &plain, false).unwrap();
+        let hop_by_hop = [60, 0, 1, 4, 0, 0, 0, 0];
+        let options = [next, 1, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let frame = with(&plain, 0, &[&hop_by_hop[..], &options].concat());
+        let found = decapsulate(kind, &frame, false).unwrap();
+        assert_eq!(found.metadata, known.metadata, "{kind:?}");
+        assert_eq!(found.header_len, known.header_len + 24);
+        assert_eq!(&frame[found.header_len..found.end], &INNER);
+        let mut broken = frame.clone();
+        *broken.last_mut().unwrap() ^= 1;
+        assert_eq!(decapsulate(kind, &broken, false), Err(PopError::Checksum));
+        // An atomic fragment is a whole packet (RFC 6946).
+        let fragment = |last| [next, 0, 0, last, 0, 0, 0, 9];
+        assert!(decapsulate(kind, &with(&plain, 44, &fragment(0)), false).is_ok());
+        let mut routing = [next, 2, 4, 0, 0, 0, 0, 0].to_vec();
+        routing.extend([0; 16]);
+        assert!(decapsulate(kind, &with(&plain, 43, &routing), true).is_ok());
+        routing[3] = 1;
+        for (first, headers) in [
+            (44, &fragment(1)[..]),
+            (44, &fragment(8)),
+            (43, &routing),
+            (60, &[next, 200, 0, 0, 0, 0, 0, 0]),
+            (60, &[59, 0, 1, 4, 0, 0, 0, 0]),
+        ] {
+            let frame = with(&plain, first, headers);
+            assert_eq!(decapsulate(kind, &frame, true), Err(PopError::Malformed), "{headers:?}");
+        }
+    }
 }
 
 proptest! {
