@@ -84,6 +84,8 @@ pub enum SetForm {
     SetField,
     /// `load:VALUE->FIELD[BITS]`
     Load,
+    /// `set_tunnel:VALUE` or `set_tunnel64:VALUE`, of the tunnel key alone
+    SetTunnel,
 }
 
 /// Sends the packet to a controller (`controller(...)`).

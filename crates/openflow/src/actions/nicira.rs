@@ -2,7 +2,7 @@
 
 use super::list::take_nested;
 use super::{choice, encap, learn, mpls, set};
-use crate::action::{Action, Conjunction, Ct, ToController, ZoneSource};
+use crate::action::{Action, Conjunction, Ct, SetForm, ToController, ZoneSource};
 use crate::bytes::Input;
 use crate::error::{ErrorCode, OfError};
 use crate::message::Version;
@@ -123,7 +123,8 @@ fn take_void(subtype: u16, body: &mut Input<'_>) -> Result<Action, OfError> {
 }
 
 fn tunnel(id: u64) -> Action {
-    set::whole(Field::TunId, id.into())
+    let (field, form) = (Field::TunId, SetForm::SetTunnel);
+    Action::Set { field, value: id.into(), mask: field.all_ones(), form }
 }
 
 fn take_onf_copy_field(body: &mut Input<'_>) -> Result<Action, OfError> {

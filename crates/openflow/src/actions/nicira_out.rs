@@ -2,7 +2,7 @@
 
 use super::list::{ActionForm, put_action};
 use super::{choice, learn, set};
-use crate::action::{Action, Ct, Subfield, ToController, ZoneSource};
+use crate::action::{Action, Ct, SetForm, Subfield, ToController, ZoneSource};
 use crate::bytes::Output;
 use crate::message::Version;
 use crate::oxm;
@@ -30,6 +30,7 @@ pub(super) fn put(out: &mut Vec<u8>, what: &Action, form: &mut ActionForm) {
     match what {
         Action::OutputReg { source, max_len } => put_output_reg(out, source, *max_len, form),
         Action::Controller(to) => put_controller(out, to),
+        Action::Set { value, form: SetForm::SetTunnel, .. } => put_tunnel(out, *value as u64),
         Action::Set { field, value, mask, .. } => set::put_loads(out, form, *field, *value, *mask),
         Action::Move { source, target } => action(out, 6, |out| {
             out.put_u16(target.bits as u16);
@@ -174,6 +175,20 @@ fn put_controller(out: &mut Vec<u8>, to: &ToController) {
             property(out, 4, &[]);
         }
     });
+}
+
+/// Writes `NXAST_SET_TUNNEL`, or `NXAST_SET_TUNNEL64` for a key that is too large for it.
+fn put_tunnel(out: &mut Vec<u8>, key: u64) {
+    match u32::try_from(key) {
+        Ok(key) => action(out, 2, |out| {
+            out.put_zeros(2);
+            out.put_u32(key);
+        }),
+        Err(_) => action(out, 9, |out| {
+            out.put_zeros(6);
+            out.put_u64(key);
+        }),
+    }
 }
 
 fn put_stack(out: &mut Vec<u8>, subtype: u16, part: &Subfield, form: &ActionForm) {

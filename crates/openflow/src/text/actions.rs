@@ -85,7 +85,7 @@ pub(super) fn one(
             field: Field::TunId,
             value: value::number_to(pair.needed()?, u64::MAX.into())?,
             mask: Field::TunId.all_ones(),
-            form: SetForm::SetField,
+            form: SetForm::SetTunnel,
         },
         "check_pkt_larger" => check_pkt_larger(pair.needed()?)?,
         "encap" => encap::encap(pair.needed()?)?,

@@ -206,6 +206,14 @@ fn set_option(set: &SetOption, proto: Proto) -> String {
 }
 
 fn set(field: Field, value: u128, mask: u128, form: SetForm, proto: Proto) -> String {
+    if form == SetForm::SetTunnel {
+        let long = if value > u32::MAX.into() { "64" } else { "" };
+        // As C's `%#x`, Open vSwitch prints 0 without `0x`.
+        return match value {
+            0 => format!("set_tunnel{long}:0"),
+            _ => format!("set_tunnel{long}:{value:#x}"),
+        };
+    }
     if form == SetForm::Load {
         let loads = segments(field, value, mask);
         let loads = loads.iter().map(|(part, value)| {

@@ -219,7 +219,9 @@ impl Writer<'_> {
         for (field, name, is_decimal) in [
             (Field::TunGbpId, "tun_gbp_id", true),
             (Field::TunGbpFlags, "tun_gbp_flags", false),
-            (Field::TunTos, "tun_tos", false),
+            // In hexadecimal, without `0x` where that makes no difference (ovs: `lib/match.c`,
+            // `format_flow_tunnel`).
+            (Field::TunTos, "tun_tos", self.value(Field::TunTos) < 10),
             (Field::TunTtl, "tun_ttl", true),
             (Field::TunErspanVer, "tun_erspan_ver", true),
             (Field::TunErspanIdx, "tun_erspan_idx", false),

@@ -244,6 +244,10 @@ const FLOWS: &[(&str, &str)] = &[
         "actions=controller,controller:128,controller(reason=invalid_ttl,id=3,max_len=100)",
         "actions=CONTROLLER:65535,CONTROLLER:128,controller(reason=invalid_ttl,max_len=100,id=3)",
     ),
+    (
+        "actions=set_tunnel:11,set_tunnel:0,set_tunnel64:0x100000005,set_field:7->tun_id",
+        "actions=set_tunnel:0xb,set_tunnel:0,set_tunnel64:0x100000005,set_field:0x7->tun_id",
+    ),
     ("actions=controller(userdata=01.02,pause)", "actions=controller(userdata=01.02,pause)"),
     (
         "actions=clone(mod_vlan_vid:3,output:1),note:00.11.22,exit",
