@@ -58,8 +58,10 @@ impl Switch {
         for device in &routing.down {
             self.ofproto.forget_neighbours_behind(device, clock::now());
         }
-        self.tunnels.routing = routing;
-        self.refresh_routing();
+        if self.tunnels.routing != routing {
+            self.tunnels.routing = routing;
+            self.refresh_routing();
+        }
     }
 
     /// Sets the address of a dummy port, replacing the one of that family.
