@@ -36,6 +36,7 @@ dropped $pop "$outer/UDP(sport=1,dport=4789,chksum=0,len=200)/bytes.fromhex('080
 dropped $pop "$geneve/bytes.fromhex('0300655800000700')/b'abc'"  # options that overrun
 dropped $pop "$geneve/bytes.fromhex('0100655800000700000100ff')/$inner" # an option longer than all
 dropped $pop "$geneve/bytes.fromhex('4000655800000700')/$inner"  # another version
+dropped $pop "${outer/IP(/IP(chksum=1,}/UDP(sport=1,dport=4789,chksum=0)/bytes.fromhex('0800000000006500')/$inner"
 dropped datapath_drop_tunnel_csum_error \
     "$outer/UDP(sport=1,dport=4789,chksum=0x1234)/bytes.fromhex('0800000000006500')/$inner"
 dropped drop_action_tunnel_not_found "$vxlan/bytes.fromhex('0800000000006600')/$inner" # VNI 102

@@ -1,6 +1,7 @@
-# Networks of one tunnel end that differ in their VNI alone: the same addresses and ports in each. What is sent in
-# one reaches its guest and no other, and answers leave in the same network, also where the kernel forwards them.
-# limit: 60
+# Networks of one tunnel end that differ in their VNI alone: the same addresses and ports in each, packets of every
+# pair side by side. What is sent in one reaches its guest and no other, and answers leave in the same network, by
+# VXLAN and by Geneve, with a port for each network and with flows that tell them apart.
+# limit: 90
 networks="101 102 103 104"
 host far 172.31.1.2/24 02:00:00:00:00:fe
 start_switch
@@ -11,26 +12,56 @@ for vni in $networks; do
     ip -n "guest$vni" neigh replace 10.0.0.2 lladdr 02:00:00:00:00:02 dev eth0 nud permanent
     bridge "br$vni" "guest$vni"
     vsctl add-port "br$vni" "vxlan$vni" -- set interface "vxlan$vni" type=vxlan \
+        options:remote_ip=172.31.1.2 options:key="$vni" \
+        -- add-port "br$vni" "geneve$vni" -- set interface "geneve$vni" type=geneve \
         options:remote_ip=172.31.1.2 options:key="$vni"
     load "br$vni" <<R
 table=0,priority=5,ip,ct_state=-trk,actions=ct(table=1,zone=$vni)
-table=1,priority=5,ip,ct_state=+trk+new,actions=ct(commit,zone=$vni),normal
+table=1,priority=5,ip,ct_state=+trk+new,actions=ct(commit),normal
 table=1,priority=5,ip,ct_state=+trk+est,actions=normal
 R
     udp_echo "guest$vni" 10.0.0.1 6
 done
 on far ping -q -W 2 -c 1 172.31.1.1 >/dev/null
-# Each network's answers, of so many rounds: all of its own, and a few may be lost while flows are new.
+ask() { on far $python "$tests/hosts/tunnel_tenants.py" "$1" 02:00:00:00:00:aa "${@:2}"; }
+# isolated PROTOCOL ROUNDS: each network's answers are all of its own, and a few may be lost while flows are new.
 isolated() {
-    local rounds=$1 said count payload
-    said=$(on far $python "$tests/hosts/vxlan_tenants.py" 02:00:00:00:00:aa "$rounds" $networks)
-    same "networks with answers" "$networks" "$(cut -d: -f1 <<<"$said" | xargs)"
+    local protocol=$1 rounds=$2 said count payload all
+    said=$(ask "$protocol" "$rounds" $networks)
+    all=$((rounds * 2 * $(wc -w <<<"$networks")))
+    same "$protocol: networks with answers" "$networks" "$(cut -d: -f1 <<<"$said" | xargs)"
     for vni in $networks; do
         read -r count payload <<<"$(sed -n "s/^$vni: //p" <<<"$said")"
-        same "what network $vni heard" "$vni" "$payload"
-        [ "$count" -gt $((rounds - 4)) ] && [ "$count" -le "$rounds" ] || fail "$vni: $count answers"
+        same "$protocol: what network $vni heard" "$vni" "$payload"
+        [ "$count" -gt $((all - 40)) ] && [ "$count" -le "$all" ] ||
+            fail "$protocol, $vni: $count answers of $all"
     done
+    # A network without a tunnel of its own is no other's.
+    same "$protocol: of network 105" "" "$(ask "$protocol" 3 105)"
 }
-isolated 20
-# A network without a tunnel of its own is no other's.
-same "of network 105" "" "$(on far $python "$tests/hosts/vxlan_tenants.py" 02:00:00:00:00:aa 3 105)"
+isolated vxlan 8
+# The far guest's address is behind the other tunnel now.
+isolated geneve 8
+
+# One port for all networks, whose flows match and set the key.
+for vni in $networks; do
+    vsctl del-br "br$vni"
+done
+vsctl add-br br-all -- set bridge br-all datapath_type=netdev
+for vni in $networks; do
+    vsctl add-port br-all "guest$vni"
+done
+for protocol in vxlan geneve; do
+    vsctl --if-exists del-port t0 -- add-port br-all t0 -- set interface t0 type=$protocol ofport_request=99 \
+        options:remote_ip=172.31.1.2 options:key=flow
+    for vni in $networks; do
+        cat <<R
+table=0,in_port=t0,tun_id=$vni,ip,actions=ct(table=1,zone=$vni)
+table=0,in_port=guest$vni,ip,actions=ct(table=1,zone=$vni)
+table=1,in_port=t0,tun_id=$vni,ip,ct_state=+trk+new,actions=ct(commit,zone=$vni),output:guest$vni
+table=1,in_port=t0,tun_id=$vni,ip,ct_state=+trk+est,actions=output:guest$vni
+table=1,in_port=guest$vni,ip,ct_state=+trk+est,actions=set_field:$vni->tun_id,output:t0
+R
+    done | load br-all
+    isolated $protocol 8
+done
