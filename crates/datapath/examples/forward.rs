@@ -1,10 +1,10 @@
-//! Small runs for `valgrind --tool=callgrind`, which counts instructions whatever else the machine
-//! does: `forward plain|tracked|nat|zones|ipv6|pings|half|tenth|vxlan-out|vxlan-in|vxlan-tracked
-//! CONNECTIONS PACKETS`. `zones` tracks in two zones one after the other, `ipv6` tracks IPv6, `pings` tracks
-//! ICMP. Of `half` and `tenth` so many connections are cached, and the packets of the others, in between,
-//! walk. Behind port 2 of the last three is a VXLAN tunnel, into which packets go, out of which they come, or
-//! both, and are tracked. First `cargo build --release -p datapath --example forward`. Prints nanoseconds a packet; the
-//! difference between two numbers of packets is free of the set-up.
+//! Short runs for `valgrind --tool=callgrind`, which counts instructions independently of other load:
+//! `forward plain|tracked|nat|zones|ipv6|pings|half|tenth|vxlan-out|vxlan-in|vxlan-tracked CONNECTIONS
+//! PACKETS`. `zones` tracks packets in two zones in sequence, `ipv6` tracks IPv6, and `pings` tracks ICMP.
+//! With `half` and `tenth`, that share of the connections is cached, and packets of the others, in between,
+//! walk. The last three have a VXLAN tunnel behind port 2: packets are encapsulated, decapsulated, or both
+//! with tracking. First run `cargo build --release -p datapath --example forward`. Prints nanoseconds per
+//! packet; the difference between two numbers of packets excludes the set-up.
 
 use base::{Instant, MacAddr, PortNo, RecircId, WorkerId, Zone};
 use conntrack::{Config, Conntrack};
@@ -21,19 +21,19 @@ use std::time::Duration;
 use tunnel::{Outer, TunnelConfig};
 
 const NOW: Instant = Instant::from_millis(1_000_000);
-/// Packets were tracked, in a zone or in the last of two, when they go round with this number.
+/// Recirculation id of tracked packets: after the only zone or the second of two.
 const TRACKED: RecircId = RecircId(1);
 /// The tunnel's port.
 const TUNNEL: u32 = 9;
-/// Bytes in front of the inner frame, with VXLAN over IPv4.
+/// Bytes in front of the inner frame in VXLAN over IPv4.
 const OUTER_BYTES: usize = 50;
-/// Packets were tracked in the first of two zones.
+/// Recirculation id after the first of two zones.
 const BETWEEN: RecircId = RecircId(2);
 
 /// The TTL of packets that are not cached.
 const WALKS_TTL: u8 = 9;
 
-/// What is asked for.
+/// The scenario.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Plain,
@@ -45,7 +45,7 @@ enum Kind {
     VxlanOut,
     VxlanIn,
     VxlanTracked,
-    /// One connection of so many is cached.
+    /// One in this many connections is cached.
     OneOf(u32),
 }
 
@@ -54,7 +54,7 @@ impl Kind {
         matches!(self, Kind::VxlanOut | Kind::VxlanIn | Kind::VxlanTracked)
     }
 
-    /// The ports that packets come in on while it is measured.
+    /// The input ports of the measured packets.
     fn ports(self) -> &'static [u32] {
         match self {
             Kind::VxlanOut => &[1],
@@ -89,7 +89,7 @@ fn main() {
     let first = play(&mut worker, &mut out, PortNo(1), &mut first, forward.len());
     let answers: Vec<Vec<u8>> = first.iter().map(|frame| answer(kind, frame)).collect();
     let mut queues = [&forward, &answers].map(|frames| PcapRx::new(capture(frames), Play::Loop));
-    // Several times, so that caches fill.
+    // Several times, to fill the caches.
     for _ in 0..4 {
         for (port, queue) in (1..).zip(&mut queues) {
             play(&mut worker, &mut out, PortNo(port), queue, connections);
@@ -147,14 +147,14 @@ fn worker(kind: Kind) -> Worker {
         let nat = (kind == Kind::Nat).then_some(Nat::Restore);
         let mut begin = RecircId(0);
         if kind == Kind::Zones {
-            // Whatever it is, it is committed here, so that only the second zone has more to say.
+            // All packets commit here, so that only the second zone decides further.
             let ct = CtAction { commit: true, zone: Zone(9), ..CtAction::default() };
             flows.push((from(0), vec![Action::Ct(Box::new(ct)), Action::Recirc(BETWEEN)]));
             begin = BETWEEN;
         }
         let ct = Action::Ct(Box::new(CtAction { nat, ..CtAction::default() }));
         if let Kind::OneOf(_) = kind {
-            // An action between tracking and recirculating is not cached.
+            // A path with an action between `ct` and `recirc` is not cached.
             let set = Action::Set(SetField { field: Field::NwTos, value: 0, mask: 0x3 });
             let walks = vec![ct.clone(), set, Action::Recirc(TRACKED)];
             flows.push((from(begin.0).with(Field::NwTtl, WALKS_TTL.into()), walks));
@@ -180,7 +180,7 @@ fn worker(kind: Kind) -> Worker {
     worker
 }
 
-/// Takes packets out of the tunnel.
+/// The flow that decapsulates.
 fn opening() -> (Match, Vec<Action>) {
     let matching = Match::any()
         .with(Field::InPort, 2)
@@ -194,7 +194,7 @@ fn opening() -> (Match, Vec<Action>) {
     (matching, vec![Action::TunnelPop { port, end: TunnelKind::Vxlan.into() }])
 }
 
-/// Puts packets into it.
+/// The encapsulation.
 fn vxlan() -> TunnelPush {
     let options = [("remote_ip", "10.0.0.2"), ("key", "101")];
     let options = options.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
@@ -240,8 +240,8 @@ fn source_nat() -> Nat {
     })
 }
 
-/// The first packet of a connection, of 60 bytes; UDP without checksum over IPv4. IPv6 takes 80, and
-/// a checksum.
+/// The first packet of a connection, of 60 bytes; UDP over IPv4 has no checksum. IPv6 takes 80 bytes, with a
+/// checksum.
 fn frame(kind: Kind, number: u32) -> Vec<u8> {
     let [a, b, c, _] = (number << 8).to_be_bytes();
     let port = 1024 + number.wrapping_mul(2_654_435_761) % 60_000;
@@ -254,7 +254,7 @@ fn frame(kind: Kind, number: u32) -> Vec<u8> {
         return wire::text::parse(&text).expect("a packet");
     }
     let ttl = match kind {
-        // In no order that batches could fall in step with.
+        // In an order that does not correlate with batches.
         Kind::OneOf(several)
             if !(number.wrapping_mul(2_654_435_761) >> 8).is_multiple_of(several) =>
         {
@@ -268,7 +268,7 @@ fn frame(kind: Kind, number: u32) -> Vec<u8> {
     bytes
 }
 
-/// Addresses and ports the other way round, of the outer packet its addresses.
+/// Swaps addresses and ports; of an outer packet only the addresses.
 fn answer(kind: Kind, frame: &[u8]) -> Vec<u8> {
     if kind.has_tunnel() {
         let (outer, inner) = frame.split_at(OUTER_BYTES);
@@ -282,7 +282,7 @@ fn answer(kind: Kind, frame: &[u8]) -> Vec<u8> {
     let mut back = frame.to_vec();
     let is_ipv6 = frame[12..14] == [0x86, 0xdd];
     let is_ping = !is_ipv6 && frame[23] == 1;
-    // A ping has no ports, and its answer another type.
+    // A ping has no ports, and its reply has another type.
     let v4 = [(0, 6, 6), (26, 30, 4), (34, 36, if is_ping { 0 } else { 2 })];
     let v6 = [(0, 6, 6), (22, 38, 16), (54, 56, 2)];
     for (a, b, len) in if is_ipv6 { v6 } else { v4 } {
@@ -306,7 +306,7 @@ fn capture(frames: &[Vec<u8>]) -> Capture {
     Capture::parse(bytes).expect("as it was written")
 }
 
-/// Plays so many packets; gives what is sent.
+/// Sends this many packets. Returns the output.
 fn play(
     worker: &mut Worker,
     out: &mut Outbox,
@@ -321,7 +321,7 @@ fn play(
     sent
 }
 
-/// One batch from a port to the other; says how many packets it had.
+/// Sends a batch from one port to the other. Returns its number of packets.
 fn iterate(
     worker: &mut Worker,
     out: &mut Outbox,

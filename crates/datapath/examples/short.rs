@@ -1,13 +1,12 @@
-//! Short TCP connections through a worker, in memory: what one of them costs in nanoseconds, and
-//! under `valgrind --tool=callgrind --collect-atstart=no --toggle-collect='*Switch*iterate*'` in
-//! instructions. `short CONNECTIONS BATCH 6`, where batches have at most so many packets (32 unless told)
-//! and 6 means IPv6; first `cargo build --release -p datapath --example short`.
+//! Short TCP connections through a worker, in memory: the cost of one in nanoseconds and, under `valgrind
+//! --tool=callgrind --collect-atstart=no --toggle-collect='*Switch*iterate*'`, in instructions. Usage: `short
+//! CONNECTIONS BATCH 6`, where BATCH is the largest batch (default 32) and 6 selects IPv6. First run `cargo
+//! build --release -p datapath --example short`.
 //!
-//! Each connection is eight packets: SYN, SYN-ACK, ACK, request, reply, FIN, FIN, ACK. Thousands are
-//! on the way at a time, so that the packets of a batch are of as many connections and mostly of
-//! different kinds. The clock stands for 250,000 connections per second, closed ones are kept for one
-//! second, those whose time ran out are looked for every 100 ms, and caches fitted to the traffic
-//! every 10 ms. Only the switch's part is timed.
+//! Each connection has eight packets: SYN, SYN-ACK, ACK, request, reply, FIN, FIN, ACK. Thousands are open at
+//! a time, so the packets of a batch belong to as many connections and are mostly of different kinds. The
+//! clock stands for 250,000 connections per second; closed ones are kept for one second, expired ones are
+//! swept every 100 ms, and the caches adapt every 10 ms. Only the switch's part is timed.
 
 use base::limits::BATCH_SIZE;
 use base::{Instant, PortNo, RecircId, WorkerId};
@@ -18,14 +17,14 @@ use packet::Batch;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Packets are tracked before they go round with this number.
+/// Recirculation id of tracked packets.
 const TRACKED: RecircId = RecircId(1);
-/// Connections that begin at a time, and the time between.
+/// Connections begun at a time, and the interval.
 const AT_A_TIME: u64 = 8;
 const STEP: Duration = Duration::from_micros(32);
-/// So many steps lie between the packets of a connection.
+/// Steps between two packets of a connection.
 const STEPS_BETWEEN: u64 = 100;
-/// The packets of a connection, and the ports that they come in on.
+/// The packets of a connection, and their input ports.
 const PACKETS: [(u32, &str); 8] = [
     (1, "S seq=1"),
     (2, "SA seq=100 ack=2"),
@@ -37,12 +36,12 @@ const PACKETS: [(u32, &str); 8] = [
     (1, "A seq=23 ack=122"),
 ];
 
-/// How a connection's packets look in an IP version.
+/// The packet format of an IP version.
 struct Family {
     ethertype: u16,
-    /// Who sends what comes in on each port, and to whom.
+    /// Source and destination of the packets of each port.
     between: [&'static str; 2],
-    /// Where in a packet the last four bytes of the client's address are, and its port.
+    /// Offsets of the last four bytes of the client's address, and of its port.
     client: [(usize, usize); 2],
 }
 
@@ -57,7 +56,7 @@ const IPV6: Family = Family {
     client: [(34, 54), (50, 56)],
 };
 
-/// What is measured: a worker and the connections that it tracks.
+/// The device under test: a worker and its connections.
 struct Switch {
     conntrack: Arc<Conntrack>,
     worker: Worker,
@@ -78,7 +77,7 @@ fn main() {
     });
     let mut random = fastrand::Rng::with_seed(7);
     let mut now = Instant::from_millis(1_000_000);
-    // All are on the way and old ones are forgotten before it counts.
+    // Measurement starts when all connections are in progress and old ones expire.
     let warm_up = (connections / 4).max(26_000.max(AT_A_TIME * STEPS_BETWEEN * kinds.len() as u64))
         / AT_A_TIME;
     let (mut elapsed, mut arriving) = (Duration::ZERO, [Vec::new(), Vec::new()]);
@@ -159,13 +158,13 @@ impl Switch {
         packet
     }
 
-    /// What is measured.
+    /// The measured part.
     #[inline(never)]
     fn iterate(&mut self, now: Instant, port: PortNo, batch: &mut Batch) {
         self.worker.receive(now, port, batch, &mut self.out);
     }
 
-    /// This too.
+    /// Also measured.
     #[inline(never)]
     fn turn_of_the_clock(&mut self, now: Instant) {
         while self.conntrack.tick(now) > 0 {}
@@ -198,7 +197,7 @@ impl Switch {
     }
 }
 
-/// What comes of the flows that let clients of port 1 open connections to servers of port 2.
+/// The flows that let clients of port 1 open connections to servers of port 2.
 fn flows(ethertype: u16) -> Vec<(Match, Vec<Action>)> {
     let mut flows = Vec::new();
     let from = |port: u32, recirc: RecircId| {

@@ -1,5 +1,4 @@
-//! Steps that decide on a packet by its length or by a rate, those on the first part of a packet, and those
-//! that are for tunnels.
+//! Actions that depend on a packet's length or a meter, those on truncated copies, and those for tunnels.
 
 use crate::execute::{copy, execute_run, on_each, present};
 use crate::observer::Observer;
@@ -13,7 +12,7 @@ use packet::Packet;
 use std::slice;
 use std::sync::Arc;
 
-/// Carries out one of these steps. Returns whether it was the last use of the frames.
+/// Executes one of these actions. Returns whether it consumed the frames.
 pub(crate) fn carry_out(
     worker: &mut Worker,
     now: Instant,
@@ -56,7 +55,7 @@ pub(crate) fn cut(packet: &mut Packet, max_len: u32) {
     }
 }
 
-/// Steps on copies of the first part of each packet.
+/// Executes actions on truncated copies.
 fn on_cut_copies(
     worker: &mut Worker,
     now: Instant,
@@ -75,8 +74,8 @@ fn on_cut_copies(
     }
 }
 
-/// Long packets take one list of steps, short ones the other. Afterwards only those packets are in their
-/// places that go round again.
+/// Executes one list of actions for long packets and another for short ones. Only recirculated packets remain
+/// in their places.
 fn check_len(
     worker: &mut Worker,
     now: Instant,
@@ -92,7 +91,7 @@ fn check_len(
     }
 }
 
-/// The same on copies, where other steps follow.
+/// The same on copies, if other actions follow.
 fn check_len_of_copies(
     worker: &mut Worker,
     now: Instant,
@@ -109,14 +108,14 @@ fn check_len_of_copies(
     }
 }
 
-/// A copy that goes round once more.
+/// Recirculates a copy.
 fn again(worker: &mut Worker, copy: Frame) {
     if !copy.packet.is_empty() {
         worker.again.push((0, copy));
     }
 }
 
-/// Drops what the meter does not let through.
+/// Drops packets above the meter's rate.
 fn limit(
     worker: &mut Worker,
     now: Instant,
@@ -126,7 +125,7 @@ fn limit(
 ) {
     for frames in frames.chunks_mut(limits::BATCH_SIZE) {
         let (mut admitted, mut at) = (0u64, 0);
-        // Empty places are passed over here and below alike.
+        // Empty places are skipped here and below alike.
         let lengths = frames.iter().filter(|frame| !frame.packet.is_empty()).map(Frame::seen_len);
         meter.0.judge(now, lengths, |is_admitted| {
             admitted |= u64::from(is_admitted) << at;

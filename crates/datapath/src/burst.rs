@@ -33,10 +33,10 @@ pub(crate) struct Burst {
     pub traces: [PathTrace; BATCH_SIZE],
     /// The packets' entries in the unified cache.
     pub found: Found,
-    /// The flow paths of packets that hit; none of those that walk.
+    /// The flow paths of packets that hit the cache; none for those that walk.
     pub path_ids: [PathId; BATCH_SIZE],
-    /// The outer packets of those that were decapsulated before the lookup ([`crate::inside`]), and a bit
-    /// for each of those.
+    /// The outer packets of those decapsulated before the lookup ([`crate::inside`]), and a bitmap of these
+    /// packets.
     pub outside: [Outside; BATCH_SIZE],
     pub opened: u32,
     /// The port that the batch was received on.

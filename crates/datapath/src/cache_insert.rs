@@ -14,12 +14,12 @@ use crate::worker::Worker;
 use base::Instant;
 use flow::{Action, Field, Headers, TupleL4};
 
-/// TCP's SYN, FIN and RST: their packets change connections, so they are not cached.
+/// TCP's SYN, FIN and RST: packets with these change connections, so they are not cached.
 pub(crate) const CONTROL: u16 = 0x7;
 
-/// Inserts the flow paths of a batch's packets into the unified cache, where that is possible. Where it
-/// does not pay only some are inserted, chosen at random: packets come in rounds that a counter could
-/// fall in step with.
+/// Inserts the flow paths of a batch's packets into the unified cache, if they can be cached. If insertion
+/// does not pay, only some are inserted, chosen at random: a counter could correlate with the order of
+/// packets.
 pub(crate) fn insert_burst(
     worker: &mut Worker,
     now: Instant,
@@ -55,7 +55,7 @@ pub(crate) fn insert_burst(
     }
 }
 
-/// What the flows of a path look at of the outer packet that the first of them decapsulated.
+/// The outer header bits that a path beginning with decapsulation depends on.
 fn shape(worker: &Worker, outer: &Headers, passes: &Passes, seen: &Seen) -> Option<Shape> {
     let (first, behind) = passes.split_first()?;
     let opened = outer.mask_of(worker.flows.mask(first.flow)?);
@@ -74,7 +74,7 @@ fn is_chosen(worker: &mut Worker) -> bool {
     !worker.cache_policy.inserts_seldom() || worker.next_random().is_multiple_of(inverse.max(1))
 }
 
-/// Whether connection tracking would treat the next packet with the same headers alike.
+/// Whether connection tracking would treat the next packet with the same headers in the same way.
 fn is_cacheable(headers: &Headers, trace: &PathTrace) -> bool {
     match trace.tracking {
         _ if headers.is_none() => false,
@@ -93,7 +93,7 @@ fn new_entry(
     headers: &Headers,
     trace: &PathTrace,
 ) -> Option<(Headers, NewEntry)> {
-    // What the outer headers decided is known by the packet's class.
+    // The packet's class covers the decision on the outer headers.
     let passes = trace.passes.get(usize::from(trace.seen.is_some())..)?;
     let first = *passes.first()?;
     let ct_passes = match trace.tracking {
@@ -133,9 +133,8 @@ fn new_entry(
     Some((mask, NewEntry { path_id, ct_passes, nat_rewrite }))
 }
 
-/// The identifier that NAT gives an ICMP query, if it changes it; keys do not hold it. `None` where that
-/// is unknown: a connection has different identifiers per direction, and the packet was tracked more
-/// than once.
+/// The identifier that NAT gives an ICMP query, if it changes it; keys do not contain it. `None` if it is
+/// unknown: a connection's identifier differs per direction, and the packet was tracked more than once.
 fn icmp_id_behind(
     worker: &mut Worker,
     now: Instant,

@@ -1,12 +1,13 @@
 //! Decides whether the caches are probed and filled, by what they save.
 //!
-//! Where most connections are short, few packets are like an earlier one: new entries are evicted
-//! unused, and evict entries that would have been used. A worker therefore counts the hits of its
-//! caches, and about once per second decides how to use them.
+//! When most connections are short, few packets resemble an earlier one: new entries are evicted unused, and
+//! they evict entries that would have been used. A worker therefore counts the hits of its caches, and about
+//! once per second decides how to use them.
 
 use classifier::LookupCounts;
 
-/// Inserting an entry costs about as much as one hit saves. Fewer hits per walk than this do not pay.
+/// Inserting an entry costs about as much as one hit saves. Insertion does not pay with fewer hits per walk
+/// than this.
 const PACKETS_PER_WALK: u64 = 2;
 /// Number of periods in a row that must not pay before insertion is reduced: slow senders take a while
 /// to send again.
@@ -16,8 +17,8 @@ const PATIENCE: u8 = 5;
 const WALKS_PER_PACKET: u64 = 4;
 /// Number of periods to skip after insertion is reduced, while old entries still produce hits.
 const ECHO: u8 = 5;
-/// A probe of the unified cache costs about a quarter of what a hit saves. Where fewer packets hit, only
-/// one batch in this many is probed, to notice when that changes.
+/// A probe of the unified cache costs about a quarter of what a hit saves. Below that hit rate, only one
+/// batch in this many is probed, to detect when that changes.
 pub(crate) const BATCHES_PER_TRACE: u32 = 16;
 /// A probe of the exact-match cache costs about as much as a lookup in this many subtables.
 const SUBTABLES_PER_PROBE: u64 = 3;
@@ -72,8 +73,8 @@ impl CachePolicy {
         self.probes_seldom
     }
 
-    /// Ends a period and decides anew. A cache of which nothing was counted keeps its state. Cacheable
-    /// walks count whether they were inserted or not.
+    /// Ends a period and decides anew. A cache without any counts keeps its state. Cacheable walks count
+    /// whether or not they were inserted.
     pub fn decide(&mut self, lookups: LookupCounts) {
         let hits = lookups.hits - self.lookups.hits;
         let visited = lookups.subtables_visited - self.lookups.subtables_visited;

@@ -19,8 +19,8 @@ use conntrack::FollowGuard;
 use flow::{ConnectionRef, FlowKey, Frame, Headers};
 use std::ops::Range;
 
-/// Takes the packets of a batch in the order in which they came: packets that hit the unified cache are
-/// forwarded, those between them walk. No packet overtakes another.
+/// Processes a batch in order of arrival: runs of packets that hit the unified cache are forwarded, and runs
+/// between them walk. No packet overtakes another.
 pub(crate) fn receive(
     worker: &mut Worker,
     now: Instant,
@@ -54,7 +54,7 @@ pub(crate) fn receive(
     }
 }
 
-/// Packets of a batch in a row that hit the unified cache, and those behind them that do not.
+/// A run of packets that hit the unified cache, and the run of misses behind it.
 struct Runs {
     hits: Range<usize>,
     misses: Range<usize>,
@@ -67,10 +67,9 @@ fn followed(worker: &mut Worker, now: Instant, found: u32, path_id: PathId) -> S
     Step::Followed { is_as_known: !path_id.is_none(), connection }
 }
 
-/// Lets the packets of a batch from `start` on act on their connections, up to the first one that does
-/// not hit; the first call also finds the entries of all. A packet misses if it has no entry, or if its
-/// entry is stale: a flow or a connection changed. It then walks together with the packets behind it
-/// that miss as surely.
+/// Applies the packets of a batch from `start` on to their connections, up to the first one that misses; the
+/// first call also looks up all entries. A packet misses if it has no entry, or a stale one: a flow or a
+/// connection changed. It then walks together with the following packets that certainly miss.
 fn follow(
     worker: &mut Worker,
     now: Instant,
@@ -102,7 +101,7 @@ fn follow(
     {
         (path_ids[end], good) = (it.path_id, it.path_id);
         end += 1;
-        // All in a row that are not tracked take the same path.
+        // Consecutive untracked packets with the same entry share the path.
         if it.connection.is_none() {
             let same = found[end..*count].iter().take_while(|&&at| at == found[end - 1]).count();
             path_ids[end..end + same].fill(good);
@@ -143,12 +142,12 @@ fn hold_back(unified: &UnifiedCache, pending: &Pending, burst: &mut Burst, start
     }
 }
 
-/// The mark that a device put on a packet.
+/// The mark that a device has set on a packet.
 fn mark(frame: &Frame) -> u32 {
     frame.packet.mark
 }
 
-/// Finds the entries of a batch, and begins to fetch their connections.
+/// Looks up the entries of a batch, and prefetches their connections.
 #[inline(always)]
 fn look_up(
     unified: &mut UnifiedCache,
@@ -170,7 +169,7 @@ fn look_up(
     observer.stage_done(Stage::Lookup);
 }
 
-/// Whether a packet has no entry, or one of which a flow or a connection changed.
+/// Whether a packet has no entry, or a flow or connection of its entry changed.
 #[inline(never)]
 fn is_stale(
     unified: &UnifiedCache,
@@ -200,7 +199,7 @@ fn send(
         let range = start..start + run.len();
         start = range.end;
         let path_id = run[0];
-        // Paths that begin in a tunnel are of opened packets alone.
+        // Paths that begin in a tunnel apply to decapsulated packets only.
         let is_opened = *opened >> range.start & 1 != 0;
         let run = Run {
             frames: &mut frames[range.clone()],
@@ -211,7 +210,7 @@ fn send(
         };
         run.send(worker, now, path_id, out, observer);
     }
-    // Answers to packets that are too large for a tunnel.
+    // ICMP errors about packets too large for a tunnel.
     if !worker.again.is_empty() {
         pipeline::walk_copies(worker, now, out, observer);
     }
@@ -233,8 +232,8 @@ fn is_current(
     }
 }
 
-/// Lets a packet act on its connection, if it is of one, as others before it did. `all` gives what
-/// there is to act on where that is more than one connection once.
+/// Applies a packet to its connection, if it has one, like the packets before it. `all` returns the
+/// connections if they are more than a single one once.
 #[inline(always)]
 fn act(
     guard: Option<&mut FollowGuard<'_>>,
@@ -255,7 +254,7 @@ fn act(
     }
 }
 
-/// Lets a packet act on connections once or twice, if it can on all.
+/// Applies a packet to one or two connections, once or twice each, if all permit it.
 #[inline(never)]
 fn act_often(
     guard: &mut FollowGuard<'_>,
@@ -274,11 +273,11 @@ fn act_often(
     acted
 }
 
-/// Packets in a row with the same flow path.
+/// Consecutive packets with the same flow path.
 struct Run<'a> {
     frames: &'a mut [Frame],
     headers: &'a [Headers],
-    /// The outer packets of those that were decapsulated; empty where they were not.
+    /// The outer packets of decapsulated ones; empty otherwise.
     outside: &'a [Outside],
     found: &'a [u32],
     /// Some may have a NAT rewrite.
@@ -286,7 +285,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Counts the packets against the flows of their path, and executes its final actions.
+    /// Counts the packets for the flows of their path, and executes the path's final actions.
     fn send(
         self,
         worker: &mut Worker,

@@ -26,8 +26,8 @@ pub(crate) struct CtPasses {
     is_new: bool,
     /// Any pass did.
     pub was_new: bool,
-    /// The packet's addresses and ports at its first pass in the second zone. Entries are keyed by those
-    /// that it came in with.
+    /// The packet's addresses and ports at its first pass in the second zone. Entries are keyed by those of
+    /// its arrival.
     between: Option<Tuple>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct CtPass {
 }
 
 impl Tracking {
-    /// Adds a pass, before which the packet had these addresses and ports.
+    /// Adds a pass; `came_with` are the addresses and ports before it.
     pub fn and(self, frame: &Frame, came_with: Tuple) -> Tracking {
         let Some(connection) = frame.connection else { return Tracking::Uncacheable };
         let is_new = frame.key.ct_state().contains(CtState::NEW);

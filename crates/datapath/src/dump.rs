@@ -1,5 +1,4 @@
-//! Dumps: what a worker tells of its flows' statistics, page by page, so that packets wait for no more
-//! than one page.
+//! Dumps of flow statistics, page by page, so that packets wait for at most one page.
 
 use crate::installed::{InstalledFlow, find};
 use crate::outbox::Outbox;
@@ -8,19 +7,19 @@ use base::{Instant, WorkerId};
 use classifier::{Index, MegaflowTable, Queue};
 use flow::{FlowDump, FlowId, FlowStats};
 
-/// Flows on one page. To read their statistics takes some ten microseconds.
+/// Flows per page. Reading their statistics takes some ten microseconds.
 const PAGE: usize = 256;
 
-/// What is to be told.
+/// The state of dumps.
 #[derive(Debug, Default)]
 pub(crate) struct Dump {
-    /// Flows hit since they were last told of.
+    /// Flows hit since they were last dumped.
     pub hit: Queue<FlowId>,
     /// Last statistics of flows deleted since the last page.
     pub gone: Vec<(FlowId, FlowStats)>,
-    /// Flows that the dump under way has still to tell of.
+    /// Flows still to be dumped in the current dump.
     telling: Queue<FlowId>,
-    /// When the dump under way was asked for.
+    /// When the current dump was requested.
     under_way: Option<Instant>,
 }
 
@@ -82,14 +81,14 @@ impl Worker {
         LastFlows { id, flows, ids, dump }
     }
 
-    /// Begins to tell of the flows that were hit since the last dump.
+    /// Begins a dump of the flows hit since the last one.
     pub(crate) fn begin_dump(&mut self, now: Instant, out: &mut Outbox) {
         self.dump.begin(now);
         self.continue_dump(out);
     }
 
-    /// Tells of flows that are no more where they fill a page, whether it was asked or not: so that they
-    /// are not too many for one page when it is.
+    /// Sends the last statistics of deleted flows once they fill a page, even without a request, so that they
+    /// always fit one page.
     pub(crate) fn tell_of_gone(&mut self, now: Instant, out: &mut Outbox) {
         if self.dump.gone.len() >= PAGE {
             let gone = std::mem::take(&mut self.dump.gone);
@@ -104,7 +103,7 @@ impl Worker {
         self.dump.under_way.is_some()
     }
 
-    /// Tells one more page of the dump under way, if there is one.
+    /// Sends one more page of the current dump, if there is one.
     pub fn continue_dump(&mut self, out: &mut Outbox) {
         out.dumps.extend(self.dump.page(self.id, &self.ids, &mut self.flows));
     }
@@ -123,7 +122,7 @@ mod tests {
 
     const FLOWS: u64 = 1000;
 
-    /// A worker with a flow for each UDP source port of a frame that is sent once through each.
+    /// A worker with a flow per UDP source port, each hit by one frame.
     fn worker(conntrack: &Arc<Conntrack>, out: &mut Outbox) -> Worker {
         let (tracker, upcalls) = (conntrack.tracker().unwrap(), Arc::new(UpcallQueue::new()));
         let config = WorkerConfig::default();
@@ -171,7 +170,7 @@ mod tests {
             if !worker.is_dumping() {
                 break;
             }
-            // Packets come between the pages, and a flow goes.
+            // Packets arrive between the pages, and a flow is deleted.
             between += 1;
             receive(&mut worker, at(2), between, &mut out);
             if between == 1 {

@@ -1,4 +1,4 @@
-//! Carries out a flow's steps on the frames that hit it.
+//! Executes a flow's actions on the frames that hit it.
 
 use crate::branch;
 use crate::observer::Observer;
@@ -10,8 +10,8 @@ use crate::{rewrite, shim};
 use base::{Instant, PortNo, RecircId};
 use flow::{Action, ControllerAction, CtAction, DropReason, Field, Frame, TunnelEnd, UpcallKind};
 
-/// Carries out `actions` on frames of one flow. Afterwards only those packets are in their places
-/// that go round again; the others were sent, or dropped and counted.
+/// Executes `actions` on frames of one flow. Only recirculated packets remain in their places; the others
+/// were sent, or dropped and counted.
 pub(crate) fn execute_run(
     worker: &mut Worker,
     now: Instant,
@@ -81,7 +81,7 @@ pub(crate) fn execute_run(
     release(worker, frames);
 }
 
-/// Carries out what is left of the steps on frames that others were cut into.
+/// Executes the remaining actions on frames that others were split into.
 fn go_on(
     worker: &mut Worker,
     now: Instant,
@@ -98,12 +98,12 @@ fn go_on(
     worker.again.extend(again.map(|frame| (0, frame)));
 }
 
-/// Frames whose packet is still there; what was dropped on the way has none.
+/// The frames that still have a packet; dropped ones have none.
 pub(crate) fn present(frames: &mut [Frame]) -> impl Iterator<Item = &mut Frame> {
     frames.iter_mut().filter(|frame| !frame.packet.is_empty())
 }
 
-/// Rewrites frames, or what is known of them.
+/// Changes each frame or its key.
 pub(crate) fn on_each(
     frames: &mut [Frame],
     action: &Action,
@@ -116,13 +116,13 @@ pub(crate) fn on_each(
     }
 }
 
-/// The packets themselves go out where nothing follows.
+/// Sends the packets themselves, as no action follows.
 fn output(frames: &mut [Frame], port: PortNo, out: &mut Outbox, observer: &mut impl Observer) {
     let noted = present(frames).inspect(|_| observer.note(|| Step::Output(port)));
     out.extend(port, noted.map(|frame| &mut frame.packet));
 }
 
-/// Copies go out where something follows.
+/// Sends copies, as more actions follow.
 fn output_copies(
     worker: &mut Worker,
     frames: &mut [Frame],
@@ -136,7 +136,7 @@ fn output_copies(
     }
 }
 
-/// Copies go out, each no longer than it may be.
+/// Sends copies, truncated to their limits.
 fn output_cut(
     worker: &mut Worker,
     frames: &mut [Frame],
@@ -190,8 +190,8 @@ fn pop_copies(
     }
 }
 
-/// Fragments are held until their datagram is whole; those that then come out again, perhaps more
-/// than went in, are given back and have the same steps before them as `frames`.
+/// Fragments are held until their datagram is complete. The fragments released then, possibly more than
+/// arrived, are returned and have executed the same actions as `frames`.
 pub(crate) fn track(
     worker: &mut Worker,
     now: Instant,
@@ -216,7 +216,7 @@ pub(crate) fn track(
     whole
 }
 
-/// What connection tracking said of a packet.
+/// The trace step of a pass through connection tracking.
 fn tracked(worker: &mut Worker, now: Instant, ct: &CtAction, frame: &Frame) -> Step {
     let connection = frame.connection.and_then(|it| worker.tracker.entry(now, it));
     Step::Tracked {
@@ -253,7 +253,7 @@ fn send_to_control(
     observer: &mut impl Observer,
 ) {
     for frame in present(frames) {
-        // What a controller does with it later is not the packet's way any more.
+        // What a controller does with it later is not part of this trace.
         if worker.send_up(now, frame, UpcallKind::Controller(to), out, None) {
             observer.note(|| Step::Done(Action::Controller(to)));
         } else {
@@ -263,7 +263,7 @@ fn send_to_control(
     }
 }
 
-/// Steps on copies, one frame at a time: what they change does not come back.
+/// Executes actions on copies, one frame at a time; their changes do not affect the originals.
 fn on_copies(
     worker: &mut Worker,
     now: Instant,
@@ -300,7 +300,7 @@ fn drop_all(
     }
 }
 
-/// Hands back the buffers of frames whose last step did not take them.
+/// Recycles the buffers of frames that the last action did not consume.
 fn release(worker: &mut Worker, frames: &mut [Frame]) {
     for frame in present(frames) {
         worker.pool.give(frame.packet.take());

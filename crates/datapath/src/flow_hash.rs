@@ -4,7 +4,7 @@ use base::fold;
 use flow::{Field, FlowKey};
 use wire::{ethertype, protocol as numbers};
 
-/// The secret key of the hash: senders choose addresses and ports, but not which of them collide.
+/// The secret key of the hash: senders choose addresses and ports, but cannot provoke collisions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FlowHash([u64; 6]);
 
@@ -16,12 +16,12 @@ impl FlowHash {
         FlowHash(std::array::from_fn(|_| random.u64(..) | 1 << 63))
     }
 
-    /// Hashes both ends of a packet. Of a tracked packet these are the ends of its connection's original
+    /// Hashes both ends of a packet. For a tracked packet these are the ends of its connection's original
     /// direction, so that NAT makes no difference.
     ///
-    /// The hash is that of the sum of both ends' hashes. An exclusive or of addresses would be the same for all
-    /// pairs of hosts that lie equally far apart. The ports of ICMP, type and code, differ by direction and are
-    /// left out.
+    /// The result is the hash of the sum of both ends' hashes. An exclusive or of addresses would be equal
+    /// for all pairs of hosts at equal distances. ICMP type and code, which stand in for ports, differ by
+    /// direction and are left out.
     pub fn of(&self, key: &FlowKey) -> u64 {
         let Ends { addresses, ports, protocol } = Ends::of(key);
         let FlowHash(secrets) = self;
@@ -36,7 +36,7 @@ impl FlowHash {
     }
 }
 
-/// What the hash is of.
+/// The hashed fields.
 struct Ends {
     addresses: [Field; 2],
     ports: [u16; 2],
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(hash.of(&ping(8, 1, 2)), hash.of(&ping(0, 2, 1)), "an echo and its reply");
     }
 
-    /// Addresses that collide for one secret do not for another.
+    /// Addresses that collide for one secret do not collide for another.
     #[test]
     fn what_collides_depends_on_the_secret() {
         let buckets = |seed: u64| -> Vec<u64> {

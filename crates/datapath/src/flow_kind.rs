@@ -4,14 +4,14 @@ use base::PortNo;
 use flow::{Action, Field, TunnelPush};
 use std::sync::Arc;
 
-/// What the unified cache can hold of a flow.
+/// How the unified cache can represent a flow.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum FlowKind {
-    /// `ct` at most, then `recirc`.
+    /// At most one `ct`, then `recirc`.
     Recirculates,
     /// `tnl_pop` alone.
     Decapsulates,
-    /// `ct` at most, then these final actions.
+    /// At most one `ct`, then these final actions.
     Terminal(FinalActions),
     /// Anything else: its packets are not cached.
     Uncacheable,
@@ -24,7 +24,7 @@ pub(crate) enum FinalActions {
     Output(PortNo),
     /// `tnl_push`, and the outer packet out of one port.
     Push(Arc<TunnelPush>, PortNo),
-    /// None behind `ct`. (A flow without any action is a drop, which is counted.)
+    /// None after `ct`. (A flow without any action is a drop, which is counted.)
     Nothing,
     /// Other actions.
     Actions(Arc<[Action]>),
@@ -35,7 +35,8 @@ impl FlowKind {
         let ct_passes = actions.iter().take_while(|it| is_ct(it)).count();
         let tracked = actions[..ct_passes].iter().filter(|it| matches!(it, Action::Ct(_))).count();
         let ends_clear = ct_passes > 0 && matches!(actions[ct_passes - 1], Action::CtClear);
-        // An entry holds one connection per flow, and its fields must still be in the key afterwards.
+        // An entry holds one connection per flow, and the connection fields must still be in the key
+        // afterwards.
         if tracked > 1 || (tracked == 1 && ends_clear) {
             return FlowKind::Uncacheable;
         }
@@ -60,20 +61,20 @@ fn is_ct(action: &Action) -> bool {
     matches!(action, Action::Ct(_) | Action::CtClear)
 }
 
-/// Whether an action does the same to all packets of a cached path. With `tracked` it must leave alone
-/// the fields that NAT writes, since they are read from the packet after its last action, or before
-/// it is encapsulated.
+/// Whether an action has the same effect on all packets of a cached path. With `tracked` it must not change
+/// the fields that NAT writes, since these are read from the packet after its last action or before
+/// encapsulation.
 fn is_plain(action: &Action, tracked: bool) -> bool {
     match action {
         Action::OutputCut { .. } => true,
         Action::Output(_) | Action::PushVlan { .. } | Action::PopVlan | Action::Drop(_) => true,
         Action::PushEth { .. } | Action::PopEth => true,
-        // Behind these, addresses and ports cannot be read.
+        // After these, addresses and ports cannot be read.
         Action::PushMpls { .. } | Action::AddMpls { .. } | Action::PushNsh(_) => !tracked,
         Action::PopMpls { .. } | Action::PopNsh => false,
         Action::Set(set) => !(tracked && is_tuple(set.field)),
         Action::Clone(actions) => actions.iter().all(|action| is_plain(action, false)),
-        // The key's hash is not among the headers that entries are keyed by.
+        // The hash in the key is not part of the headers that key entries.
         Action::Hash { .. } => false,
         Action::Ct(_) | Action::CtClear | Action::Recirc(_) | Action::Controller(_) => false,
         Action::TunnelPush(_) => true,

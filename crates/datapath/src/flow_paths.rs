@@ -1,4 +1,4 @@
-//! Flow paths: the flows that a packet hits in one pass after the other, and the actions that end it.
+//! Flow paths: the flows that a packet hits in consecutive passes, and the path's final actions.
 //!
 //! Most connections share a few flow paths. Each is kept once, and entries of the
 //! [`UnifiedCache`](crate::unified::UnifiedCache) refer to it.
@@ -10,10 +10,10 @@ use base::limits::RECIRC_DEPTH;
 use classifier::{Handle, MegaflowTable};
 use hashbrown::HashTable;
 
-/// Flow paths that a worker keeps at most.
+/// Maximum number of flow paths per worker.
 const FLOW_PATHS: usize = 1 << 16;
 
-/// A flow that was hit, and the version of its actions.
+/// A hit flow, and the version of its actions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Hit {
     pub flow: Handle,
@@ -23,7 +23,7 @@ pub(crate) struct Hit {
 /// The flows that a packet hit, in order.
 pub(crate) type Passes = ArrayVec<Hit, RECIRC_DEPTH>;
 
-/// Refers to a flow path for as long as it is kept.
+/// Refers to a flow path while it is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FlowPathRef {
     pub slot: u32,
@@ -33,7 +33,7 @@ pub(crate) struct FlowPathRef {
 /// The flows that packets hit, and the actions that end the path.
 pub(crate) struct FlowPath {
     pub passes: Passes,
-    /// The actions behind the last `ct`.
+    /// The actions after the last `ct`.
     pub final_actions: FinalActions,
     /// The epoch in which the flows were last checked ([`FlowPaths::is_current`]).
     checked: u64,
@@ -44,7 +44,7 @@ pub(crate) struct FlowPath {
 pub(crate) struct FlowPaths {
     slots: Vec<FlowPath>,
     index: HashTable<u32>,
-    /// The slot that is replaced next once all are taken.
+    /// The slot to replace next when all are in use.
     next: u32,
     seed: u64,
 }
@@ -61,8 +61,8 @@ impl FlowPaths {
         self.slots.get(id.slot as usize).filter(|path| path.generation == id.generation)
     }
 
-    /// Whether all flows of a path are installed with the same actions. `epoch` changes whenever a flow
-    /// does; the flows are checked once per epoch.
+    /// Whether all flows of a path are still installed with the same actions. `epoch` changes with every
+    /// change of a flow; the flows are checked once per epoch.
     #[inline]
     pub fn is_current(
         &mut self,
@@ -83,9 +83,8 @@ impl FlowPaths {
         true
     }
 
-    /// The path of these flows, which must be current. `None` where it cannot be cached: an action other
-    /// than `ct` and `recirc` comes before the last `ct`, or an action depends on more than headers and
-    /// connection.
+    /// The path of these flows, which must be current. `None` if it cannot be cached: an action other than
+    /// `ct` and `recirc` precedes the last `ct`, or an action depends on more than headers and connection.
     pub fn intern(
         &mut self,
         passes: &Passes,
@@ -134,8 +133,8 @@ fn is_current(hit: &Hit, flows: &MegaflowTable<InstalledFlow>) -> bool {
     flows.get(hit.flow).is_some_and(|flow| flow.version == hit.version)
 }
 
-/// The final actions of a path: those of its last flow. All flows before it do nothing but `ct` and
-/// `recirc`; the first may decapsulate.
+/// The final actions of a path: those of its last flow. All earlier flows consist of `ct` and `recirc`; the
+/// first may decapsulate.
 fn final_actions(passes: &Passes, flows: &MegaflowTable<InstalledFlow>) -> Option<FinalActions> {
     let (last, before) = passes.split_last()?;
     let goes_on = |(at, hit): (usize, &Hit)| match flows.get(hit.flow).map(|it| &it.kind) {

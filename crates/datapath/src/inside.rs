@@ -1,4 +1,4 @@
-//! Decapsulates packets of tunnels before the lookup, where the unified cache may have an entry of the inner packet.
+//! Decapsulates packets before the lookup if the unified cache may have an entry for the inner packet.
 
 use crate::burst::Burst;
 use crate::outer::Outers;
@@ -8,7 +8,7 @@ use flow::{Action, Headers, Layers};
 use packet::Offload;
 use std::ops::Range;
 
-/// A set of ports with one bit for every 64th of them: it may say that it has a port that it has not.
+/// A set of ports with one bit per number modulo 64: membership may be falsely positive.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct PortSet(u64);
 
@@ -16,13 +16,13 @@ impl PortSet {
     /// All ports.
     pub const ALL: PortSet = PortSet(u64::MAX);
 
-    /// Those and this one.
+    /// The set with this port added.
     #[must_use]
     pub fn with(self, port: PortNo) -> PortSet {
         PortSet(self.0 | 1 << (port.0 & 63))
     }
 
-    /// Whether the port may be among them.
+    /// Whether the port may be a member.
     #[inline]
     pub fn may_have(self, port: PortNo) -> bool {
         self.0 >> (port.0 & 63) & 1 != 0
@@ -33,7 +33,7 @@ impl PortSet {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outside {
     pub headers: Headers,
-    /// The number of the packet's class, which the cache has in the place of a port.
+    /// The number of the packet's class, used as its port in the cache.
     pub class: PortNo,
     /// The tunnel's port.
     pub port: PortNo,
@@ -57,9 +57,9 @@ impl Outside {
     };
 }
 
-/// Decapsulates those packets of a batch that belong to a known class and carry a plain inner packet. The
-/// inner packet and its headers then stand in the packet's place. `from` are the ports whose packets some
-/// flow decapsulates.
+/// Decapsulates the packets of a batch that belong to a known class and carry a plain inner packet. The inner
+/// packet and its headers then replace the packet. `from` is the set of ports whose packets some flow
+/// decapsulates.
 #[inline]
 pub(crate) fn open(outers: &mut Outers, burst: &mut Burst, from: PortSet) {
     burst.opened = 0;
@@ -114,7 +114,7 @@ pub(crate) fn close(burst: &mut Burst, packets: Range<usize>) {
     }
 }
 
-/// Whether actions take packets out of a tunnel, also those on copies and behind a check of the length.
+/// Whether actions decapsulate, including those on copies and behind a length check.
 pub(crate) fn opens_tunnels(actions: &[Action]) -> bool {
     actions.iter().any(|action| match action {
         Action::TunnelPop { .. } => true,

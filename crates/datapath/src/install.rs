@@ -1,4 +1,4 @@
-//! Flows that come into a worker's table and go.
+//! Installation and removal of flows in a worker's table.
 
 use crate::flow_kind::FlowKind;
 use crate::inside::{self, PortSet};
@@ -9,13 +9,13 @@ use flow::{Action, Field, FlowId, FlowKey, Mask};
 use std::sync::Arc;
 
 impl Worker {
-    /// The flow of a number.
+    /// The handle of a flow.
     pub(crate) fn handle_of(&self, id: FlowId) -> Option<Handle> {
         find(&self.ids, &self.flows, id)
     }
 
-    /// Puts a flow in for packets that agree with the key in the bits of the mask, or gives the one of that number
-    /// other actions.
+    /// Installs a flow for packets that agree with the key in the bits of the mask, or changes the actions of
+    /// the flow with that id.
     pub(crate) fn put(&mut self, id: FlowId, key: &FlowKey, mask: &Mask, actions: Arc<[Action]>) {
         self.epoch += 1;
         let kind = FlowKind::of(&actions);
@@ -42,7 +42,7 @@ impl Worker {
         flow.unseen_bytes = if is_told { key.unseen_bytes() as u8 } else { 0 };
         let (handle, replaced) = self.flows.put(key, mask, flow);
         let place = handle.index() as u32;
-        // Two misses of one flow may both be answered with a put; the later answer counts.
+        // Two misses of one flow may both be answered with a put; the later one replaces the earlier.
         if let Some(old) = replaced {
             self.ids.remove(hash(old.id), place);
             self.dump.gone.push((old.id, old.told()));

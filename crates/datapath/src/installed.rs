@@ -1,4 +1,4 @@
-//! A flow in a worker's table, and what the pipeline needs of it.
+//! A flow in a worker's table.
 
 use crate::flow_kind::FlowKind;
 use base::Instant;
@@ -11,11 +11,11 @@ use std::sync::Arc;
 pub struct InstalledFlow {
     /// Its number.
     pub id: FlowId,
-    /// What is done with its packets; lent out while it is done.
+    /// Its actions; lent out while they are executed.
     pub(crate) actions: Option<Arc<[Action]>>,
     /// Whether and how its packets are cached.
     pub(crate) kind: FlowKind,
-    /// Changes with the actions; no two flows, and no two lists of one flow, have the same.
+    /// Changes with the actions; unique among all flows and their lists of actions.
     pub(crate) version: u64,
     /// What it has carried, and when it carried the last packet, in nanoseconds. Not as [`FlowStats`], which
     /// takes 16 bytes more of each flow.
@@ -23,16 +23,17 @@ pub struct InstalledFlow {
     bytes: u64,
     used_ns: u64,
     tcp_flags: u16,
-    /// Whether the packets are tracked.
+    /// Whether the actions have a `ct`.
     pub(crate) tracks: bool,
     /// Whether the actions have a `ct_clear`, which comes before any `ct`.
     pub(crate) clears: bool,
-    /// Whether packets are encapsulated after a `ct`, or decapsulated: what their path trace needs is then
-    /// not what they are after the last action.
+    /// Whether packets are encapsulated after a `ct`, or decapsulated: then the path trace needs their state
+    /// before the last action.
     pub(crate) tunnels: bool,
-    /// Bytes of each packet that do not count ([`FlowKey::unseen_bytes`](flow::FlowKey::unseen_bytes)).
+    /// Bytes of each packet that statistics leave out
+    /// ([`FlowKey::unseen_bytes`](flow::FlowKey::unseen_bytes)).
     pub(crate) unseen_bytes: u8,
-    /// Whether it is in the list of flows that the next dump tells of.
+    /// Whether it is in the list for the next dump.
     pub(crate) reported: bool,
 }
 
@@ -70,7 +71,7 @@ impl InstalledFlow {
         !std::mem::replace(&mut self.reported, true)
     }
 
-    /// What it has carried, as dumps tell it.
+    /// Its statistics as dumps report them.
     pub(crate) fn told(&self) -> FlowStats {
         let unseen = self.packets * u64::from(self.unseen_bytes);
         FlowStats {
@@ -81,13 +82,13 @@ impl InstalledFlow {
         }
     }
 
-    /// Whether the flow ends a path without connection tracking, by actions that can be cached.
+    /// Whether the flow ends a path without connection tracking, with actions that can be cached.
     pub(crate) fn ends_untracked(&self) -> bool {
         !self.tracks && matches!(self.kind, FlowKind::Terminal(_))
     }
 }
 
-/// A flow that a run of packets hit, as the pipeline needs it.
+/// The flow that a run of packets hit, for the pipeline.
 pub(crate) struct HitFlow {
     pub handle: Handle,
     pub version: u64,

@@ -1,9 +1,9 @@
 //! The datapath: what a worker does with packets.
 //!
-//! A [`Worker`] owns its flows, caches and counters; workers share connection tracking and the
-//! queue of misses and nothing else. It knows no socket, no clock and no OpenFlow: the loop around
-//! it receives batches from ports, hands them to [`Worker::receive`], and sends what then lies in
-//! the [`Outbox`]. `pipeline.rs` spells the way of a packet on one screen.
+//! A [`Worker`] owns its flows, caches and counters; workers share only connection tracking and the upcall
+//! queue. It uses no socket, no clock and no OpenFlow: the loop around it receives batches from ports, passes
+//! them to [`Worker::receive`], and sends the contents of the [`Outbox`]. `pipeline.rs` shows a packet's path
+//! on one screen.
 
 #![forbid(unsafe_code)]
 

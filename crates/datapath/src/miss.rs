@@ -1,5 +1,4 @@
-//! Packets that a worker does not send anywhere: those that go up to the control side, and those
-//! that are dropped.
+//! Packets without an output: upcalls and drops.
 
 use crate::observer::Observer;
 use crate::outbox::Outbox;
@@ -11,11 +10,11 @@ use base::{Instant, PortNo};
 use classifier::Handle;
 use flow::{DropReason, FlowKey, Frame, TraceId, Upcall, UpcallKind};
 
-/// Keys whose memory is kept: as many as upcalls of one port may wait.
+/// Maximum number of keys whose memory is kept: the number of upcalls that one port may queue.
 const SPARE_KEYS: usize = UPCALLS_PER_PORT;
 
 impl Worker {
-    /// Sends a frame, if there is one, to the control side, or drops it where the queue is full.
+    /// Sends an upcall for a frame, if there is one, or drops it if the queue is full.
     pub(crate) fn miss(
         &mut self,
         now: Instant,
@@ -43,7 +42,7 @@ impl Worker {
         }
     }
 
-    /// Queues a copy of the frame for the control side. Returns whether there was room.
+    /// Queues an upcall with a copy of the frame. Returns whether there was room.
     pub(crate) fn send_up(
         &mut self,
         now: Instant,
@@ -76,8 +75,8 @@ impl Worker {
         true
     }
 
-    /// Whether some of these frames, which hit a flow, may have to wait behind others that went up before:
-    /// since the flow was not there yet, or since the state of their connection was another one.
+    /// Whether some of these frames, which hit a flow, may have to wait behind earlier upcalls: those sent
+    /// before the flow was installed, or in another state of their connection.
     #[inline]
     pub(crate) fn holds_back(&self, flow: Handle, frames: &[Frame]) -> bool {
         !self.pending.is_empty()
@@ -93,8 +92,7 @@ impl Worker {
         same.or_else(|| pending.find_other_state(key)).or_else(|| pending.find_tracked(key))
     }
 
-    /// Has a packet wait behind another one that went up and is not answered, if there is one. Returns whether it
-    /// does.
+    /// Makes a packet wait behind an unanswered miss, if there is one. Returns whether it waits.
     pub(crate) fn waits(&mut self, frame: &mut Frame, observer: &mut impl Observer) -> bool {
         let place = self.place_before(self.miss_hash(&frame.key), &frame.key);
         if let Some(place) = place {
@@ -116,7 +114,7 @@ impl Worker {
         }
     }
 
-    /// An upcall lost its place in the queue, and with it the packets that wait for its answer.
+    /// An upcall was evicted from the queue. Drops the packets that wait for its answer.
     fn give_up(&mut self, evicted: Upcall) {
         let Upcall { worker, kind, key, packet, .. } = evicted;
         match kind {
@@ -130,13 +128,13 @@ impl Worker {
         self.lose(packet);
     }
 
-    /// A miss will not be answered: loses the packets that wait behind it.
+    /// A miss will not be answered. Drops the packets that wait behind it.
     fn end_evicted(&mut self, key: &FlowKey) {
         let waiting = self.pending.end(self.miss_hash(key), key);
         waiting.into_iter().for_each(|it| self.lose(it.packet));
     }
 
-    /// Ends the misses that lost their places to upcalls of other workers.
+    /// Ends the misses that upcalls of other workers evicted.
     pub(crate) fn end_misses_evicted_by_others(&mut self) {
         if self.pending.is_empty() {
             return;
@@ -146,7 +144,7 @@ impl Worker {
         evicted.iter().for_each(|key| self.end_evicted(key));
     }
 
-    /// Copies the key of a packet that goes up, into memory that an answered one had.
+    /// Copies the key of an upcall, reusing memory of an answered one.
     fn copy_key(&mut self, key: &FlowKey) -> Box<FlowKey> {
         match self.spare_keys.pop() {
             Some(mut spare) => {
@@ -164,8 +162,8 @@ impl Worker {
         }
     }
 
-    /// A port is no more, and nothing that it received is answered. Packets of other ports that waited behind
-    /// such a packet go on.
+    /// A port was removed, and its upcalls will not be answered. Packets of other ports that waited behind
+    /// them go on.
     pub fn remove_port(&mut self, now: Instant, port: PortNo, out: &mut Outbox) {
         for (packet, key) in self.pending.end_port(port) {
             if key.in_port() == port {
@@ -179,13 +177,13 @@ impl Worker {
         }
     }
 
-    /// Ends the wait for all answers, before the worker is replaced. Returns how many packets are lost that
-    /// waited behind misses, by port.
+    /// Ends the wait for all answers, before the worker is replaced. Returns how many waiting packets are
+    /// lost, by port.
     pub fn abandon_misses(&mut self) -> Vec<(PortNo, u64)> {
         self.pending.end_all()
     }
 
-    /// Gives up waiting for answers that should have come long ago.
+    /// Gives up on overdue answers.
     pub(crate) fn end_late_misses(&mut self) {
         self.end_misses_evicted_by_others();
         for waiting in self.pending.tick() {
@@ -198,12 +196,12 @@ impl Worker {
         self.drop_packet(packet, DropReason::UpcallQueueFull);
     }
 
-    /// What misses are found by.
+    /// The hash by which misses are found.
     pub(crate) fn miss_hash(&self, key: &FlowKey) -> u64 {
         u64::from(classifier::hash(key, self.seed)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
-    /// [`Self::drop_packet`], told of.
+    /// [`Self::drop_packet`], reported to the observer.
     pub(crate) fn refuse(
         &mut self,
         packet: packet::Packet,

@@ -17,35 +17,35 @@ pub(crate) struct Tuple {
 /// The addresses and ports that NAT gives a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NatRewrite {
-    /// Of UDP and TCP over IPv4, with what it does to checksums.
+    /// UDP and TCP over IPv4, with the change of the checksums.
     V4(TupleV4),
-    /// Of any packet: a [`Tuple`], spelled out so that it takes no more room than one.
+    /// Any packet: a [`Tuple`], with its fields inlined so that it takes no more space.
     Any { addresses: [u64; 4], ports: u32 },
-    /// Of ICMP's queries and their answers: addresses and the identifier.
+    /// ICMP queries and replies: addresses and identifier.
     Icmp { addresses: [u64; 4], id: u16 },
 }
 
 impl Tuple {
     pub const NONE: Tuple = Tuple { addresses: [0; 4], ports: 0 };
 
-    /// Those of a key.
+    /// The addresses and ports in a key.
     pub fn of(key: &FlowKey) -> Tuple {
         Tuple { addresses: key.addresses(), ports: key.ports() }
     }
 
-    /// Those that a packet came in with.
+    /// The addresses and ports of a received packet.
     pub fn of_headers(headers: &Headers) -> Tuple {
         let mut key = FlowKey::new();
         headers.write_key(&mut key);
         Tuple::of(&key)
     }
 
-    /// The same, for a device that forwards.
+    /// The same for a device that applies NAT.
     pub fn nat_rewrite(&self) -> flow::NatRewrite {
         flow::NatRewrite { addresses: self.addresses, ports: self.ports }
     }
 
-    /// Gives a key these.
+    /// Writes these into a key.
     fn write(&self, key: &mut FlowKey) {
         key.set_addresses(&self.addresses);
         key.set_ports(self.ports);
@@ -53,7 +53,7 @@ impl Tuple {
 }
 
 impl NatRewrite {
-    /// From those of a packet to others.
+    /// The rewrite from a packet's addresses and ports to others.
     pub fn new(headers: &Headers, to: &Tuple) -> NatRewrite {
         if headers.is_ipv6() || !matches!(headers.protocol(), TCP | UDP) {
             return NatRewrite::Any { addresses: to.addresses, ports: to.ports };
@@ -64,13 +64,13 @@ impl NatRewrite {
         NatRewrite::V4(TupleV4::new(from, (addresses, to.ports)))
     }
 
-    /// To these addresses and this identifier, of ICMP.
+    /// The rewrite of an ICMP packet to these addresses and this identifier.
     pub fn of_icmp(to: &Tuple, id: u16) -> NatRewrite {
         NatRewrite::Icmp { addresses: to.addresses, id }
     }
 
-    /// Rewrites the bytes of a packet with these headers. Its key is not looked at, and may be
-    /// wrong afterwards: see [`NatRewrite::write_key`].
+    /// Rewrites the bytes of a packet with these headers. It ignores the key, which may be wrong afterwards:
+    /// see [`NatRewrite::write_key`].
     #[inline]
     pub fn write(&self, headers: &Headers, frame: &mut Frame) {
         match self {
@@ -94,7 +94,7 @@ impl NatRewrite {
         }
     }
 
-    /// Gives the key of a packet the new addresses and ports.
+    /// Writes the new addresses and ports into a packet's key.
     pub fn write_key(&self, key: &mut FlowKey) {
         match self {
             NatRewrite::V4(tuple) => {
@@ -111,7 +111,7 @@ impl NatRewrite {
     }
 }
 
-/// Gives a frame's bytes these addresses and ports instead of those in its key.
+/// Rewrites a frame's bytes from the addresses and ports in its key to these.
 fn write_any(frame: &mut Frame, to: &Tuple) {
     let partial = matches!(frame.packet.offload.checksum, Checksum::Partial { .. });
     let from = Tuple::of(&frame.key);

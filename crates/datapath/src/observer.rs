@@ -1,27 +1,27 @@
-//! What a worker does with a batch, for traces and for measuring: stages, runs of packets, steps.
+//! Observes the processing of a batch, for traces and measurements: stages, runs of packets, steps.
 
 use crate::step::Step;
 use flow::TraceId;
 
-/// What a worker does with a batch, in this order.
+/// The stages of a batch, in order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Stage {
     /// Reading headers.
     Parse,
-    /// Looking up what is known of the packets.
+    /// Cache lookups.
     Lookup,
-    /// Following known packets of known connections.
+    /// Connection tracking of cached packets.
     Connection,
-    /// Counting and sending known packets.
+    /// Counting and sending cached packets.
     Actions,
-    /// The whole walk over the tables, for the others.
+    /// The walk over the flow table for all other packets.
     Walk,
 }
 
-/// Is told what becomes of a batch. The worker has no clock; an observer may have one. It is a parameter
-/// of the pipeline's type, so that an observer that does nothing costs nothing.
+/// Receives events about a batch. The worker has no clock; an observer may have one. It is a type parameter
+/// of the pipeline, so an empty observer costs nothing.
 pub trait Observer {
-    /// The stage is over, and the next begins.
+    /// The stage ended, and the next begins.
     #[inline]
     fn stage_done(&mut self, _: Stage) {}
 
@@ -29,17 +29,17 @@ pub trait Observer {
     #[inline]
     fn run(&mut self, _packets: usize, _is_hit: bool) {}
 
-    /// A packet took a step. A trace hands in batches of one packet, so that all
-    /// of them are of that packet and its copies.
+    /// A packet took a step. A trace passes in batches of one packet, so all steps belong to that packet and
+    /// its copies.
     #[inline]
     fn note(&mut self, _: impl FnOnce() -> Step) {}
 
-    /// Where steps are written down. A packet that goes up to the control side takes it along.
+    /// The trace to record steps in. An upcall carries it along.
     #[inline]
     fn trace(&self) -> Option<TraceId> {
         None
     }
 }
 
-/// Nothing is asked for.
+/// Observes nothing.
 impl Observer for () {}

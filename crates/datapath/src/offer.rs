@@ -1,4 +1,4 @@
-//! Offers connections to a device that forwards by itself: what enters the unified cache, as a rule.
+//! Offers connections that enter the unified cache to a device that forwards by itself.
 
 use crate::burst::PathTrace;
 use crate::flow_kind::FinalActions;
@@ -12,23 +12,23 @@ use flow::{Action, Field, FlowId, FlowStats, Headers, OffloadOffer, OffloadRule,
 use std::sync::Arc;
 use wire::protocol;
 
-/// Offers that may wait to be taken; the loop around takes them after every batch or two.
+/// Maximum number of waiting offers; the loop around the worker takes them after every batch or two.
 const OFFERS_MAX: usize = 1024;
 /// The ECN bits of a TOS (RFC 3168).
 const ECN: u128 = 3;
 
 impl Worker {
-    /// The offers since the last time, if there are any.
+    /// Takes the offers since the last call, if there are any.
     pub fn take_offers(&mut self) -> Option<Vec<OffloadOffer>> {
         (!self.offers.is_empty()).then(|| std::mem::take(&mut self.offers))
     }
 
-    /// Has all connections offered anew, as far as packets of them come.
+    /// Makes all connections be offered anew with their next packets.
     pub fn offer_again(&mut self) {
         self.unified.forget();
     }
 
-    /// Counts packets that a device forwarded against the flow that they would have hit.
+    /// Counts packets that a device forwarded for the flow that they would have hit.
     pub fn credit_offloaded(&mut self, now: Instant, id: FlowId, stats: FlowStats) {
         if let Some(handle) = self.handle_of(id) {
             self.credit(now, handle, stats.packets, stats.bytes, stats.tcp_flags);
@@ -36,8 +36,8 @@ impl Worker {
     }
 }
 
-/// Offers what was cached of a packet, if it is of an established connection. `inner` are its headers and
-/// the bits that count, `outer` what was around it, and `place` is where the entry lies.
+/// Offers the cached path of a packet if it belongs to an established connection. `inner` are its headers and
+/// the masked bits, `outer` is its encapsulation, and `place` is the entry's position.
 #[inline(never)]
 pub(crate) fn offer(
     worker: &mut Worker,
@@ -79,7 +79,7 @@ fn make(
     let flows = trace.passes.iter().map(flow).collect::<Option<Vec<_>>>()?;
     let copies_ecn = copies_ecn(worker, trace, &actions);
     let rule = OffloadRule {
-        // The cache has the number of a class in the place of a tunnel's port.
+        // In the cache, a class number stands for the tunnel's port.
         headers: outer.map_or(*headers, |(.., seen)| headers.with_in_port(seen.port)),
         mask: *mask,
         connection: ct_passes.first.connection,
@@ -104,7 +104,7 @@ fn copies_ecn(worker: &Worker, trace: &PathTrace, actions: &[Action]) -> bool {
     to.copies_ecn && !before.iter().any(is_matched)
 }
 
-/// The outer packets of a path that begins in a tunnel.
+/// The encapsulation of a path that begins in a tunnel.
 fn tunnel((headers, shape, seen): (&Headers, Shape, &Seen)) -> OffloadTunnel {
     OffloadTunnel {
         kind: seen.kind,

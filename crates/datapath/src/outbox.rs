@@ -1,25 +1,25 @@
-//! What a worker wants sent: packets by port, and its answers to the control side.
+//! The output of a worker: packets by port, and messages to the control side.
 
 use base::PortNo;
 use flow::FlowDump;
 use packet::{Batch, Packet};
 
-/// Filled by [`crate::Worker`], emptied by the loop that owns the ports. Keeps its room from batch
-/// to batch, so that filling it allocates nothing.
+/// Filled by [`crate::Worker`], emptied by the loop that owns the ports. It keeps its capacity between
+/// batches, so filling it allocates nothing.
 #[derive(Debug, Default)]
 pub struct Outbox {
     ports: Vec<Waiting>,
-    /// Answers to [`flow::FlowCommand::Collect`].
+    /// Replies to [`flow::FlowCommand::Collect`].
     pub dumps: Vec<FlowDump>,
-    /// The queue of misses was empty and is no longer: wake the control side.
+    /// The upcall queue became non-empty: wake the control side.
     pub wake_control: bool,
 }
 
-/// What waits for one port, as its transmit queue will take it.
+/// Packets for one port, in batches for its transmit queue.
 #[derive(Debug)]
 struct Waiting {
     port: PortNo,
-    /// Those from `filling` on are empty; those before it were full when they were left.
+    /// Batches from index `filling + 1` on are empty; those before `filling` were full when filled.
     batches: Vec<Batch>,
     filling: usize,
 }
@@ -30,12 +30,12 @@ impl Outbox {
         Outbox::default()
     }
 
-    /// Adds a packet for `port`, behind those that wait for it already.
+    /// Appends a packet for `port`.
     pub fn push(&mut self, port: PortNo, packet: Packet) {
         self.waiting(port).room().push(packet);
     }
 
-    /// Takes packets out of their places for `port`, behind those that wait for it already.
+    /// Takes packets out of their places and appends them for `port`.
     pub fn extend<'a>(&mut self, port: PortNo, packets: impl Iterator<Item = &'a mut Packet>) {
         let waiting = self.waiting(port);
         let mut batch = waiting.room();
@@ -47,8 +47,7 @@ impl Outbox {
         }
     }
 
-    /// The packets that wait, by port and in batches of which none is empty; the taker empties
-    /// them all.
+    /// The waiting packets, by port and in non-empty batches; the caller empties them all.
     pub fn batches_mut(&mut self) -> impl Iterator<Item = (PortNo, &mut Batch)> {
         self.ports.iter_mut().flat_map(|waiting| {
             let used = (waiting.filling + 1).min(waiting.batches.len());
@@ -58,7 +57,7 @@ impl Outbox {
         })
     }
 
-    /// Forgets a port that is no more.
+    /// Removes the state of a removed port.
     pub fn remove_port(&mut self, port: PortNo) {
         self.ports.retain(|waiting| waiting.port != port);
     }

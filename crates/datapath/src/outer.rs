@@ -15,14 +15,14 @@ use hashbrown::HashTable;
 use tunnel::Envelope;
 use wire::geneve;
 
-/// Classes at a time. Packets of others take the whole walk.
+/// Maximum number of classes. Packets of others walk.
 const CLASSES: usize = 4096;
-/// Different masks at a time.
+/// Maximum number of shapes.
 const SHAPES: usize = 8;
-/// Ports with this bit are numbers of classes.
+/// Port numbers with this bit are class numbers.
 const IS_CLASS: u32 = 1 << 31;
-/// The lowest bits of the numbers of all classes are the same, as the kind of a packet is told by those of
-/// its port.
+/// The lowest bits of all class numbers are equal, because the kind of a packet is derived from the low bits
+/// of its port.
 const SERIAL_SHIFT: u32 = 6;
 const SERIAL_END: u32 = 1 << (31 - SERIAL_SHIFT);
 
@@ -43,15 +43,15 @@ pub(crate) struct Seen {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Shape {
     kind: TunnelKind,
-    /// Bits that the flow matched which decapsulates.
+    /// Bits matched by the flow that decapsulates.
     opened: Headers,
-    /// Those, and bits that flows for inner packets match.
+    /// Those bits, and the bits that flows for inner packets match.
     pub mask: Headers,
     /// Bits of [`Envelope::word`].
     pub word: u64,
 }
 
-/// Outer packets that agree in the bits of a shape.
+/// A class: outer packets that agree in the bits of a shape.
 struct Class {
     /// Masked.
     headers: Headers,
@@ -62,14 +62,14 @@ struct Class {
     number: PortNo,
     /// The tunnel's port.
     port: PortNo,
-    /// Since the last tick.
+    /// It was hit since the last tick.
     is_used: bool,
 }
 
-/// A packet of a class.
+/// The class of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found<'a> {
-    /// Stands for the class where packets have their port.
+    /// The class number, used in place of the packet's port.
     pub number: PortNo,
     /// The tunnel's port.
     pub port: PortNo,
@@ -81,7 +81,7 @@ pub(crate) struct Outers {
     shapes: ArrayVec<Shape, SHAPES>,
     classes: Vec<Class>,
     index: HashTable<u32>,
-    /// Of the packet before.
+    /// The class of the previous packet.
     last: usize,
     serial: u32,
     seed: u64,
@@ -96,15 +96,15 @@ impl Seen {
 }
 
 impl Shape {
-    /// `opened` are the bits of the outer headers that the flow looked at which opens the packet,
-    /// `tunnel` those that flows for the inner packet did, `key` bits of the tunnel's key.
+    /// `opened` are the outer header bits matched by the decapsulating flow, `tunnel` those matched by flows
+    /// for the inner packet, and `key` bits of the tunnel key.
     pub fn new(kind: TunnelKind, opened: Headers, tunnel: &Headers, key: u64) -> Shape {
         let mask = opened.union(tunnel);
         Shape { kind, opened, mask, word: Envelope::word_mask(kind, key) }
     }
 
-    /// Both shapes' bits, if the same flow decapsulates: flows for inner packets that match different bits
-    /// then share one shape. Otherwise the shape itself.
+    /// The union of both shapes, if the same flow decapsulates: flows for inner packets that match different
+    /// bits then share one shape. Otherwise the shape itself.
     fn with(mut self, other: &Shape) -> Shape {
         if (self.kind, self.opened) == (other.kind, other.opened) {
             self.mask = self.mask.union(&other.mask);
@@ -125,7 +125,7 @@ impl Class {
 }
 
 impl Outers {
-    /// None yet. `seed` should be random.
+    /// No classes. `seed` should be random.
     pub fn new(seed: u64) -> Outers {
         Outers {
             shapes: ArrayVec::new(),
@@ -137,7 +137,7 @@ impl Outers {
         }
     }
 
-    /// The class of a packet, if its checksums are right. With `trusted`, transport checksums are not
+    /// The class of a packet, if its checksums are correct. With `trusted`, transport checksums are not
     /// verified.
     #[inline]
     pub fn find<'a>(
@@ -182,8 +182,8 @@ impl Outers {
         None
     }
 
-    /// Adds the class of a packet that walked, and gives its number; `None` if there is no room. `before` is
-    /// the class that the packet was looked up with. It is removed if the class is another one now.
+    /// Adds the class of a packet that walked, and returns its number; `None` if there is no room. `before`
+    /// is the class of its lookup; it is removed if the class differs now.
     pub fn learn(
         &mut self,
         headers: &Headers,
@@ -235,13 +235,13 @@ impl Outers {
         Some(number)
     }
 
-    /// Now and then: makes room for others where there is little.
+    /// Called periodically: removes unused classes when room is scarce.
     pub fn tick(&mut self) {
         if self.classes.len() > CLASSES / 2 || self.shapes.is_full() {
             self.classes.retain(|class| class.is_used);
             let is_used = |number: u8| self.classes.iter().any(|it| it.shape == number);
             if self.shapes.is_full() && !(0..SHAPES as u8).all(is_used) {
-                // Shapes are numbered by their places, so that all are told anew.
+                // Classes refer to shapes by index, so both are cleared.
                 (self.classes, self.shapes) = (Vec::new(), ArrayVec::new());
             }
             self.index.clear();

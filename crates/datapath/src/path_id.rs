@@ -1,13 +1,13 @@
-//! Names the flows that a packet hits, in one word.
+//! Identifies the flows that a packet hits in one word.
 
 use crate::flow_paths::FlowPathRef;
 use classifier::Handle;
 
-/// One flow, or a flow path through several; or none.
+/// One flow, a flow path, or none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PathId(u64);
 
-/// What a [`PathId`] stands for.
+/// The kinds of a [`PathId`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PathKind {
     /// One flow.
@@ -33,13 +33,13 @@ impl PathId {
         PathId(u64::from(path.generation) << 32 | IS_PATH | u64::from(path.slot))
     }
 
-    /// Whether it names no flow.
+    /// Whether it is [`PathId::NONE`].
     #[inline]
     pub fn is_none(self) -> bool {
         self == PathId::NONE
     }
 
-    /// What it stands for.
+    /// The flow or flow path.
     #[inline]
     pub fn kind(self) -> Option<PathKind> {
         if self.is_none() {

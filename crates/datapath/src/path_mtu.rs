@@ -1,5 +1,5 @@
-//! Packets whose outer packet is too large for a tunnel's underlay: their senders are told the MTU that is
-//! left within the tunnel, or the outer packet is fragmented.
+//! Packets whose outer packet exceeds the MTU of a tunnel's underlay: their senders receive an ICMP error
+//! with the MTU inside the tunnel, or the outer packet is fragmented.
 
 use crate::observer::Observer;
 use crate::worker::Worker;
@@ -11,8 +11,8 @@ use std::time::Duration;
 use wire::checksum::checksum;
 use wire::{Ipv4, ethernet, ipv4};
 
-/// Each worker sends one error in this time on average, and at most this many at once (RFC 1812 section 4.3.2.8,
-/// RFC 4443 section 2.4).
+/// Each worker sends one error per interval on average, in bursts of at most [`ERRORS_AT_ONCE`] (RFC 1812
+/// section 4.3.2.8, RFC 4443 section 2.4).
 const ERROR_EVERY: Duration = Duration::from_millis(1);
 const ERRORS_AT_ONCE: u32 = 50;
 /// Fragments but the last carry a multiple of this many bytes (RFC 791).
@@ -21,7 +21,7 @@ const FRAGMENT_UNIT: usize = 8;
 /// Bounds the rate of errors.
 #[derive(Debug, Default)]
 pub(crate) struct ErrorLimit {
-    /// The errors that were sent use up the rate until this time.
+    /// The errors sent so far use up the rate until this time.
     paid: Instant,
 }
 
@@ -35,7 +35,7 @@ impl ErrorLimit {
     }
 }
 
-/// Whether a frame is too large for the tunnel. A frame with GSO is judged by the segments that it is cut into.
+/// Whether a frame is too large for the tunnel. A frame with GSO is judged by its segments.
 #[inline]
 pub(crate) fn exceeds(packet: &Packet, to: &TunnelPush) -> bool {
     packet.len() > to.frame_max as usize
@@ -45,8 +45,8 @@ pub(crate) fn exceeds(packet: &Packet, to: &TunnelPush) -> bool {
         })
 }
 
-/// Drops a frame that is too large, and tells its sender where that is allowed: as a packet out of the
-/// tunnel, from the address that the frame was for (as Linux: `net/ipv4/ip_tunnel_core.c`,
+/// Drops a frame that is too large, and sends an ICMP error to its sender if permitted: as a packet out of
+/// the tunnel, from the frame's destination address (as Linux: `net/ipv4/ip_tunnel_core.c`,
 /// `iptunnel_pmtud_build_icmp`).
 pub(crate) fn refuse(
     worker: &mut Worker,
@@ -107,8 +107,8 @@ pub(crate) fn fragments(
     pieces
 }
 
-/// Cuts an outer packet of IPv4 into fragments whose packets have at most `mtu` bytes (RFC 791
-/// section 3.2). `false` where its header or the MTU do not allow it.
+/// Splits an outer IPv4 packet into fragments of at most `mtu` bytes (RFC 791 section 3.2). Returns `false`
+/// if its header or the MTU do not permit it.
 fn fragment(
     pool: &mut Pool,
     packet: &Packet,

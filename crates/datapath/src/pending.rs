@@ -1,12 +1,12 @@
-//! Misses that wait for an answer, and the packets that wait behind them.
+//! Misses that wait for answers, and the packets that wait behind them.
 //!
-//! While the answer to a miss is under way, further packets with the same key wait for it: they are
-//! translated once, and keep their order. They wait also where another packet's answer has installed
-//! a flow meanwhile that they match: otherwise they would overtake the one that went up. When the answer
-//! is here, they enter the tables again, in order.
+//! While a miss is unanswered, further packets with the same key wait for the answer: they are translated
+//! once and keep their order. They also wait if the answer to another miss has installed a matching flow
+//! meanwhile: otherwise they would overtake the packet of the upcall. When the answer arrives, they enter the
+//! tables again, in order.
 //!
 //! A connection may change its state while one of its packets waits: the next packet then matches another
-//! flow, and would overtake it. So packets of another state of the connection wait, too. Invalid packets,
+//! flow, and would overtake it. So packets in another state of the connection wait, too. Invalid packets,
 //! which any host may send, neither wait for another state nor hold back packets of one.
 //!
 //! While a packet waits in a pass after connection tracking, rules may change so that the next packets of its
@@ -21,18 +21,19 @@ use hashbrown::HashTable;
 use packet::Packet;
 use std::collections::VecDeque;
 
-/// Packets that wait behind one miss: as many as would wait as misses of their own.
+/// Maximum number of packets behind one miss: the number that could wait as misses of their own.
 const PACKETS_PER_MISS: usize = UPCALLS_PER_PORT;
-/// Packets that wait behind all misses of a worker. A port has at most as many of them as are free, so that a
-/// storm leaves half of the room to others.
+/// Maximum number of packets behind all misses of a worker. One port may use at most as many as remain free,
+/// so a storm leaves half of the room to others.
 const PACKETS: usize = UPCALLS;
-/// Beside them each port may have so many: no number of storms keeps others out. Ports are told apart by the
-/// lowest bits of their numbers.
+/// In addition, each port may use this many, so storms from other ports do not exclude it. Ports are
+/// distinguished by the lowest bits of their numbers.
 const PACKETS_KEPT_FOR_PORT: usize = 64;
 const PORTS: usize = 32;
-/// Most misses of a worker that wait for answers. More are dropped: without a place they could be overtaken.
+/// Maximum number of unanswered misses of a worker. More are dropped: without a place they could be
+/// overtaken.
 const PLACES: usize = 2 * UPCALLS;
-/// An answer that has not come after this many ticks of the worker will not come any more.
+/// After this many ticks of the worker, an answer is overdue.
 const TICKS: u8 = 3;
 
 /// The misses of one worker.
@@ -42,14 +43,14 @@ pub(crate) struct Pending {
     by_key: HashTable<u32>,
     /// The misses of tracked packets, by their connection's hash.
     by_connection: HashTable<u32>,
-    /// Misses so far.
+    /// Number of misses so far.
     begun: u64,
     places: Vec<Place>,
     free: Vec<u32>,
     packets: usize,
     /// Packets behind the misses of each port.
     packets_of_port: [usize; PORTS],
-    /// The worker's epoch when the oldest of the misses went up, or before.
+    /// The worker's epoch at the oldest unanswered miss, or earlier.
     since: u64,
 }
 
@@ -58,7 +59,7 @@ struct Place {
     key: Box<FlowKey>,
     /// The hash of the packet's connection, if it is tracked and valid.
     connection: Option<u64>,
-    /// Its place among all misses.
+    /// Its sequence number.
     number: u64,
     packets: VecDeque<Waiting>,
     epoch: u64,
@@ -73,18 +74,18 @@ pub(crate) struct Waiting {
 }
 
 impl Pending {
-    /// No misses. The seed makes the hash of connections unpredictable from outside.
+    /// No misses. The seed makes the hash of connections unpredictable.
     pub fn new(seed: u64) -> Self {
         Pending { hash: FlowHash::new(seed), ..Pending::default() }
     }
 
-    /// Whether a flow of this version came, or changed, since some packet went up that is not answered.
+    /// Whether a flow of this version was installed or changed since some unanswered miss.
     #[inline]
     pub fn is_young(&self, version: u64) -> bool {
         !self.by_key.is_empty() && version > self.since
     }
 
-    /// Whether nothing waits.
+    /// Whether there are no misses.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.by_key.is_empty()
@@ -99,19 +100,19 @@ impl Pending {
         self.by_key.find(hash, is_it).copied()
     }
 
-    /// Whether a tracked packet's miss waits.
+    /// Whether there is a miss of a tracked packet.
     #[inline]
     pub fn is_tracked(&self) -> bool {
         !self.by_connection.is_empty()
     }
 
-    /// Whether a miss of a packet of this connection waits.
+    /// Whether there is a miss of a packet of this connection.
     pub fn has_connection(&self, key: &FlowKey) -> bool {
         self.of_connection(self.hash.of(key)).next().is_some()
     }
 
-    /// The oldest miss of a packet of the same connection in another state: further packets choose the same
-    /// one.
+    /// The oldest miss of a packet of the same connection in another state: further packets wait behind the
+    /// same one.
     pub fn find_other_state(&self, key: &FlowKey) -> Option<u32> {
         let is_valid = !key.ct_state().is_empty() && !key.ct_state().contains(CtState::INV);
         if self.by_connection.is_empty() || !is_valid {
@@ -144,7 +145,7 @@ impl Pending {
             && self.packets_of_port[port_of(&place.key)] < room_of_port
     }
 
-    /// Has a packet with this key wait behind a miss.
+    /// Makes a packet with this key wait behind a miss.
     pub fn hold(&mut self, place: u32, packet: Packet, key: &FlowKey) {
         let place = &mut self.places[place as usize];
         let key = (*place.key != *key).then(|| Box::new(key.clone()));
@@ -153,12 +154,13 @@ impl Pending {
         self.packets_of_port[port_of(&place.key)] += 1;
     }
 
-    /// Whether another miss may wait for its answer.
+    /// Whether there is room for another miss.
     pub fn has_place(&self) -> bool {
         self.by_key.len() < PLACES
     }
 
-    /// A packet of this key went up, which was not waited for and for which there is a place.
+    /// Records a miss with this key. The caller has checked that there is no such miss yet, and that there is
+    /// room.
     pub fn begin(&mut self, hash: u64, key: &FlowKey, epoch: u64) {
         if self.by_key.is_empty() {
             self.since = epoch;
@@ -189,7 +191,7 @@ impl Pending {
         }
     }
 
-    /// The answer to a miss is here, or will not come: gives what waited for it.
+    /// The answer to a miss arrived, or will not. Returns the packets that waited for it.
     pub fn end(&mut self, hash: u64, key: &FlowKey) -> VecDeque<Waiting> {
         match self.find(hash, key) {
             Some(place) => self.take(place),
@@ -214,8 +216,8 @@ impl Pending {
         packets
     }
 
-    /// A port is no more, and the misses of its packets will not be answered: gives what waited for them, with
-    /// their keys, in order.
+    /// A port was removed, and its misses will not be answered. Returns the packets that waited for them,
+    /// with their keys, in order.
     pub fn end_port(&mut self, port: PortNo) -> Vec<(Packet, FlowKey)> {
         let is_its = |place: &u32| self.places[*place as usize].key.in_port() == port;
         let mut ended: Vec<u32> = self.by_key.iter().copied().filter(is_its).collect();
@@ -230,8 +232,8 @@ impl Pending {
         all
     }
 
-    /// No answer will come any more: gives how many packets waited for one, by port. The misses themselves are
-    /// counted where they wait.
+    /// No more answers will arrive. Returns how many packets waited, by port. The misses themselves are
+    /// counted by the upcall queue.
     pub fn end_all(&mut self) -> Vec<(PortNo, u64)> {
         let places: Vec<u32> = self.by_key.iter().copied().collect();
         let ended = places.into_iter().map(|place| {
@@ -241,7 +243,7 @@ impl Pending {
         ended.filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Gives up waiting for answers that should have come long ago. Gives what waited for them.
+    /// Gives up on overdue answers. Returns the packets that waited for them.
     pub fn tick(&mut self) -> Vec<Waiting> {
         let mut since = u64::MAX;
         let mut late = Vec::new();
@@ -259,13 +261,13 @@ impl Pending {
     }
 }
 
-/// The place of a miss's port in `packets_of_port`.
+/// The index of a miss's port in `packets_of_port`.
 fn port_of(key: &FlowKey) -> usize {
     key.in_port().0 as usize % PORTS
 }
 
-/// The state of a packet's connection, without whether NAT rewrote the packet; and whether the packet began
-/// it, which makes its key another one than that of the next packet.
+/// The state of a packet's connection, without the NAT bits; and whether the packet created it, in which case
+/// its key differs from that of the next packet.
 fn states(key: &FlowKey) -> (CtState, bool) {
     let states = CtState::NEW | CtState::EST | CtState::REL | CtState::RPL;
     (key.ct_state() & states, key.ct_began())
@@ -289,7 +291,7 @@ mod tests {
             pending.begin(n as u64, &key(n), 1);
         }
         assert!(!pending.has_place());
-        // An answer to a miss without a place changes nothing; one to a miss with a place frees it.
+        // An answer to a miss without a place has no effect; one to a miss with a place frees it.
         assert!(pending.end(last as u64, &key(last)).is_empty());
         assert!(!pending.has_place());
         assert!(pending.end(0, &key(0)).is_empty());
@@ -308,7 +310,7 @@ mod tests {
             key.set_eth_type(n);
             key
         };
-        // How many packets of a port may wait behind as many misses as it wants.
+        // How many packets of a port may wait, with as many misses as needed.
         let mut fill = |port: u32| {
             let mut held = 0;
             for n in 0..u16::MAX {

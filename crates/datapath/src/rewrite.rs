@@ -8,8 +8,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::rewrite as bytes;
 use wire::{ethertype, protocol};
 
-/// Sets bits of one field in the key and in the bytes. A frame that lacks the header keeps its
-/// bytes, and the key then keeps the field's zero too.
+/// Sets bits of a field in the key and in the bytes. If the frame lacks the header, its bytes stay, and the
+/// key keeps the field's zero.
 pub(crate) fn set_field(frame: &mut Frame, set: &SetField) {
     let old = frame.key.get(set.field);
     let new = (old & !set.mask) | (set.value & set.mask);
@@ -33,13 +33,13 @@ pub(crate) fn set_ethernet(frame: &mut Frame, source: MacAddr, destination: MacA
     frame.key.set(Field::PacketType, 0);
 }
 
-/// Makes a frame a packet without an Ethernet header: its addresses are zero then.
+/// Removes the Ethernet header; the key's addresses are zero then.
 pub(crate) fn pop_ethernet(frame: &mut Frame) {
     set_ethernet(frame, MacAddr::ZERO, MacAddr::ZERO);
     frame.key.set(Field::PacketType, frame.key.eth_type().into());
 }
 
-/// Whether a field of an ICMPv6 message says what others there are.
+/// Whether a field decides which other fields an ICMPv6 message has.
 fn is_in_icmpv6(field: Field) -> bool {
     matches!(
         field,
@@ -47,7 +47,7 @@ fn is_in_icmpv6(field: Field) -> bool {
     )
 }
 
-/// Writes a field's new value into the bytes. Returns whether the frame has it.
+/// Writes a field's new value into the bytes. Returns whether the frame has the field.
 fn write(frame: &mut Frame, field: Field, new: u128) -> bool {
     let partial = matches!(frame.packet.offload.checksum, Checksum::Partial { .. });
     let is_ipv6 = frame.key.eth_type() == ethertype::IPV6;
@@ -94,7 +94,7 @@ fn write(frame: &mut Frame, field: Field, new: u128) -> bool {
         | Field::NshC2
         | Field::NshC3
         | Field::NshC4 => shim::write(frame, field, new),
-        // What no packet carries lives in the key alone.
+        // Metadata exists in the key only.
         Field::PktMark | Field::DpHash => true,
         _ => false,
     }
@@ -120,7 +120,7 @@ fn write_arp(frame: &mut Frame, field: Field, new: u128) -> bool {
     true
 }
 
-/// Changes the outer tag; the key's presence bit is not part of it on the wire.
+/// Changes the outer tag. The key's presence bit is not part of the wire format.
 fn write_tag(frame: &mut Frame, field: Field, new: u128) -> bool {
     if frame.key.vlan_tci() & VLAN_PRESENT == 0 {
         return false;
@@ -137,7 +137,7 @@ fn write_tag(frame: &mut Frame, field: Field, new: u128) -> bool {
     }
 }
 
-/// Puts a tag in front of the others. Says no where there is no headroom left.
+/// Pushes a tag in front of the others. Returns `false` without headroom.
 pub(crate) fn push_vlan(frame: &mut Frame, tpid: u16, tci: u16) -> bool {
     if !frame.packet.insert(12, 4) {
         return false;
@@ -154,7 +154,7 @@ pub(crate) fn push_vlan(frame: &mut Frame, tpid: u16, tci: u16) -> bool {
     true
 }
 
-/// Takes the outer tag away; a frame without one stays as it is.
+/// Pops the outer tag; a frame without one stays as it is.
 pub(crate) fn pop_vlan(frame: &mut Frame) {
     if frame.key.vlan_tci() & VLAN_PRESENT == 0 || !frame.packet.remove(12, 4) {
         return;
@@ -185,7 +185,7 @@ mod tests {
         Frame::parse(Packet::from_bytes(&bytes), PortNo(1)).unwrap()
     }
 
-    /// After any rewriting the key must be what parsing the bytes anew gives.
+    /// After a rewrite, the key must equal that of parsing the bytes again.
     fn check_agrees(frame: &Frame) {
         let copy = Frame::parse(Packet::from_bytes(frame.packet.data()), PortNo(1)).unwrap();
         assert_eq!(copy.key, frame.key);
@@ -240,7 +240,7 @@ mod tests {
             packet in 0..PACKETS.len(), kind in 0..3usize, index in 0..Field::ALL.len(), value: u128, mask: u128,
         ) {
             let field = Field::ALL[index];
-            // The layout itself is not for setting: it would make the bytes another packet.
+            // Fields that determine the layout cannot be set: the bytes would become another kind of packet.
             prop_assume!(!matches!(field, Field::EthType | Field::NwProto | Field::NwFrag
                 | Field::TcpFlags | Field::VlanTpid | Field::ArpOp | Field::PktMark
                 | Field::DpHash | Field::InPort | Field::InPortOxm | Field::VlanTci | Field::VlanVidPresent));

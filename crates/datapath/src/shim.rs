@@ -1,5 +1,5 @@
-//! Headers between Ethernet and the network layer, or in front of everything: MPLS labels (RFC 3032) and NSH
-//! (RFC 8300). Packets without an Ethernet header have one with zero addresses here
+//! Headers between Ethernet and the network layer, or in front of the packet: MPLS labels (RFC 3032) and NSH
+//! (RFC 8300). Packets without an Ethernet header are stored here with one of zero addresses
 //! ([`Field::PacketType`](flow::Field::PacketType)).
 
 use crate::execute::present;
@@ -17,9 +17,9 @@ use wire::{LabelEntry, Nsh, ethertype};
 /// Bytes of an Ethernet header without tags.
 const ETHERNET: usize = 14;
 
-/// Carries out a step that adds or removes such a header on frames in their places. What a device would cut
-/// into segments or complete behind it is done before, since devices do not look there; where a frame is cut,
-/// all are taken out of their places and given back in order.
+/// Executes an action that adds or removes such a header. Segmentation and checksums left to a device are
+/// done before, since devices do not parse behind these headers. If a frame is segmented, all are taken out
+/// of their places and returned in order.
 pub(crate) fn carry_out(
     worker: &mut Worker,
     frames: &mut [Frame],
@@ -42,7 +42,7 @@ pub(crate) fn carry_out(
     Vec::new()
 }
 
-/// Adds a frame to `all`, or its segments. A large frame that cannot be cut is dropped for `reason`.
+/// Adds a frame or its segments to `all`. A large frame that cannot be segmented is dropped for `reason`.
 pub(crate) fn segment(
     worker: &mut Worker,
     frame: &mut Frame,
@@ -82,7 +82,7 @@ fn change(worker: &mut Worker, frame: &mut Frame, action: &Action, observer: &mu
     }
 }
 
-/// Puts a label behind the Ethernet header and its tags. What connection tracking said is forgotten, as in Open
+/// Pushes a label behind the Ethernet header and its tags. The connection state is cleared, as in Open
 /// vSwitch.
 fn push_mpls(
     worker: &mut Worker,
@@ -102,7 +102,7 @@ fn push_mpls(
     Some(())
 }
 
-/// Puts a label in front of the packet.
+/// Pushes a label in front of the packet.
 fn add_mpls(
     worker: &mut Worker,
     frame: &mut Frame,
@@ -117,7 +117,7 @@ fn add_mpls(
     Some(())
 }
 
-/// Makes room for a header and an Ethernet header with zero addresses in front of a frame.
+/// Makes room in front of a frame for a header and an Ethernet header with zero addresses.
 fn put_in_front(
     worker: &mut Worker,
     frame: &mut Frame,
@@ -133,7 +133,7 @@ fn put_in_front(
     Some(())
 }
 
-/// A packet without a label stays as it is.
+/// Pops a label. A packet without one stays as it is.
 fn pop_mpls(frame: &mut Frame, behind: u16) -> Option<()> {
     if !frame.key.is_mpls() {
         return Some(());
@@ -151,7 +151,7 @@ fn pop_mpls(frame: &mut Frame, behind: u16) -> Option<()> {
     Some(())
 }
 
-/// Puts an NSH header in front of the packet. The packet's type says what the next protocol is.
+/// Pushes an NSH header in front of the packet. The packet type determines the next protocol.
 fn push_nsh(worker: &mut Worker, frame: &mut Frame, header: &[u8]) -> Option<()> {
     let next = match frame.key.get(Field::PacketType) as u16 {
         0 => next_protocol::ETHERNET,
@@ -174,8 +174,8 @@ fn push_nsh(worker: &mut Worker, frame: &mut Frame, header: &[u8]) -> Option<()>
     Some(())
 }
 
-/// A packet without NSH stays as it is. One with a next protocol that is no packet type, or a malformed header,
-/// is dropped.
+/// Pops an NSH header. A packet without one stays as it is; one with a malformed header or a next protocol
+/// without a packet type is dropped.
 fn pop_nsh(frame: &mut Frame) -> Option<()> {
     if frame.key.get(Field::PacketType) != ethertype::NSH.into() {
         return Some(());
@@ -202,7 +202,7 @@ fn pop_nsh(frame: &mut Frame) -> Option<()> {
     Some(())
 }
 
-/// Makes room for `bytes` bytes at `at`, in another buffer if there is no headroom left. Finishes the checksum
+/// Makes room for `bytes` bytes at `at`, in another buffer if there is no headroom. Completes the checksum
 /// first.
 fn open(worker: &mut Worker, packet: &mut Packet, at: usize, bytes: usize) -> Option<()> {
     offload::complete_checksum(packet);
@@ -225,7 +225,7 @@ fn open(worker: &mut Worker, packet: &mut Packet, at: usize, bytes: usize) -> Op
     Some(())
 }
 
-/// Writes a field of these headers into the bytes. Returns whether the frame has it.
+/// Writes a field of these headers into the bytes. Returns whether the frame has the field.
 pub(crate) fn write(frame: &mut Frame, field: Field, new: u128) -> bool {
     if frame.key.is_mpls() {
         let (first, [before, ..]) = (Field::MplsLse0, frame.key.label_stack());
@@ -233,7 +233,7 @@ pub(crate) fn write(frame: &mut Frame, field: Field, new: u128) -> bool {
         key.set(field, new);
         let is_of_first =
             matches!(field, Field::MplsLse0 | Field::MplsLabel | Field::MplsTc | Field::MplsTtl);
-        // The bottom of the stack is where it is.
+        // The bottom-of-stack bit cannot be changed.
         let entry = key.get(first) as u32;
         if !is_of_first || LabelEntry(entry).is_bottom() != before.is_bottom() {
             return false;

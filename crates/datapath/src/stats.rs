@@ -1,34 +1,34 @@
-//! What a worker counts. Each worker has its own; readers sum.
+//! The counters of a worker. Readers sum those of all workers.
 
 use flow::DropCounters;
 
-/// One worker's counters since it started or was last told to forget them.
+/// A worker's counters since its start or their last reset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerStats {
     /// Packets received from ports.
     pub received: u64,
-    /// Passes through the tables after the first.
+    /// Passes over the flow table after the first.
     pub recirculated: u64,
-    /// Passes that a cache answered: the exact-match cache, or the unified cache, which
-    /// answers for all passes of a packet at once.
+    /// Passes answered by a cache: the exact-match cache, or the unified cache, which answers for all passes
+    /// of a packet at once.
     pub exact_hits: u64,
-    /// Of [`Self::exact_hits`], those that the unified cache answered.
+    /// The part of [`Self::exact_hits`] that the unified cache answered.
     pub unified_hits: u64,
     /// Passes that the megaflow table answered.
     pub megaflow_hits: u64,
-    /// Subtables looked at for [`Self::megaflow_hits`].
+    /// Subtables probed for [`Self::megaflow_hits`].
     pub subtables: u64,
-    /// Passes that no flow matched and whose packet went up.
+    /// Passes without a flow whose packet was queued as an upcall.
     pub misses: u64,
-    /// Passes that no flow matched and whose packet found the queue full.
+    /// Passes without a flow whose packet was dropped because the queue was full.
     pub lost: u64,
     /// Packets handed to transmit queues.
     pub sent: u64,
     /// Batches handed to transmit queues.
     pub sent_batches: u64,
-    /// Time spent with packets, in nanoseconds.
+    /// Time spent on packets, in nanoseconds.
     pub busy_ns: u64,
-    /// Time spent looking for packets or asleep, in nanoseconds.
+    /// Time spent polling or asleep, in nanoseconds.
     pub idle_ns: u64,
     /// Packets dropped, by reason.
     pub drops: DropCounters,

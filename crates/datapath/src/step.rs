@@ -1,4 +1,4 @@
-//! The steps of a packet that is looked at alone.
+//! The steps of a traced packet.
 
 use crate::worker::Worker;
 use base::{PortNo, RecircId, Zone};
@@ -7,19 +7,19 @@ use conntrack::Entry;
 use flow::{Action, CtState, DropReason, FlowId, Match};
 use std::sync::Arc;
 
-/// Something that was done to a packet, or that became of it.
+/// An event in a packet's processing.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step {
-    /// Its headers were read.
+    /// Its headers were parsed.
     Parsed,
-    /// The unified cache was asked for it.
+    /// The unified cache was probed.
     Probed {
-        /// It knows packets with these headers.
+        /// It has an entry for these headers.
         is_known: bool,
     },
-    /// What the cache knows was checked, and the connection told of the packet, if it has one.
+    /// The entry was checked, and the packet applied to its connection, if it has one.
     Followed {
-        /// Everything is as the cache knows it. Otherwise the packet takes the whole walk.
+        /// The entry is current. Otherwise the packet walks.
         is_as_known: bool,
         /// The connection.
         connection: Option<Box<Entry>>,
@@ -28,59 +28,59 @@ pub enum Step {
     Hit {
         /// The flow.
         flow: FlowId,
-        /// Which packets it is for.
+        /// Its match.
         matching: Box<Match>,
-        /// What is done with them.
+        /// Its actions.
         actions: Arc<[Action]>,
-        /// Where it was found.
+        /// The lookup that found it.
         by: FoundBy,
     },
-    /// No flow matched, and the control side was asked.
+    /// No flow matched: an upcall.
     Missed {
-        /// Which pass it was.
+        /// The recirculation id of the pass.
         recirc_id: RecircId,
-        /// There was room in its queue; otherwise the packet was dropped.
+        /// The upcall was queued; otherwise the packet was dropped.
         is_queued: bool,
     },
-    /// Connection tracking said something of it.
+    /// The packet passed through connection tracking.
     Tracked {
-        /// Where.
+        /// The zone.
         zone: Zone,
-        /// What.
+        /// The connection state.
         state: CtState,
-        /// The mark that it gave the packet.
+        /// The mark.
         mark: u32,
-        /// The label that it gave the packet.
+        /// The label.
         label: u128,
-        /// The connection, where it is one that can be remembered.
+        /// The connection, if it has an entry.
         connection: Option<Box<Entry>>,
     },
     /// A fragment, which is held until its datagram is whole.
     Held,
-    /// What a flow says was done.
+    /// An action of the flow was executed.
     Done(Action),
-    /// Addresses and ports were rewritten as its connection has them.
+    /// NAT rewrote addresses and ports.
     NatRewritten,
-    /// It was copied, for steps whose changes are forgotten after them.
+    /// It was copied, for actions whose changes do not persist.
     Copied,
-    /// It goes round once more.
+    /// It recirculated.
     Recirculated(RecircId),
-    /// It lies ready to be sent from a port.
+    /// It was queued for output to a port.
     Output(PortNo),
-    /// It was offered to the unified cache, so that the next one like it need not walk.
+    /// Its path was offered to the unified cache.
     Offered,
     /// It was dropped.
     Dropped(DropReason),
 }
 
-/// Where a flow was found.
+/// The lookup that found a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FoundBy {
-    /// In the unified cache, with all others on the packet's way.
+    /// The unified cache, with all flows of the path.
     Unified,
-    /// In the exact-match cache.
+    /// The exact-match cache.
     Exact,
-    /// In the table.
+    /// The megaflow table.
     Table {
         /// After probing this many of its subtables.
         subtables: u64,
@@ -88,7 +88,7 @@ pub enum FoundBy {
 }
 
 impl Worker {
-    /// What is told of a flow that was hit.
+    /// The step for a flow that was hit.
     pub(crate) fn hit_step(&self, hit: Handle, by: FoundBy) -> Step {
         let flow = self.flows.get(hit);
         Step::Hit {

@@ -1,5 +1,5 @@
-//! Carries out a flow's steps where packets come out of a tunnel, or go into one after a pass through
-//! connection tracking: what must be noted of them is not what they are in the end.
+//! Executes a flow's actions that decapsulate, or encapsulate after connection tracking: the path trace needs
+//! the packets' state in between.
 
 use crate::burst::PathTrace;
 use crate::execute::{execute_run, track};
@@ -11,8 +11,8 @@ use crate::worker::Worker;
 use base::Instant;
 use flow::{Action, Frame};
 
-/// Carries out `actions` as [`execute_run`] does, and notes it in the path traces. There is a trace
-/// for each frame, or none at all.
+/// Executes `actions` as [`execute_run`] does, and records the path traces. There is a trace per frame, or
+/// none at all.
 pub(crate) fn execute(
     worker: &mut Worker,
     now: Instant,
@@ -28,7 +28,7 @@ pub(crate) fn execute(
     let is_tracking = |action: &&Action| matches!(action, Action::Ct(_) | Action::CtClear);
     let ct_steps = actions.iter().take_while(is_tracking).count();
     let is_fragment = |frame: &Frame| !frame.packet.is_empty() && frame.key.nw_frag() != 0;
-    // Of what is held, more may come out than went in.
+    // More fragments may be released than were held in this batch.
     if frames.iter().any(is_fragment) || ct_steps == 0 {
         traces.iter_mut().for_each(PathTrace::set_uncacheable);
         return execute_run(worker, now, frames, actions, out, observer);

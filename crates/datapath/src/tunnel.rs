@@ -1,4 +1,4 @@
-//! Tunnels: puts outer headers in front of packets, and takes them away.
+//! Tunnels: adds and removes outer headers.
 
 use crate::burst::PathTrace;
 use crate::observer::Observer;
@@ -23,10 +23,9 @@ use wire::ethertype;
 /// Bytes of an Ethernet header without tags.
 const ETHERNET: usize = 14;
 
-/// Encapsulates frames in their places. Where one becomes several, all are taken out of their places and
-/// given back in order: those that are larger than a wire carries are cut into segments, since what a
-/// device would cut behind the outer headers is cut before, and outer packets that are too large for the
-/// underlay are fragmented.
+/// Encapsulates frames in their places. If a frame becomes several, all are taken out of their places and
+/// returned in order: frames larger than the wire permits are segmented before encapsulation, since a device
+/// would segment only behind the outer headers, and outer packets too large for the underlay are fragmented.
 pub(crate) fn push(
     worker: &mut Worker,
     now: Instant,
@@ -57,7 +56,7 @@ pub(crate) fn push(
     all
 }
 
-/// Adds a frame to `all`, or its segments where the tunnel takes packets of their size.
+/// Adds a frame to `all`, or its segments if the tunnel needs packets of their size.
 fn segment(
     worker: &mut Worker,
     now: Instant,
@@ -96,7 +95,7 @@ fn push_one(
     }
 }
 
-/// `None` where the packet gets too long.
+/// `None` if the packet gets too long.
 fn encapsulate(
     worker: &mut Worker,
     now: Instant,
@@ -111,7 +110,7 @@ fn encapsulate(
     Some(())
 }
 
-/// Puts the outer headers in front of the bytes; the key and the layers are wrong afterwards.
+/// Puts the outer headers in front of the bytes; the key and the parsed layers are wrong afterwards.
 #[inline]
 fn put_in_front(
     worker: &mut Worker,
@@ -134,8 +133,8 @@ fn put_in_front(
     Some(())
 }
 
-/// Encapsulates packets whose way is known and sends them: as [`push`], but their outer headers are not
-/// read, since no step looks at them. Packets with keys have other addresses or ports than their headers.
+/// Encapsulates and sends packets of a cached path. As [`push`], but without parsing the outer headers, since
+/// no action reads them. Packets with keys have other addresses or ports than in their headers.
 pub(crate) fn push_known(
     worker: &mut Worker,
     now: Instant,
@@ -182,7 +181,7 @@ fn send(frames: &mut [Frame], port: PortNo, out: &mut Outbox) {
     out.extend(port, packets.filter(|packet| !packet.is_empty()));
 }
 
-/// Puts the packet into another buffer, with a header in front of it.
+/// Moves the packet to another buffer, with a header in front of it.
 fn make_room(worker: &mut Worker, packet: &mut Packet, header: &[u8]) -> Option<()> {
     let mut roomy = worker.pool.take();
     let total = header.len() + packet.len();
@@ -208,7 +207,7 @@ fn key_source_port(key: &FlowKey, to: &TunnelPush) -> u16 {
     to.source_port_of(words.into_iter().chain([key.eth_type().into()]))
 }
 
-/// Decapsulates frames in their places, as packets from the tunnel's port. There is a trace for each, or
+/// Decapsulates frames in their places; they then come from the tunnel's port. There is a trace per frame, or
 /// none at all.
 pub(crate) fn pop(
     worker: &mut Worker,
@@ -272,26 +271,26 @@ fn decapsulate(
     Ok(())
 }
 
-/// Whether checksums need not be looked at: what the sender left to be done cannot be verified, and was
-/// never on a wire.
+/// Whether checksums need no verification: those left to the device by the sender are incomplete, and the
+/// packet was never on a wire.
 pub(crate) fn is_trusted(offload: &Offload) -> bool {
     !matches!(offload.checksum, Checksum::Unverified) || offload.gso.is_some()
 }
 
-/// Takes the outer headers away, and what is behind the inner packet's end.
+/// Removes the outer headers, and padding behind the inner packet's end.
 #[inline]
 pub(crate) fn cut(packet: &mut Packet, header_len: usize, end: usize) -> bool {
     let offload = packet.offload;
     packet.truncate(end);
     let starts_outside = matches!(offload.checksum, Checksum::Partial { start, .. } if usize::from(start) < header_len);
     if starts_outside || (offload.checksum == Checksum::Good && offload.gso.is_none()) {
-        // The state described the outer checksum.
+        // The state was that of the outer checksum.
         packet.offload.checksum = Checksum::Unverified;
     }
     packet.remove(0, header_len)
 }
 
-/// Writes what the outer headers said into the key.
+/// Writes the tunnel metadata of the outer headers into the key.
 fn write_metadata(key: &mut FlowKey, metadata: &Metadata<'_>) {
     let bits = |ip| match ip {
         IpAddr::V4(ip) => u128::from(ip.to_bits()),

@@ -1,12 +1,12 @@
-//! The unified cache: what became of packets with the same headers, from port to port.
+//! The unified cache: the complete path of packets with the same headers, from input to output.
 //!
-//! An entry stands for all packets that agree in the bits that the whole walk looked at (its
-//! mask): every flow that was hit, before and after connection tracking, and of tracked packets
-//! the connection. One probe then answers for all passes at once. What an entry says is checked
-//! before it is believed: flows by their handles and versions, connections by their generation.
+//! An entry represents all packets that agree in the bits that the whole walk looked at (its mask): all flows
+//! hit, before and after connection tracking, and for tracked packets the connection. One probe thus answers
+//! for all passes. An entry is validated before use: flows by their handles and versions, connections by
+//! their generation.
 //!
-//! Masks are few, because few kinds of flows carry most packets. Entries lie in sets of four, two
-//! of which are looked through, and one that was used lately is not pushed out by one that was seen once.
+//! There are few masks, because few kinds of flows carry most packets. Entries form sets of four, and a
+//! lookup reads two sets. An entry used recently is not evicted by one seen once.
 
 mod entry;
 mod look_up;
@@ -32,11 +32,11 @@ use flow::{ConnectionRef, Headers};
 pub(crate) use self::look_up::mark_of;
 pub use self::memory::{CacheMemory, CacheMemoryRequest};
 
-/// Different masks at a time.
+/// Maximum number of masks.
 const MASKS: usize = 8;
-/// Kinds of packets for which the mask that served last is kept.
+/// Number of kinds of packets for which the last successful mask is kept.
 const KINDS: usize = 64;
-/// What the cache begins with, if it may be so large, and how much larger it gets each time.
+/// The initial number of entries, if permitted, and the growth factor.
 const ENTRIES_FIRST: usize = 1 << 14;
 const GROWTH: usize = 8;
 
@@ -44,7 +44,7 @@ const GROWTH: usize = 8;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NewEntry {
     pub path_id: PathId,
-    /// The connections of tracked packets, which act on each once or twice.
+    /// The connections of tracked packets, each with one or two passes.
     pub ct_passes: Option<CtPasses>,
     /// The NAT rewrite, if the connection has NAT.
     pub nat_rewrite: Option<NatRewrite>,
@@ -55,7 +55,7 @@ pub(crate) struct NewEntry {
 pub(crate) struct EntryView {
     pub path_id: PathId,
     pub connection: Option<ConnectionRef>,
-    /// The packets act on their connection once, and on no other.
+    /// The packets act once on one connection.
     pub is_usual: bool,
 }
 
@@ -67,27 +67,27 @@ pub(crate) const NOT_FOUND: u32 = u32::MAX;
 /// The cache of one worker.
 pub(crate) struct UnifiedCache {
     masks: ArrayVec<MaskInUse, MASKS>,
-    /// By kind of packet, which mask to try first.
+    /// By kind of packet, the mask to try first.
     first_mask: [u8; KINDS],
     room: CacheMemory,
     occupied: usize,
     /// Packets of some entries are tracked.
     has_tracked: bool,
     entries_max: usize,
-    /// More room is being prepared.
+    /// Larger memory is being prepared.
     awaits_room: bool,
-    /// Numbers masks from 1, so that an entry of a mask that went is not taken for one of the next.
+    /// Numbers the masks from 1, so that an entry of a removed mask is not taken for one of the next mask.
     serial: u32,
-    /// Hardly any packet is known, so that tags are asked before entries are fetched.
+    /// Few packets hit, so the tags are checked before entries are fetched.
     expects_few: bool,
     secrets: Secrets,
-    /// What is looked for, for each packet of a batch; kept for its room.
+    /// The probes of a batch; kept to avoid allocation.
     probes: Box<[Probe; BATCH_SIZE]>,
 }
 
 impl UnifiedCache {
-    /// An empty cache that may grow to so many entries; 0 for none at all. `seed` should be
-    /// random, so that senders cannot choose what collides.
+    /// An empty cache that may grow to this many entries; 0 disables it. `seed` should be random, so that
+    /// senders cannot provoke collisions.
     pub fn new(entries_max: usize, seed: u64) -> Self {
         let mut state = seed;
         let mut cache = UnifiedCache {
@@ -107,7 +107,7 @@ impl UnifiedCache {
         cache
     }
 
-    /// Forgets everything and may grow to so many entries from now on; 0 turns the cache off.
+    /// Clears the cache and sets its maximum size; 0 turns it off.
     pub fn set_entries_max(&mut self, entries: usize) {
         let entries = if entries == 0 { 0 } else { entries.next_power_of_two().max(WAYS) };
         if entries != self.entries_max {
@@ -123,8 +123,8 @@ impl UnifiedCache {
         !self.room.entries.is_empty()
     }
 
-    /// Now and then: makes room for other masks, and asks for more room where much is used.
-    /// `expects_few` says whether few packets are likely to be new.
+    /// Called periodically: removes unused masks when there is no room for others, and requests more memory
+    /// if much is in use. `expects_few` says whether few packets are expected to hit.
     pub fn tick(&mut self, expects_few: bool) -> Option<CacheMemoryRequest> {
         self.expects_few = expects_few;
         let before = self.masks.len();
@@ -145,9 +145,8 @@ impl UnifiedCache {
         Some(CacheMemoryRequest::new((places * GROWTH).min(self.entries_max)))
     }
 
-    /// Goes on in the room that was asked for, unless other settings came meanwhile; gives back what
-    /// is not needed any more. What was known is forgotten, since moving it would hold packets up
-    /// longer than learning it anew.
+    /// Switches to the requested memory, unless the settings changed meanwhile; returns the memory to free.
+    /// All entries are dropped, since moving them would delay packets longer than inserting them anew.
     pub fn take(&mut self, room: CacheMemory) -> CacheMemory {
         let is_for_this = room.entries.len() <= self.entries_max;
         if !std::mem::take(&mut self.awaits_room) || !is_for_this {
@@ -156,9 +155,9 @@ impl UnifiedCache {
         self.replace(room)
     }
 
-    /// Forgets everything.
+    /// Removes all entries.
     pub fn forget(&mut self) {
-        // Entries of a mask that went are not looked for.
+        // Entries of removed masks are never found.
         self.masks.clear();
         (self.first_mask, self.has_tracked) = ([0; KINDS], false);
     }
@@ -168,13 +167,13 @@ impl UnifiedCache {
         std::mem::replace(&mut self.room, room)
     }
 
-    /// Whether packets that are known may be tracked.
+    /// Whether some entries are of tracked packets.
     #[inline]
     pub fn has_tracked(&self) -> bool {
         self.has_tracked
     }
 
-    /// What an entry says of its packets.
+    /// The fields of an entry.
     #[inline(always)]
     pub fn get(&self, at: u32) -> Option<EntryView> {
         let entry = self.room.entries.get(at as usize)?;
@@ -207,8 +206,8 @@ impl UnifiedCache {
         self.room.rest[at as usize].nat_rewrite.as_ref()
     }
 
-    /// Inserts an entry for packets that agree with `headers` in the bits of `mask`. Returns its place, if there
-    /// was room.
+    /// Inserts an entry for packets that agree with `headers` in the bits of `mask`. Returns its position, if
+    /// there was room.
     pub fn insert(&mut self, headers: &Headers, mask: &Headers, new: &NewEntry) -> Option<u32> {
         if !self.is_on() || headers.is_none() {
             return None;
@@ -250,8 +249,8 @@ impl UnifiedCache {
         Some(at as u32)
     }
 
-    /// The entry with the same key, else a free one, else one that was not used lately. Where all
-    /// were used they are asked to be so once more before the next one comes.
+    /// The place of the entry with the same key, else a free one, else one not used recently. If all were
+    /// used, their use bits are cleared for the next time.
     fn place_for(&mut self, headers: &Headers, probe: &Probe) -> Option<usize> {
         let (in_use, last) = (&self.masks[usize::from(probe.mask)], self.room.entries.len() - 1);
         let is_same =
@@ -276,7 +275,7 @@ impl UnifiedCache {
             return None;
         }
         if self.serial == u32::MAX {
-            // Numbers begin again: neither a mask nor an entry may keep an old one.
+            // The numbers start over: no mask or entry may keep an old one.
             self.forget();
             self.replace(CacheMemory::new(self.room.entries.len(), &mut || ()));
             self.serial = 0;
@@ -287,7 +286,7 @@ impl UnifiedCache {
     }
 }
 
-/// A flag, if it holds.
+/// The bit if `holds`, else 0.
 fn flag(bit: u16, holds: bool) -> u16 {
     if holds { bit } else { 0 }
 }

@@ -1,14 +1,14 @@
-//! The queue of upcalls between the workers and those who answer: bounded and fair.
+//! The upcall queue between workers and handlers: bounded and fair.
 //!
-//! Misses go to handlers, the rest to the thread that owns the tables ([`Answers`]). Packets of one flow
-//! go to one handler, so that handlers do not change their order. Each handler's upcalls wait by class
-//! and port, each list bounded, and are served in turn (deficit round robin with a quantum of one, since
-//! an upcall costs about the same whatever its size): class by class, and in each class port by port. So a
-//! storm of ARP from all ports leaves the other classes their turns, and one from a single port the other
-//! ports of its class. A storm fills its own list. Where a handler's whole queue is full, the longest list loses its
-//! newest upcall to one that arrives for a shorter list, so that no number of storms keeps others out.
-//! Control protocols go before the turns of others. [`UpcallRates`] limit what a port may
-//! cause of each class. `tests/models.rs` shows in all orders that no upcall is lost between threads.
+//! Misses go to handlers, all other upcalls to the thread that owns the tables ([`Answers`]). Packets of one
+//! flow go to one handler, so that handlers keep their order. Each handler has one bounded list per class and
+//! port, served by deficit round robin with a quantum of one, since an upcall costs about the same whatever
+//! its size: class by class, and within a class port by port. So a storm of ARP from all ports leaves other
+//! classes their turns, and a storm from one port leaves them to the other ports of its class. A storm fills
+//! its own list. When a handler's whole queue is full, the longest list loses its newest upcall to one for a
+//! shorter list, so storms do not exclude other ports. Control protocols take precedence. [`UpcallRates`]
+//! limit a port's upcalls per class. `tests/models.rs` checks in all orders that no upcall is lost between
+//! threads.
 
 mod port_queues;
 mod rates;
@@ -26,19 +26,19 @@ use std::time::Duration;
 use table::Mailbox;
 use table::atomic::AtomicU32;
 
-/// Who answers misses.
+/// Which threads answer misses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Answers {
     /// The thread that owns the tables.
     #[default]
     Owner,
-    /// So many threads beside it.
+    /// This many handler threads.
     Handlers(u16),
-    /// Each of this many workers its own.
+    /// Each of this many workers answers its own.
     Workers(u16),
 }
 
-/// Shared by all workers, who push, and by those who answer, who pop.
+/// Shared by all workers, which push, and by the answering threads, which pop.
 #[derive(Debug)]
 pub struct UpcallQueue {
     answers: Answers,
@@ -46,9 +46,9 @@ pub struct UpcallQueue {
     /// The owner's list, then that of each handler.
     lists: Vec<Mailbox<PortQueues>>,
     limiter: Mutex<RateLimiter>,
-    /// Whether there are limits, so that the limiter is asked.
+    /// Whether there are rates, so that the limiter must be consulted.
     is_limited: AtomicBool,
-    /// Misses that lost their places, by the worker that waits for their answers; and whether there are any.
+    /// Misses that were evicted, by the worker that waits for their answers; and whether there are any.
     evicted: Mailbox<Vec<(WorkerId, FlowKey)>>,
     has_evicted: AtomicU32,
 }
@@ -57,14 +57,14 @@ pub struct UpcallQueue {
 #[derive(Debug, PartialEq, Eq)]
 pub struct QueueFull;
 
-/// Room for an upcall, which must be used.
+/// Reserved room for an upcall; it must be used.
 #[derive(Debug)]
 #[must_use]
 pub struct Reserved {
     list: usize,
     class: QueueClass,
     port: PortNo,
-    /// The upcall that lost its place, if one did.
+    /// The evicted upcall, if there is one.
     pub evicted: Option<Upcall>,
 }
 
@@ -75,12 +75,12 @@ impl Default for UpcallQueue {
 }
 
 impl UpcallQueue {
-    /// An empty queue of which one thread answers all.
+    /// An empty queue that one thread answers.
     pub fn new() -> Self {
         UpcallQueue::answered_by(Answers::Owner, 0)
     }
 
-    /// An empty queue. The seed makes it unpredictable from outside which handler answers what.
+    /// An empty queue. The seed makes the choice of handlers unpredictable.
     pub fn answered_by(answers: Answers, seed: u64) -> Self {
         let others = match answers {
             Answers::Owner => 0,
@@ -97,13 +97,12 @@ impl UpcallQueue {
         }
     }
 
-    /// Who answers misses.
+    /// Which threads answer misses.
     pub fn answers(&self) -> Answers {
         self.answers
     }
 
-    /// Limits the upcalls per second from now on. A port whose rate of a class stays the same gets no new
-    /// burst of it.
+    /// Sets the limits of upcalls per second. A port and class whose rate is unchanged gets no new burst.
     pub fn set_rates(&self, rates: UpcallRates) {
         self.is_limited.store(!rates.is_empty(), Relaxed);
         self.limiter().set_rates(rates);
@@ -113,7 +112,7 @@ impl UpcallQueue {
         self.limiter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The list of a worker's upcall.
+    /// The list for a worker's upcall.
     fn list_for(&self, worker: WorkerId, kind: &UpcallKind, key: &FlowKey) -> usize {
         let others = self.lists.len() - 1;
         match self.answers {
@@ -125,8 +124,7 @@ impl UpcallQueue {
         }
     }
 
-    /// Finds out whether a worker's upcall about a packet with this key is within its rate and there is room
-    /// for it, before anything is copied.
+    /// Checks rate and room for a worker's upcall about a packet with this key, before anything is copied.
     pub fn reserve(
         &self,
         now: Instant,
@@ -156,8 +154,8 @@ impl UpcallQueue {
         Ok(Reserved { list, class, port, evicted })
     }
 
-    /// Adds an upcall whose room was reserved. Says whether the owner's list was empty, so that the owner
-    /// must be woken; handlers are woken here.
+    /// Adds an upcall with reserved room. Returns whether the owner must be woken because its list was empty;
+    /// handlers are woken here.
     pub fn push(&self, reserved: &Reserved, upcall: Upcall) -> bool {
         let list = &self.lists[reserved.list];
         let is_first = list.open().push(reserved.class, reserved.port, upcall);
@@ -167,8 +165,8 @@ impl UpcallQueue {
         is_first && reserved.list == 0
     }
 
-    /// Passes a handler's upcall on to the owner, which must be woken if the upcall is queued. Returns whether
-    /// it is, and the upcall that is dropped, if any: this one or one that it evicted.
+    /// Passes an upcall from a handler to the owner, which must be woken if it is queued. Returns whether it
+    /// is, and the upcall that is dropped, if any: this one or an evicted one.
     pub fn pass_on(&self, upcall: Upcall) -> (bool, Option<Upcall>) {
         match self.reserve_in(0, &upcall.kind, &upcall.key) {
             Ok(mut reserved) => {
@@ -180,17 +178,17 @@ impl UpcallQueue {
         }
     }
 
-    /// Tells another worker that its miss lost its place and will not be answered.
+    /// Reports to another worker that its miss was evicted and will not be answered.
     pub fn tell_evicted(&self, worker: WorkerId, key: FlowKey) {
         let mut evicted = self.evicted.open();
-        // A worker that does not look gives up waiting in the end.
+        // A worker that does not poll this gives up waiting in the end.
         if evicted.len() < UPCALLS {
             evicted.push((worker, key));
             self.has_evicted.store(1, Relaxed);
         }
     }
 
-    /// Takes the misses of a worker that lost their places to upcalls of others.
+    /// Takes the misses of a worker that upcalls of others evicted.
     pub fn take_evicted(&self, worker: WorkerId, out: &mut Vec<FlowKey>) {
         if self.has_evicted.load(Relaxed) != 0 {
             let mut evicted = self.evicted.open();
@@ -204,7 +202,7 @@ impl UpcallQueue {
         self.lists[0].open().pop(budget, out);
     }
 
-    /// Takes up to `budget` upcalls of a handler, counted from 0, one from each list in turn.
+    /// Takes up to `budget` upcalls of a handler, counted from 0, in turns of classes and ports.
     pub fn pop_for(&self, handler: u16, budget: usize, out: &mut Vec<Upcall>) {
         if let Some(list) = self.of_handler(handler) {
             list.open().pop(budget, out);
@@ -218,7 +216,7 @@ impl UpcallQueue {
         all
     }
 
-    /// Waits until there is an upcall for a handler, [`Self::wake`] is called, or the time is over.
+    /// Waits for an upcall for a handler, a call of [`Self::wake`], or the timeout.
     pub fn wait(&self, handler: u16, at_most: Duration) {
         if let Some(list) = self.of_handler(handler) {
             list.wait(at_most, PortQueues::is_empty);
@@ -234,17 +232,17 @@ impl UpcallQueue {
         self.lists.get(usize::from(handler) + 1)
     }
 
-    /// Whether nothing waits for the owner.
+    /// Whether no upcall waits for the owner.
     pub fn is_empty(&self) -> bool {
         self.lists[0].open().is_empty()
     }
 
-    /// Whether nothing waits for a handler.
+    /// Whether no upcall waits for a handler.
     pub fn is_empty_for(&self, handler: u16) -> bool {
         self.of_handler(handler).is_none_or(|list| list.open().is_empty())
     }
 
-    /// Upcalls dropped because there was no room or their rate was exceeded, by port.
+    /// Upcalls dropped for lack of room or by a rate limit, by port.
     pub fn dropped(&self) -> Vec<(PortNo, u64)> {
         let mut by_port: Vec<(PortNo, u64)> = Vec::new();
         for list in &self.lists {
@@ -258,7 +256,7 @@ impl UpcallQueue {
         by_port
     }
 
-    /// Forgets a port that is no more, with what waits for it.
+    /// Removes a port's state and waiting upcalls.
     pub fn remove_port(&self, port: PortNo) {
         self.lists.iter().for_each(|list| list.open().remove_port(port));
         self.limiter().remove_port(port);

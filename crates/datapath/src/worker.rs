@@ -1,4 +1,4 @@
-//! A worker: its flows and what it is asked to do with them.
+//! A worker: its flows, caches and commands.
 
 mod config;
 mod credit;
@@ -40,46 +40,46 @@ pub struct Worker {
     pub(crate) unified: UnifiedCache,
     pub(crate) flow_paths: FlowPaths,
     pub(crate) cache_policy: CachePolicy,
-    /// What is known of tunnels' outer packets.
+    /// The classes of tunnels' outer packets.
     pub(crate) outers: Outers,
-    /// The ports whose packets flows have ever decapsulated.
+    /// The ports whose packets some flow has ever decapsulated.
     pub(crate) opens_from: PortSet,
     /// Changes with every change of a flow.
     pub(crate) epoch: u64,
     pub(crate) pool: Pool,
     pub(crate) stats: WorkerStats,
     pub(crate) config: WorkerConfig,
-    /// What says when an upcall is queued.
+    /// The clock for the time at which an upcall is queued.
     pub(crate) clock: Option<fn() -> Instant>,
     /// Told of every upcall before it is queued.
     pub(crate) on_queued: Option<fn(&Upcall)>,
-    /// When the first upcall of what is being processed was queued.
+    /// When the first upcall of the current batch was queued.
     pub(crate) queued: Option<Instant>,
     pub(crate) random: u32,
     /// The identification of the last outer packet that was fragmented.
     pub(crate) fragment_id: u16,
-    /// Bounds the errors about packets that are too large for a tunnel.
+    /// Limits the rate of ICMP errors about packets too large for a tunnel.
     pub(crate) error_limit: ErrorLimit,
     pub(crate) seed: u32,
-    /// The batch that is processed; `None` meanwhile.
+    /// The batch being processed; `None` meanwhile.
     pub(crate) burst: Option<Box<Burst>>,
-    /// Copies that are to go round, with the passes that they have behind them.
+    /// Copies to recirculate, with the number of their passes.
     pub(crate) again: Vec<(usize, Frame)>,
-    /// Places of `flows` by the flows' numbers.
+    /// Handles in `flows` by flow id.
     pub(crate) ids: Index,
     /// Memory for the keys of upcalls.
     #[expect(clippy::vec_box, reason = "upcalls have boxed keys")]
     pub(crate) spare_keys: Vec<Box<FlowKey>>,
-    /// Misses that are not answered.
+    /// Unanswered misses.
     pub(crate) pending: Pending,
-    /// What the next dump tells of.
+    /// The state of dumps.
     pub(crate) dump: Dump,
     /// Connections offered to a device.
     pub(crate) offers: Vec<OffloadOffer>,
 }
 
 impl Worker {
-    /// A worker without flows. `tracker` is its own, `seed` makes its hashing unpredictable from outside.
+    /// A worker without flows. `tracker` is its own; `seed` makes its hashes unpredictable.
     pub fn new(
         id: WorkerId,
         tracker: Tracker,
@@ -119,8 +119,8 @@ impl Worker {
         }
     }
 
-    /// Reads this clock for the first upcall of a batch that is queued. Without one, an upcall is queued when it
-    /// is received.
+    /// Sets the clock read for the first upcall of a batch. Without one, an upcall has the time of its
+    /// reception.
     pub fn set_clock(&mut self, clock: fn() -> Instant) {
         self.clock = Some(clock);
     }
@@ -130,13 +130,13 @@ impl Worker {
         self.on_queued = Some(on_queued);
     }
 
-    /// Takes a batch that came in on `in_port` through the whole datapath. The batch is left
-    /// empty; what is to be sent lies in `out`.
+    /// Takes a batch received on `in_port` through the whole datapath. The batch is empty afterwards; the
+    /// output is in `out`.
     pub fn receive(&mut self, now: Instant, in_port: PortNo, batch: &mut Batch, out: &mut Outbox) {
         self.receive_timed(now, in_port, batch, out, &mut ());
     }
 
-    /// [`Self::receive`], telling `observer` when each stage is over.
+    /// [`Self::receive`] with an observer.
     pub fn receive_timed(
         &mut self,
         now: Instant,
@@ -151,7 +151,7 @@ impl Worker {
         pipeline::receive(self, now, in_port, batch, out, observer);
     }
 
-    /// Does what the control side asks.
+    /// Executes a command of the control side.
     pub fn command(&mut self, now: Instant, command: FlowCommand, out: &mut Outbox) {
         match command {
             FlowCommand::Put(put) => {
@@ -167,8 +167,7 @@ impl Worker {
         }
     }
 
-    /// Installs the flow of an answer, if it has one, and carries out steps on its packet, telling `observer` of
-    /// them.
+    /// Installs the flow of an answer, if it has one, and executes actions on its packet, with an observer.
     pub fn execute(
         &mut self,
         now: Instant,
@@ -182,8 +181,8 @@ impl Worker {
             self.put(flow.id, &key, &flow.mask, Arc::clone(&actions));
             self.tell_of_gone(now, out);
         }
-        // Packets that wait for this answer go after the one that went up, and behind it once more where
-        // that misses in a later pass.
+        // Packets that wait for this answer follow its packet. If that misses again in a later pass, they
+        // wait behind it again.
         let waiting = match self.pending.is_empty() {
             true => VecDeque::new(),
             false => self.pending.end(self.miss_hash(&key), &key),
@@ -201,8 +200,8 @@ impl Worker {
         self.keep_key(key);
     }
 
-    /// Once a second or so: puts the busiest subtables first, and fits the caches to the traffic. Says
-    /// what room is to be prepared for the unified cache.
+    /// To be called about once per second: sorts the subtables by use, and adapts the caches to the traffic.
+    /// Returns a request for memory for the unified cache.
     pub fn tick(&mut self) -> Option<CacheMemoryRequest> {
         self.end_late_misses();
         self.cache_policy.decide(self.flows.counts());
@@ -211,26 +210,26 @@ impl Worker {
         self.unified.tick(self.cache_policy.inserts_seldom())
     }
 
-    /// The same where no other thread prepares the room.
+    /// The same if no other thread prepares memory.
     pub fn tick_alone(&mut self) {
         if let Some(wanted) = self.tick() {
             drop(self.take(wanted.prepare(|| ())));
         }
     }
 
-    /// Goes on with the room that was asked for. Returns what is to be freed.
+    /// Switches to the requested memory. Returns the memory to free.
     #[must_use = "freeing much memory takes long"]
     pub fn take(&mut self, room: CacheMemory) -> CacheMemory {
         self.unified.take(room)
     }
 
-    /// Forgets connections of its own whose time ran out, looking at no more than `budget`: for
-    /// workers that turn all the time ([`Tracker::expire`]).
+    /// Removes expired connections of this worker, examining at most `budget`: for workers that poll all the
+    /// time ([`Tracker::expire`]).
     pub fn expire(&mut self, now: Instant, budget: usize) {
         self.tracker.expire(now, budget);
     }
 
-    /// Its number.
+    /// Its id.
     pub fn id(&self) -> WorkerId {
         self.id
     }
@@ -240,7 +239,7 @@ impl Worker {
         &self.stats
     }
 
-    /// Counters, for the loop around to add its times to, and to reset.
+    /// Counters, mutable, for the loop around the worker.
     pub fn stats_mut(&mut self) -> &mut WorkerStats {
         &mut self.stats
     }
@@ -260,7 +259,7 @@ impl Worker {
         self.flows.masks().count()
     }
 
-    /// Changes how the worker goes about its work.
+    /// Changes the settings.
     pub fn configure(&mut self, config: WorkerConfig) {
         if config.offers && !self.config.offers {
             self.offer_again();
@@ -269,14 +268,14 @@ impl Worker {
         self.unified.set_entries_max(config.unified_entries);
     }
 
-    /// Counts a packet as dropped and keeps its buffer.
+    /// Counts a packet as dropped and recycles its buffer.
     pub fn drop_packet(&mut self, packet: packet::Packet, reason: DropReason) {
         self.stats.drops.count(reason, 1);
         self.pool.give(packet);
     }
 
-    /// Finds the flow of the first of some frames in one pass, in the exact-match cache, where that pays,
-    /// or else among the megaflows; and says of how many in a row it is. The first has a packet.
+    /// Finds the flow of the first of some frames in one pass, in the exact-match cache, if that pays, or
+    /// else in the megaflow table; and how many frames in a row it applies to. The first frame has a packet.
     pub(crate) fn flow_of(
         &mut self,
         frames: &[Frame],
@@ -318,8 +317,8 @@ impl Worker {
         (Some(hit), count)
     }
 
-    /// Whether a batch is probed in the unified cache, and its walks are traced for insertion. Where not
-    /// all are, chance decides.
+    /// Whether to probe the unified cache for a batch and trace its walks for insertion. If not all batches
+    /// are traced, the choice is random.
     #[inline]
     pub(crate) fn traces_batch(&mut self) -> bool {
         let is_all = !self.cache_policy.probes_seldom();
@@ -327,7 +326,7 @@ impl Worker {
             && (is_all || self.next_random().is_multiple_of(self.batches_per_trace()))
     }
 
-    /// Of how many batches one is traced.
+    /// One in this many batches is traced.
     #[inline]
     pub(crate) fn batches_per_trace(&self) -> u32 {
         let inverse =
@@ -344,7 +343,7 @@ impl Worker {
         }
     }
 
-    /// The actions that end a path.
+    /// The final actions of a path.
     #[inline]
     pub(crate) fn final_actions(&self, path_id: PathId) -> Option<FinalActions> {
         match path_id.kind()? {
@@ -356,7 +355,7 @@ impl Worker {
         }
     }
 
-    /// A cheap random number (xorshift, Marsaglia 2003), for choosing what enters the cache.
+    /// A cheap random number (xorshift, Marsaglia 2003), to sample cache insertions.
     pub(crate) fn next_random(&mut self) -> u32 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 17;

@@ -1,4 +1,4 @@
-//! What is offered of traffic, and what is not.
+//! Which traffic is offered.
 
 use super::*;
 use crate::outbox::Outbox;
@@ -13,7 +13,7 @@ use packet::{Batch, Packet};
 
 const NOW: Instant = Instant::from_millis(1000);
 
-/// A worker whose TCP and UDP packets are tracked in zone 1, and then leave by these steps.
+/// A worker that tracks TCP and UDP packets in zone 1 and then executes these actions.
 struct Tracked {
     conntrack: Arc<Conntrack>,
     worker: Worker,
@@ -85,7 +85,7 @@ fn each_direction_of_an_established_connection_is_offered_once() {
     assert_eq!(tracked.send(1, "10.0.0.1:1000>10.0.0.2:80 . seq=1 ack=10 len=5"), []);
     let idle = tracked.conntrack.with_offloaded(NOW, |it| it.check(there.rule.connection));
     assert!(idle.is_ok());
-    // A flow that changes has it offered anew.
+    // A flow whose actions change is offered anew.
     let est = Match::any().with(Field::RecircId, 1).with(Field::EthType, 0x0800).with_masked(
         Field::CtState,
         0x22,

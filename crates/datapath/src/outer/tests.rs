@@ -15,7 +15,7 @@ fn read(frame: &[u8]) -> (Headers, Envelope<'_>) {
     (headers, Envelope::read(TunnelKind::Vxlan, frame).expect("VXLAN"))
 }
 
-/// The shape where the outer flow looked at the destination, and inner ones at these fields.
+/// The shape for an outer flow that matches the destination, and inner flows that match these fields.
 fn shape(headers: &Headers, inner: &[Field]) -> Shape {
     let [mut outer, mut tunnel] = [Mask::new(), Mask::new()];
     [Field::InPort, Field::Ipv4Dst, Field::TpDst].into_iter().for_each(|it| outer.add(it));
@@ -85,7 +85,7 @@ fn a_class_that_looks_at_too_little_gives_way_to_one_with_the_bits_of_both() {
     assert_eq!(find(&mut outers, &bytes), Some(fine));
     assert_eq!(find(&mut outers, &frame(6, 1, 2)), None);
     assert_eq!(find(&mut outers, &frame(5, 1, 3)), None);
-    // A flow that looks at fewer of them keeps it.
+    // A flow that matches fewer of them keeps it.
     assert_eq!(learn(&mut outers, &bytes, &[Field::TunIpv6Src], Some(fine)), fine);
 }
 

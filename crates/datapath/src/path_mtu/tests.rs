@@ -12,7 +12,7 @@ use wire::{Icmp, PacketBuilder, UpperLayer};
 
 const NEAR: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const FAR: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
-/// The guest's port, the one that outer packets go out of, and the tunnel's.
+/// The guest's port, the port of outer packets, and the tunnel's.
 const GUEST: u32 = 1;
 const WIRE: u32 = 2;
 const TUNNEL: u32 = 8;
@@ -83,7 +83,7 @@ impl Bench {
         self.worker.command(self.now, FlowCommand::Put(Box::new(put)), &mut self.out);
     }
 
-    /// Takes a batch from the guest through the worker. Returns what goes to the guest and to the wire.
+    /// Sends a batch from the guest. Returns the output to the guest and to the wire.
     fn send(&mut self, packets: Vec<Packet>) -> [Vec<Vec<u8>>; 2] {
         let mut batch: Batch = packets.into_iter().collect();
         self.worker.receive(self.now, PortNo(GUEST), &mut batch, &mut self.out);

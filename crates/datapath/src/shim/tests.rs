@@ -1,4 +1,4 @@
-//! Headers come and go, and keys agree with bytes.
+//! After headers are added and removed, keys agree with bytes.
 
 use super::*;
 use crate::rewrite::set_field;
@@ -32,7 +32,7 @@ fn after(worker: &mut Worker, frame: &mut Frame, actions: &[Action]) {
     }
 }
 
-/// The key is what parsing the bytes anew gives, but for the packet type.
+/// The key equals that of parsing the bytes again, except for the packet type.
 fn check_agrees(frame: &Frame) {
     let bytes = Packet::from_bytes(frame.packet.data());
     let mut copy = Frame::parse_as(bytes, &frame.key).unwrap();
@@ -126,7 +126,7 @@ fn packets_without_an_ethernet_header_say_what_they_are() {
         after(&mut worker, &mut frame, &[Action::PopNsh]);
         assert_eq!((frame.packet.data(), frame.key.get(Field::PacketType)), (&plain[..], kind));
     }
-    // What is behind an unknown protocol is no packet.
+    // The content behind an unknown protocol is not a packet.
     let mut frame = frame(PACKETS[0]);
     after(&mut worker, &mut frame, &[Action::PushNsh(nsh)]);
     frame.packet.data_mut()[14 + 3] = 9;

@@ -1,17 +1,17 @@
-//! An entry of the unified cache, and what is looked for in its place.
+//! An entry of the unified cache.
 
 use super::mask::MaskInUse;
 use crate::nat_rewrite::NatRewrite;
 use crate::path_id::PathId;
 use flow::{ConnectionRef, HEADER_WORDS, Headers};
 
-/// Entries of a set. A hash chooses a set and a place in it, and another set for when that is full.
+/// Entries per set. A hash selects a set and a place in it, and a second set for when that is full.
 pub(super) const WAYS: usize = 4;
 
-/// Words that are compared of every packet; those after them belong to IPv6 alone.
+/// The first words are compared for every packet; the others are used by IPv6 only.
 pub(super) const NARROW: usize = 5;
 
-/// One line, which is all that is read for most packets.
+/// One cache line, all that is read for most packets.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(super) struct Entry {
@@ -19,7 +19,7 @@ pub(super) struct Entry {
     pub(super) path_id: PathId,
     pub(super) connection_id: u32,
     pub(super) connection_generation: u32,
-    /// The serial number of its mask; 0 of a place without an entry.
+    /// The serial number of its mask; 0 for an empty place.
     pub(super) mask: u32,
     pub(super) flags: u16,
     spare: u16,
@@ -29,11 +29,11 @@ pub(super) const TRACKED: u16 = 1;
 pub(super) const REPLY: u16 = 2;
 pub(super) const NAT_REWRITTEN: u16 = 4;
 pub(super) const TWICE: u16 = 16;
-/// There is a connection of a second zone. What is said of it:
+/// There is a connection in a second zone, with these flags:
 pub(super) const SECOND: u16 = 32;
 pub(super) const SECOND_REPLY: u16 = 64;
 pub(super) const SECOND_TWICE: u16 = 128;
-/// A packet came since the place was wanted the last time.
+/// The entry was hit since its place was last considered for eviction.
 pub(super) const USED: u16 = 8;
 
 #[derive(Clone, Copy)]
@@ -72,7 +72,7 @@ impl Entry {
         })
     }
 
-    /// Whether the entry stands for packets like this, as far as its words go.
+    /// Whether the entry matches these headers, as far as its own words tell.
     #[inline(always)]
     pub(super) fn is_for(&self, headers: &Headers, in_use: &MaskInUse) -> bool {
         let (h, m) = (headers.words(), in_use.mask.words());
@@ -89,7 +89,7 @@ impl Second {
 impl Rest {
     pub(super) const EMPTY: Rest = Rest { words: [0; HEADER_WORDS - NARROW], nat_rewrite: None };
 
-    /// Whether the entry's further words are those of these headers, which are of IPv6.
+    /// Whether the entry's further words match these headers, which are of IPv6.
     #[inline]
     pub(super) fn is_for(&self, headers: &Headers, mask: &Headers) -> bool {
         let (h, m) = (headers.words(), mask.words());

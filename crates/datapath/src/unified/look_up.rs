@@ -1,5 +1,5 @@
-//! Finding the entries of a batch: all are hashed and begun to be fetched, then all are compared, so
-//! that the waits for memory overlap.
+//! Lookup of a batch's entries: all hashes are computed and prefetched, then all entries are compared, so
+//! that memory latencies overlap.
 
 use super::entry::{Entry, NAT_REWRITTEN, Rest, USED};
 use super::mask::MaskInUse;
@@ -10,11 +10,10 @@ use crate::cache_insert::CONTROL;
 use flow::{ConnectionRef, Headers, MARK_MAX};
 
 impl UnifiedCache {
-    /// Finds entries for packets. A packet that equals the one before it, in all bits that entries look
-    /// at, needs no probe of its own. `mark` is the mark of each packet, see [`mark_of`], or 0: the entry that it
-    /// names is compared, and found without a probe if it is the packet's. `fetch` is told of each connection
-    /// that was found, so that it is on its way when the first of them is asked for. Says whether any entry has
-    /// a NAT rewrite.
+    /// Finds entries for packets. A packet that equals the previous one in all bits that entries match needs
+    /// no probe of its own. `mark` is the mark of each packet, see [`mark_of`], or 0: the entry that it names
+    /// is compared first, without a probe. `fetch` is called for each connection found, to prefetch it.
+    /// Returns whether any entry has a NAT rewrite.
     pub fn look_up(
         &mut self,
         headers: &[Headers],
@@ -35,9 +34,8 @@ impl UnifiedCache {
         flags & NAT_REWRITTEN != 0
     }
 
-    /// Says where each packet, or several in a row, are looked for. Returns how many probes there are, and the
-    /// flags of entries that marks named. Of tracked packets, those that change their connections are never
-    /// known.
+    /// Computes the probes of packets, one per run of equal ones. Returns their number, and the flags of
+    /// entries found by marks. Tracked packets that change their connections have no entries.
     #[inline(never)]
     fn probe_all(
         &mut self,
@@ -91,8 +89,8 @@ impl UnifiedCache {
         (count, flags)
     }
 
-    /// Compares what is at the first places; gives a bit for each probe of which that is not what is
-    /// looked for, and the flags of what is.
+    /// Compares the entries at the first places. Returns a bit for each probe whose entry does not match, and
+    /// the flags of those that match.
     #[inline(never)]
     fn compare_all(
         &mut self,
@@ -137,8 +135,8 @@ impl UnifiedCache {
         (away, flags)
     }
 
-    /// Looks for the others in the places beside the first, and under other masks; gives the flags
-    /// of what is found.
+    /// Looks up the remaining probes in the other places and under other masks. Returns the flags of the
+    /// entries found.
     #[inline(never)]
     fn find_all_away(
         &mut self,
@@ -208,19 +206,19 @@ impl UnifiedCache {
         at as u32
     }
 
-    /// Says where packets with these headers are looked for under a mask.
+    /// The probe for packets with these headers under a mask.
     pub(super) fn probe(&self, headers: &Headers, mask: usize) -> Probe {
         Probe::of(self.masks[mask].hash(headers, &self.secrets), mask)
     }
 
-    /// Whether the entry at a place stands for packets like this.
+    /// Whether the entry at a place matches these headers.
     pub(super) fn is_for(&self, at: usize, headers: &Headers, in_use: &MaskInUse) -> bool {
         self.room.entries[at].is_for(headers, in_use)
             && (!headers.is_ipv6() || self.room.rest[at].is_for(headers, &in_use.mask))
     }
 }
 
-/// The entry that a mark names, and its flags, if it is for packets like this. Marks outlive their entries.
+/// The entry that a mark names, and its flags, if it matches. Marks may outlive their entries.
 #[inline(never)]
 fn marked(
     masks: &mut [MaskInUse],
@@ -243,12 +241,12 @@ fn marked(
     Some((at, entry.flags))
 }
 
-/// The mark by which a device names an entry.
+/// The mark by which a device identifies an entry.
 pub(crate) fn mark_of(place: u32) -> Option<u32> {
     Some(place + 1).filter(|mark| *mark <= MARK_MAX)
 }
 
-/// The places of the bits that are set.
+/// The indices of the set bits.
 fn bits(mut word: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let lowest = (word != 0).then(|| word.trailing_zeros() as usize);
@@ -257,7 +255,7 @@ fn bits(mut word: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Packets of a kind mostly go by the same mask: port, Ethernet type and protocol.
+/// The kind of a packet: port, Ethernet type and protocol, since these mostly determine the mask.
 pub(super) fn kind(headers: &Headers) -> usize {
     kind_on(in_port(headers), headers)
 }
@@ -266,15 +264,15 @@ fn in_port(headers: &Headers) -> u64 {
     headers.words()[0] >> 32
 }
 
-/// The kind of a packet from a port, which is the same for a whole batch.
+/// The kind of a packet from a port, which is fixed for a batch.
 #[inline(always)]
 fn kind_on(in_port: u64, headers: &Headers) -> usize {
     let words = headers.words();
     (in_port ^ words[1] ^ words[3] >> 56) as usize % KINDS
 }
 
-/// How many packets from the first one on agree with it in the bits of a mask. Those of IPv6 are not
-/// compared: their addresses take more words.
+/// How many packets from the first on agree with it in the bits of a mask. IPv6 is not compared: its
+/// addresses take more words.
 #[inline(always)]
 fn alike(headers: &[Headers], mask: &Headers) -> u8 {
     match headers {

@@ -1,21 +1,21 @@
-//! A mask that entries were remembered under, and hashing by it.
+//! A mask of cache entries, and hashing under it.
 
 use flow::{HEADER_WORDS, Headers};
 
-/// What hashes are keyed with; random, so that senders cannot choose what collides.
+/// The keys of hashes; random, so that senders cannot provoke collisions.
 pub(super) type Secrets = [u64; HEADER_WORDS];
 
-/// A mask, and what is known of all entries under it.
+/// A mask, and common properties of its entries.
 #[derive(Clone, Copy)]
 pub(super) struct MaskInUse {
     pub(super) mask: Headers,
-    /// Different from that of any mask before it that entries may still name.
+    /// Differs from that of any earlier mask that entries may still refer to.
     pub(super) serial: u32,
-    /// Since the last tick.
+    /// It was hit since the last tick.
     pub(super) is_used: bool,
-    /// Of some entries the packets are not tracked.
+    /// Some entries are of untracked packets.
     pub(super) has_untracked: bool,
-    /// It looks at Ethernet addresses or at a VLAN tag.
+    /// It covers Ethernet addresses or a VLAN tag.
     has_link: bool,
 }
 
@@ -26,9 +26,9 @@ impl MaskInUse {
         MaskInUse { mask, serial, is_used: true, has_untracked: false, has_link }
     }
 
-    /// Says where packets with these headers are looked for. A product of two words that senders
-    /// choose, masked by secrets, cannot be brought to a chosen value by them; what few masks look
-    /// at gets a product of its own only where they do (after rapidhash and NH).
+    /// The hash of these headers. A product of two words that senders choose, masked by secrets, cannot be
+    /// forced to a chosen value; words that few masks cover get a product of their own only under these masks
+    /// (after rapidhash and NH).
     #[inline(always)]
     pub(super) fn hash(&self, headers: &Headers, secrets: &Secrets) -> u64 {
         let (h, m, s) = (headers.words(), self.mask.words(), secrets);

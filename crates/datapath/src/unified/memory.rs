@@ -1,24 +1,24 @@
-//! The memory that a unified cache lies in. Much of it takes long to prepare, for the system gives pages
-//! when they are first written: 64 MiB some 25 ms, in which a worker's queues would run over. So a worker
-//! asks for it, and goes on with what it has until another thread has prepared it.
+//! The memory of a unified cache. Preparing a large one takes long, since the system allocates pages
+//! upon the first write: 64 MiB take some 25 ms, in which a worker's queues would overflow. So a worker
+//! requests it, and continues with its current memory until another thread has prepared it.
 
 use super::entry::{Entry, Rest, Second};
 use super::tags::Tags;
 use table::Array;
 
-/// Places for entries.
+/// Memory for entries.
 #[derive(Default)]
 pub struct CacheMemory {
     pub(super) entries: Array<Entry>,
-    /// What few entries have, in the same places.
+    /// Fields that few entries have, at the same places.
     pub(super) rest: Array<Rest>,
-    /// What hardly any has.
+    /// Fields that hardly any entry has.
     pub(super) seconds: Array<Second>,
-    /// Of the same places again.
+    /// Tags, at the same places.
     pub(super) tags: Tags,
 }
 
-/// How much room a worker asks for.
+/// A worker's request for memory.
 #[must_use = "a worker asks once, and waits"]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CacheMemoryRequest {
@@ -26,7 +26,7 @@ pub struct CacheMemoryRequest {
 }
 
 impl CacheMemory {
-    /// So many empty places; `pause` is called before each piece of them.
+    /// This many empty places; calls `pause` before each chunk.
     pub(super) fn new(entries: usize, pause: &mut dyn FnMut()) -> CacheMemory {
         CacheMemory {
             entries: Array::filled(Entry::EMPTY, entries, pause),
@@ -42,7 +42,7 @@ impl CacheMemoryRequest {
         CacheMemoryRequest { entries }
     }
 
-    /// Prepares it, on a thread for which no packet waits; `pause` is called before each piece of it.
+    /// Prepares the memory, on a thread that no packet waits for; calls `pause` before each chunk.
     #[must_use]
     pub fn prepare(self, mut pause: impl FnMut()) -> CacheMemory {
         CacheMemory::new(self.entries, &mut pause)

@@ -1,16 +1,16 @@
-//! What is looked for, for one packet or several in a row.
+//! A probe, for one packet or several in a row.
 
 use super::entry::WAYS;
 
-/// Where an entry may be, and for which packets of a batch it is looked for.
+/// The places to look in, and the packets of the batch that it is for.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Probe {
     pub(super) hash: u64,
     pub(super) mask: u8,
-    /// The packets that it is for: the first, and how many in a row.
+    /// The first packet and the number of packets.
     pub(super) first: u8,
     pub(super) packets: u8,
-    /// There is nothing at its first place, as far as that was asked.
+    /// The first place has no matching entry or tag.
     pub(super) is_away: bool,
 }
 
@@ -19,19 +19,19 @@ impl Probe {
         Probe { hash, mask: mask as u8, ..Probe::default() }
     }
 
-    /// The first place. `last` is the last place of the cache, all of whose bits are set.
+    /// The first place. `last` is the last place of the cache; all its bits are set.
     #[inline(always)]
     pub(super) fn home(&self, last: usize) -> usize {
         self.hash as usize & last
     }
 
-    /// Another set's place, for when the first set is full.
+    /// The place in the second set, for when the first set is full.
     #[inline(always)]
     pub(super) fn other(&self, last: usize) -> usize {
         (self.hash >> 32) as usize & last
     }
 
-    /// Never 0.
+    /// The tag; never 0.
     #[inline(always)]
     pub(super) fn tag(&self) -> u8 {
         (self.hash >> 24) as u8 | 1

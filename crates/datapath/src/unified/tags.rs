@@ -1,4 +1,4 @@
-//! A byte of the hash of each entry: of a packet that is not known, mostly nothing else is looked at.
+//! Tags: one byte of each entry's hash. For a packet without an entry, mostly nothing else is read.
 
 use super::entry::WAYS;
 use super::probe::Probe;
@@ -9,14 +9,14 @@ const BYTES: u32 = 0x0101_0101;
 
 const _: () = assert!(WAYS == size_of::<u32>());
 
-/// The tags of all places, set by set. 0 is that of a place without an entry; no hash has it.
+/// The tags of all places, set by set. 0 marks an empty place; no hash yields it.
 #[derive(Default)]
 pub(super) struct Tags {
     sets: Array<u32>,
 }
 
 impl Tags {
-    /// Those of this many places without entries, which are whole sets.
+    /// The tags of this many empty places, a multiple of the set size.
     pub(super) fn empty(places: usize, pause: &mut dyn FnMut()) -> Tags {
         Tags { sets: Array::filled(0, places / WAYS, pause) }
     }
@@ -34,8 +34,8 @@ impl Tags {
         *set = *set & !(0xff << shift) | u32::from(tag) << shift;
     }
 
-    /// Whether any place of the two sets may have what is looked for. A byte is zero where its tag
-    /// is right, and taking one from it then borrows (H. S. Warren, Hacker's Delight, section 6-1).
+    /// Whether any place of the two sets may match. A byte of the difference is zero if its tag matches, and
+    /// subtracting one from it then borrows (H. S. Warren, Hacker's Delight, section 6-1).
     #[inline]
     pub(super) fn may_have(&self, probe: &Probe, last: usize) -> bool {
         let wanted = BYTES * u32::from(probe.tag());
@@ -46,7 +46,7 @@ impl Tags {
         has(probe.home(last)) | has(probe.other(last)) != 0
     }
 
-    /// Begins to fetch what is known of a probe's two sets.
+    /// Prefetches the entries of a probe's two sets.
     #[inline]
     pub(super) fn prefetch(&self, probe: &Probe, last: usize) {
         self.sets.prefetch(probe.home(last) / WAYS);

@@ -1,4 +1,4 @@
-//! What stays in the cache, and for whom.
+//! Which entries stay in the cache, and which packets they match.
 
 use super::*;
 use crate::flow_paths::FlowPathRef;
@@ -62,7 +62,7 @@ fn flows_of_one_packet_do_not_push_out_those_in_use() {
             cache.insert(&client(regular), &mask, &known(regular));
         }
     }
-    // Each regular comes once in 64 passers-by; without regard for use most would be lost.
+    // Each regular sender comes once per 64 others; without use bits most would be lost.
     assert!(lost < 4_000, "{lost} of 20000");
 }
 
@@ -102,7 +102,7 @@ fn when_serials_begin_again_no_two_masks_share_one() {
     let mut cache = UnifiedCache::new(256, 1);
     let (narrow, wide) = (client(1), headers("[fd00::1]:1>[fd00::2]:2 udp"));
     assert!(cache.insert(&narrow, &narrow.tuple_mask(), &known(1)).is_some());
-    // The largest there is.
+    // The largest value.
     cache.serial = !0;
     for mask in [wide.tuple_mask(), wide.exact_mask(), narrow.exact_mask()] {
         assert!(cache.insert(&wide, &mask, &known(2)).is_some());
@@ -136,7 +136,7 @@ fn a_mark_finds_its_entry_and_one_that_is_wrong_finds_nothing_else() {
         let expect = expect.iter().map(|nth| nth.map(|nth| known(nth).path_id));
         assert_eq!(found.collect::<Vec<_>>(), expect.collect::<Vec<_>>());
     };
-    // Each by its own mark, by none, by another's, and by one that names no place.
+    // By its own mark, without one, by another's mark, and by a mark without a place.
     for shift in 0..4 {
         let packets: Vec<_> = (0..4).map(|at| (all[at], marks[(at + shift) % 4])).collect();
         check(&packets, &[Some(0), Some(1), Some(2), Some(3)]);
@@ -145,7 +145,7 @@ fn a_mark_finds_its_entry_and_one_that_is_wrong_finds_nothing_else() {
         check(&all.map(|it| (it, mark)), &[Some(0), Some(1), Some(2), Some(3)]);
     }
     check(&[(unknown, marks[0]), (all[0], marks[0]), (unknown, 0)], &[None, Some(0), None]);
-    // The mask went, and with it what the mark names.
+    // The mask is removed, and with it the marked entry.
     cache.forget();
     let mut found = [NOT_FOUND; BATCH_SIZE];
     cache.look_up(&all, |at| marks[at], &mut found, |_| ());

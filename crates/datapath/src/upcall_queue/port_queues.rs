@@ -1,5 +1,5 @@
-//! The upcalls that one thread answers: a bounded list for each class and port. Classes are served in turn, and
-//! in each class its ports.
+//! The upcalls for one thread: a bounded list per class and port. Classes are served in turn, and within a
+//! class its ports.
 
 use super::QueueFull;
 use base::PortNo;
@@ -23,7 +23,7 @@ struct PortQueue {
     class: QueueClass,
     port: PortNo,
     waiting: VecDeque<Upcall>,
-    /// Room that is reserved for upcalls to come.
+    /// Number of reserved places.
     reserved: usize,
     dropped: u64,
 }
@@ -33,12 +33,12 @@ struct PortQueue {
 pub(super) struct PortQueues {
     queues: Vec<PortQueue>,
     place_of: HashMap<(QueueClass, PortNo), usize>,
-    /// By class, those in which something waits, the next one to be served first.
+    /// By class, its non-empty lists, the next to serve first.
     turns: [VecDeque<usize>; CLASSES],
-    /// The class that is served next, and whether a control protocol's upcall was the last.
+    /// The class to serve next, and whether the last upcall was of a control protocol.
     next_class: usize,
     was_control: bool,
-    /// How many wait in all, and with those whose room is reserved.
+    /// Number of upcalls, and the number including reservations.
     waiting: usize,
     total: usize,
 }
@@ -50,7 +50,7 @@ impl PortQueue {
 }
 
 impl PortQueues {
-    /// Reserves room. Returns the upcall that lost its place for it.
+    /// Reserves room. Returns the upcall evicted for it.
     pub fn reserve(
         &mut self,
         class: QueueClass,
@@ -72,17 +72,17 @@ impl PortQueues {
         Ok(evicted)
     }
 
-    /// Counts an upcall that is not let in.
+    /// Counts a refused upcall.
     pub fn refuse(&mut self, class: QueueClass, port: PortNo) {
         let place = self.place(class, port);
         self.queues[place].dropped += 1;
     }
 
-    /// Uses reserved room. Returns whether nothing waited before.
+    /// Uses reserved room. Returns whether the lists were empty before.
     pub fn push(&mut self, class: QueueClass, port: PortNo, upcall: Upcall) -> bool {
         let Some(&place) = self.place_of.get(&(class, port)) else { return false };
         let queue = &mut self.queues[place];
-        // The port went meanwhile, and the room with it.
+        // The port was removed meanwhile, with its reservations.
         if queue.reserved == 0 {
             return false;
         }
@@ -111,8 +111,8 @@ impl PortQueues {
         }
     }
 
-    /// The class whose turn it is. Protocols that notice lost links by silence come before all others, but for
-    /// every other upcall: a storm of them keeps nothing out.
+    /// The class to serve. Control protocols, which detect lost links by silence, take precedence, but while
+    /// other upcalls wait only every other one is theirs, so a storm of them does not starve the others.
     fn take_turn(&mut self) -> Option<usize> {
         const CONTROL: usize = QueueClass::Control as usize;
         if !self.was_control && !self.turns[CONTROL].is_empty() {
@@ -131,18 +131,18 @@ impl PortQueues {
         next
     }
 
-    /// Whether nothing waits.
+    /// Whether there are no upcalls.
     pub fn is_empty(&self) -> bool {
         self.waiting == 0
     }
 
-    /// Upcalls dropped because there was no room, by port.
+    /// Upcalls dropped for lack of room, by port.
     pub fn dropped(&self) -> impl Iterator<Item = (PortNo, u64)> {
         let queues = self.queues.iter().filter(|queue| queue.dropped > 0);
         queues.map(|queue| (queue.port, queue.dropped))
     }
 
-    /// Forgets a port with what waits for it.
+    /// Removes a port's state and waiting upcalls.
     pub fn remove_port(&mut self, port: PortNo) {
         self.queues.retain(|queue| queue.port != port);
         let places = self.queues.iter().enumerate();
@@ -164,7 +164,7 @@ impl PortQueues {
         })
     }
 
-    /// The longest list in which something waits.
+    /// The longest non-empty list.
     fn longest(&self) -> Option<usize> {
         self.turns.iter().flatten().copied().max_by_key(|place| self.queues[*place].len())
     }

@@ -6,20 +6,20 @@ use hashbrown::HashMap;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How much of what a rate allows may come at once.
+/// The burst, as a time at the permitted rate.
 const BURST: Duration = Duration::from_millis(100);
 
-/// The most upcalls per second that a port may cause of a class; there is no limit where none is said.
+/// Maximum upcalls per second, per port and class; unlimited unless set.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct UpcallRates {
-    /// For each port by itself.
+    /// For each port separately.
     pub every_port: BTreeMap<QueueClass, u32>,
-    /// For one port, in place of those for every port.
+    /// For one port, instead of those for every port.
     pub by_port: BTreeMap<(PortNo, QueueClass), u32>,
 }
 
 impl UpcallRates {
-    /// Whether nothing is limited.
+    /// Whether there are no limits.
     pub fn is_empty(&self) -> bool {
         self.every_port.is_empty() && self.by_port.is_empty()
     }
@@ -33,19 +33,19 @@ impl UpcallRates {
 #[derive(Debug, Default)]
 pub(super) struct RateLimiter {
     rates: UpcallRates,
-    /// When the next upcall would come at exactly its rate.
+    /// When the next upcall would arrive at exactly its rate.
     due: HashMap<(PortNo, QueueClass), Instant>,
 }
 
 impl RateLimiter {
-    /// Replaces the rates. What a port caused of a class counts further where that rate is the same.
+    /// Replaces the rates. The state of a port and class whose rate is unchanged is kept.
     pub fn set_rates(&mut self, rates: UpcallRates) {
         let RateLimiter { rates: old, due } = self;
         due.retain(|(port, class), _| rates.of(*port, *class) == old.of(*port, *class));
         *old = rates;
     }
 
-    /// Whether an upcall is within its rate, which it then counts for.
+    /// Whether an upcall is within its rate; if so, it is counted.
     pub fn admits(&mut self, now: Instant, port: PortNo, class: QueueClass) -> bool {
         let Some(rate) = self.rates.of(port, class) else { return true };
         let due = self.due.entry((port, class)).or_insert(now);

@@ -25,8 +25,7 @@ fn miss(worker: u16, key: FlowKey) -> Upcall {
     }
 }
 
-/// Puts an upcall into the queue. Returns whether to wake those who answer, and which port's upcall had
-/// to go.
+/// Queues an upcall. Returns whether to wake the answering thread, and which port's upcall was evicted.
 fn push(queue: &UpcallQueue, port: u32, eth_type: u16) -> Result<(bool, Option<u32>), QueueFull> {
     let key = key(port, eth_type);
     let reserved = queue.reserve(Instant::ZERO, WorkerId(0), &UpcallKind::Miss, &key)?;
@@ -49,7 +48,7 @@ fn a_storm_takes_only_its_own_share() {
     assert_eq!(queue.dropped(), [(PortNo(1), UPCALLS_PER_PORT as u64)]);
     assert_eq!(push(&queue, 1, 0x800), Ok((false, None)));
     assert_eq!(push(&queue, 2, 0x800), Ok((false, None)));
-    // The other class has every other turn, and its ports share them.
+    // The other class has every other turn, shared by its ports.
     let first = ports(&queue, 4);
     assert_eq!(first, [(1, 0x806), (1, 0x800), (1, 0x806), (2, 0x800)]);
 }
@@ -65,11 +64,11 @@ fn sixteen_storms_do_not_keep_another_port_out() {
     }
     let Ok((false, Some(loser))) = push(&queue, 99, 0x800) else { panic!("there is no room") };
     assert_eq!(queue.dropped(), [(PortNo(loser), 1)]);
-    // The port has its share as soon as it has as many as any other.
+    // The port has its share once it has as many as any other.
     let got = (0..UPCALLS).filter(|_| push(&queue, 99, 0x800).is_ok()).count() + 1;
     let share = UPCALLS / (storms as usize + 1);
     assert!((share - 1..=share + 1).contains(&got), "{got} of {share}");
-    // No storm gets that back from it.
+    // No storm takes that back.
     (1..=storms).for_each(|port| drop(push(&queue, port, 0x800)));
     let all = ports(&queue, UPCALLS);
     assert_eq!((all.len(), all.iter().filter(|(port, _)| *port == 99).count()), (UPCALLS, got));
@@ -188,7 +187,7 @@ fn a_handler_takes_its_own_and_passes_on_what_only_the_owner_may_answer() {
     assert!(queue.is_empty_for(1) && !queue.is_empty_for(0) && queue.is_empty());
     assert!(matches!(queue.pass_on(out.remove(0)), (true, None)));
     assert!(!queue.is_empty());
-    // What waits, or was woken before, does not wait.
+    // A wait returns at once if an upcall is queued or a wake is pending.
     queue.wait(0, Duration::MAX);
     queue.wake();
     queue.wait(1, Duration::MAX);
@@ -242,7 +241,7 @@ fn upcalls_are_limited_by_port_and_class() {
             .into(),
     };
     queue.set_rates(rates.clone());
-    // Of one upcall each millisecond for two seconds, which are taken up at once.
+    // One upcall per millisecond for two seconds, each taken at once.
     let admitted = |port: u32, eth_type: u16, to: fn(u32) -> u32| {
         let let_in = (0..2000u32).filter(|ms| {
             let mut key = key(port, eth_type);
@@ -255,14 +254,14 @@ fn upcalls_are_limited_by_port_and_class() {
         });
         let_in.count()
     };
-    // Of ten at the end of these seconds.
+    // Ten upcalls at the end of these seconds.
     let at_once = |port: u32| {
         let key = key(port, 0x806);
         let now = Instant::from_millis(2999);
         let is_in = || queue.reserve(now, WorkerId(0), &UpcallKind::Miss, &key).is_ok();
         (0..10).filter(|_| is_in()).count()
     };
-    // A tenth of a second's worth may come at once; the limit is for both handlers together.
+    // The burst is a tenth of a second's worth; the limit applies to both handlers together.
     assert_eq!(admitted(1, 0x806, |ms| ms), 105);
     assert_eq!(admitted(2, 0x806, |_| 1), 2000);
     assert_eq!(admitted(2, 0x800, |ms| ms), 21);
@@ -273,11 +272,12 @@ fn upcalls_are_limited_by_port_and_class() {
         "{refused:?}"
     );
     assert_eq!(at_once(3), 5);
-    // The next port with the number of a removed one has its burst; a port whose rate stays has no new one.
+    // A new port with the number of a removed one has its burst; a port whose rate is unchanged has no new
+    // one.
     queue.set_rates(UpcallRates { by_port: BTreeMap::new(), ..rates });
     queue.remove_port(PortNo(1));
     assert_eq!([1, 3].map(at_once), [5, 0]);
-    // Without limits all are let in.
+    // Without limits all are admitted.
     queue.set_rates(UpcallRates::default());
     assert_eq!(admitted(1, 0x806, |ms| ms), 2000);
 }

@@ -1,6 +1,6 @@
 //! The settings of a worker.
 
-/// How a worker goes about its work.
+/// The settings of a worker.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerConfig {
     /// One in this many megaflow hits enters the exact-match cache; 1 is every one, 0 none
@@ -8,12 +8,12 @@ pub struct WorkerConfig {
     pub exact_insert_inverse: u32,
     /// How many entries the unified cache may grow to; 0 turns it off.
     pub unified_entries: usize,
-    /// Where hardly any packet is like those before it, the unified cache remembers one in so
-    /// many; a long-lived flow is known all the same, a little later. 1 is every one.
+    /// When hardly any packet hits, one in this many paths is inserted into the unified cache; a long-lived
+    /// flow gets its entry a little later. 1 is every one.
     pub unified_insert_inverse: u32,
     /// Whether connections are offered to a device that forwards by itself.
     pub offers: bool,
-    /// Free packet buffers to keep.
+    /// Number of free packet buffers to keep.
     pub pool_packets: usize,
 }
 

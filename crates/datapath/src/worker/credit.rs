@@ -1,4 +1,4 @@
-//! Packets counted against the flows that they hit.
+//! Counting of packets for the flows that they hit.
 
 use super::Worker;
 use crate::installed::{HitFlow, InstalledFlow};
@@ -8,8 +8,8 @@ use flow::{Action, Frame};
 use std::sync::Arc;
 
 impl Worker {
-    /// Counts a run of frames against the flow they hit, and gives what the pipeline needs of it. The
-    /// actions are lent, as to share them takes two locked instructions a run: [`Self::give_back`].
+    /// Counts a run of frames for the flow that they hit, and returns what the pipeline needs of it. The
+    /// actions are lent, since sharing them would take two locked instructions per run: [`Self::give_back`].
     pub(crate) fn credit_frames(
         &mut self,
         now: Instant,
@@ -30,14 +30,14 @@ impl Worker {
         Some(HitFlow { handle, version, tracks, clears, tunnels, actions })
     }
 
-    /// Gives a flow back its actions, which were carried out.
+    /// Returns the lent actions of a flow.
     pub(crate) fn give_back(&mut self, handle: Handle, actions: Arc<[Action]>) {
         if let Some(flow) = self.flows.get_mut(handle) {
             flow.actions = Some(actions);
         }
     }
 
-    /// Counts packets against a flow.
+    /// Counts packets for a flow.
     #[inline]
     pub(crate) fn credit(
         &mut self,

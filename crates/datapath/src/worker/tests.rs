@@ -45,7 +45,7 @@ impl Bench {
         assert!(batch.is_empty());
     }
 
-    /// What was sent since the last call: port and text of each packet.
+    /// The output since the last call: port and text of each packet.
     fn sent(&mut self) -> Vec<(u32, String)> {
         let mut sent = Vec::new();
         for (port, packets) in self.out.batches_mut() {
@@ -95,7 +95,7 @@ fn what_no_flow_matches_goes_up_and_is_counted() {
     assert_eq!((upcall.key.in_port(), upcall.key.tp_dst()), (PortNo(1), 80));
     bench.answer(upcall, vec![Action::Output(PortNo(2)), Action::Output(PortNo(3))]);
     assert_eq!(bench.sent().iter().map(|(port, _)| *port).collect::<Vec<_>>(), [2, 3]);
-    // No flow was put: the second packet goes up now.
+    // No flow was installed: the second packet is an upcall now.
     assert_eq!(bench.upcalls().len(), 1);
 }
 
@@ -114,7 +114,7 @@ fn copies_of_a_packet_that_went_up_are_not_translated_again_and_keep_their_order
     bench.answer(upcalls.remove(0), vec![Action::Output(PortNo(2))]);
     let sent: Vec<String> = bench.sent().into_iter().map(|(_, text)| text).collect();
     assert_eq!(sent, texts);
-    // The flow carried all but the first, which went up.
+    // The flow carried all packets except the first, which was the upcall's.
     assert_eq!(bench.dump(), [(1, 4)]);
     assert_eq!(bench.upcalls().len(), 0);
 }
@@ -149,7 +149,7 @@ fn packets_do_not_overtake_one_that_waits_for_an_answer_where_another_answer_is_
     let mut upcalls = bench.upcalls();
     assert_eq!(upcalls.len(), 2);
     let (first, second) = (upcalls.remove(0), upcalls.remove(0));
-    // The second is answered with a flow that the first one's packets match, too.
+    // The second is answered with a flow that also matches the first one's packets.
     bench.put(1, from_port(1), vec![Action::Output(PortNo(2))]);
     bench.answer(second, vec![Action::Output(PortNo(2))]);
     for round in 2..=3 {
@@ -161,13 +161,13 @@ fn packets_do_not_overtake_one_that_waits_for_an_answer_where_another_answer_is_
     let place = |port, n| sent.iter().position(|it| *it == of(port, n));
     let places: Vec<Option<usize>> = (1..=4).map(|n| place(1, n)).collect();
     assert!(places.is_sorted() && places.iter().all(Option::is_some), "{places:?}");
-    // Others did not wait for it.
+    // Other packets did not wait for it.
     assert!(place(3, 2) < place(1, 1) && place(2, 2) < place(1, 1));
     assert_eq!((sent.len(), bench.upcalls().len()), (9, 0));
 }
 
-/// Flows that track packets of ports 1 and 2 and look them up again, where those of an established connection
-/// without a type of service go to the other port. Packets with one are tracked in another zone.
+/// Flows that track packets of ports 1 and 2 and recirculate them; established packets without a type of
+/// service go to the other port. Packets with one are tracked in another zone.
 fn put_tracking_flows(bench: &mut Bench) {
     let ct = Action::Ct(Box::new(CtAction { commit: true, ..CtAction::default() }));
     let est = u128::from(CtState::EST.bits());
@@ -193,7 +193,7 @@ fn nothing_overtakes_a_packet_of_its_connection_that_waits_in_a_later_pass() {
     bench.send(1, &[&there(1)]);
     let mut upcalls = bench.upcalls();
     assert_eq!(upcalls.len(), 1, "a new connection has no flow");
-    // Its reply establishes the connection, and has to wait, as have packets that come then.
+    // Its reply establishes the connection and has to wait, as do later packets.
     bench.send(2, &["10.0.0.2:53>10.0.0.1:1000 udp len=2"]);
     bench.send(1, &[&there(3), &there(4)]);
     assert_eq!(bench.sent(), []);
@@ -207,7 +207,7 @@ fn nothing_overtakes_a_packet_of_its_connection_that_waits_in_a_later_pass() {
     assert_eq!(lengths(&mut bench), [of(2, 1), of(2, 3), of(2, 4), of(1, 2)]);
     assert_eq!(bench.upcalls().len(), 0);
 
-    // The same where the unified cache knows the packets that come behind.
+    // The same if the unified cache has entries for the later packets.
     (5..=9).for_each(|n| bench.send(1, &[&there(n)]));
     let cached = bench.worker.stats().unified_hits;
     assert!(cached > 0, "{:?}", bench.worker.stats());
@@ -287,7 +287,7 @@ fn packets_with_nat_leave_the_cache_only_for_a_miss_of_their_connection() {
         (bench.sent().len(), bench.worker.stats().unified_hits - before)
     };
     (0..4).for_each(|_| _ = send_both(&mut bench));
-    // Each packet hits the flows of both its passes.
+    // Each packet hits the flows of both passes.
     assert_eq!(send_both(&mut bench), (2, 4));
     // A miss of another connection waits, then one of theirs.
     bench.send(1, &["10.0.0.7:1000>10.0.0.2:53 udp tos=32"]);
@@ -375,7 +375,7 @@ fn packets_wait_a_bounded_time_and_in_bounded_number() {
     assert_eq!(stats.misses + stats.lost, 300);
     assert_eq!(stats.misses, 1 + base::limits::UPCALLS_PER_PORT as u64);
     assert_eq!(bench.upcalls().len(), 1);
-    // The answer does not come: another packet may ask again.
+    // The answer does not arrive: another packet may miss again.
     for _ in 0..5 {
         bench.worker.tick_alone();
     }
@@ -502,7 +502,7 @@ fn runts_are_counted_and_every_buffer_comes_back() {
     assert_eq!((bench.worker.stats().received, bench.sent().len()), (3, 0));
 }
 
-/// Both directions of conversations, each packet of which is known once it came twice.
+/// Both directions of conversations; repeated packets hit the cache.
 #[test]
 fn packets_of_one_zone_or_two_are_known_whatever_their_protocol() {
     let protocols = ["udp", "A ack=1", "sctp tag=7 chunks=data"];
@@ -541,7 +541,7 @@ fn packets_of_one_zone_or_two_are_known_whatever_their_protocol() {
     }
 }
 
-/// Where no sender sends twice the cache is hardly asked, and it is again once senders go on.
+/// If no sender sends twice the cache is hardly probed; it is again once flows are long-lived.
 #[test]
 fn who_sends_on_is_known_after_many_who_did_not() {
     let mut bench = Bench::new(0);
@@ -568,7 +568,7 @@ fn who_sends_on_is_known_after_many_who_did_not() {
     assert_eq!(bench.sent().len(), 2_000 + 2 * 2_010);
 }
 
-/// Flows that track in zones 1 and 2, or only in the first, and pass all between ports 1 and 2.
+/// Flows that track in zones 1 and 2, or only in the first, and forward between ports 1 and 2.
 fn track_in_zones(bench: &mut Bench, zones: u64) {
     let mut id = 0;
     for (port, to) in [(1u32, 2), (2, 1)] {
