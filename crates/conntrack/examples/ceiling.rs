@@ -1,9 +1,9 @@
-//! What a machine gives two threads that have nothing in common: `ceiling [SECONDS]`, of each kind of
-//! work (1 by default). Prints nanoseconds a round, each thread alone and both together, and their ratio.
+//! How much two threads that share nothing slow each other down on this machine: `ceiling [SECONDS]` per kind
+//! of work (default 1). Prints nanoseconds per round, each thread alone and both together, and their ratio.
 //!
-//! Two threads that look connections up are compared with each alone. Where they fall behind here too,
-//! with work that touches no memory or only a thread's own, it is the clock or the core that they share,
-//! and no line of the table.
+//! It gives the limit for two threads that look connections up. If threads fall behind here too, with work
+//! that touches no memory or only a thread's own, the cause is a shared clock or core and not the connection
+//! table.
 //!
 //! `cargo run --release -p conntrack --example ceiling`
 
@@ -15,12 +15,12 @@ use std::hint::black_box;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-/// The threads; where the machine is idle, each has a processor.
+/// The threads; on an idle machine each has a processor.
 const THREADS: [usize; 2] = [0, 1];
-/// Rounds between two looks at the clock: far less time than a thread has its processor for.
+/// Rounds between two clock readings: far shorter than a scheduling interval.
 const BURST: u64 = 100;
 
-/// A round of work, made anew on each thread that does it.
+/// A round of work, created anew on each thread.
 type Work = Box<dyn FnMut()>;
 
 fn main() {
@@ -35,7 +35,7 @@ fn main() {
     measure("lookups, one table", time, |at| lookups(&one, at));
 }
 
-/// Multiplications that wait for each other, and additions beside them.
+/// Dependent multiplications, and independent additions beside them.
 fn registers() -> Work {
     let mut words = [1u64, 2, 3, 4];
     Box::new(move || {
@@ -48,10 +48,10 @@ fn registers() -> Work {
     })
 }
 
-/// Loads of which each says where the next one goes.
+/// Loads that each give the position of the next.
 fn cached(bytes: usize) -> Work {
     let len = bytes / 4;
-    // A step of an odd number of lines, and one word, comes to all of them.
+    // Steps of an odd number of lines plus one word reach all lines.
     let words: Vec<u32> = (0..len).map(|at| ((at + 16 * 37 + 1) % len) as u32).collect();
     let mut at = 0u32;
     Box::new(move || {
@@ -62,7 +62,7 @@ fn cached(bytes: usize) -> Work {
     })
 }
 
-/// Batches of 32 packets of one connection, another one for each thread.
+/// Batches of 32 packets of one connection, a different one per thread.
 fn lookups(table: &Arc<Conntrack>, at: usize) -> Work {
     let mut tracker = table.tracker().expect("a tracker");
     let text = format!("10.0.0.{}:1000>20.0.0.1:80 udp len=0", at + 1);
@@ -98,17 +98,17 @@ fn measure(what: &str, time: Duration, work: impl Fn(usize) -> Work + Sync) {
     }
 }
 
-/// What a thread did.
+/// The result of a thread.
 #[derive(Clone, Copy)]
 struct Done {
-    /// Nanoseconds of a round.
+    /// Nanoseconds per round.
     round_ns: f64,
-    /// The part of the time that went into more than that: the thread had no processor.
+    /// The share of time beyond that, in which the thread had no processor.
     away: f64,
 }
 
-/// Nanoseconds a round of each of these threads, all at the same time: the median of bursts, so that
-/// an interruption by another process counts once.
+/// Nanoseconds per round of these threads, running concurrently: the median of bursts, so that an
+/// interruption counts once.
 fn run(threads: &[usize], time: Duration, work: &(impl Fn(usize) -> Work + Sync)) -> Vec<Done> {
     let begins = &Barrier::new(threads.len());
     std::thread::scope(|scope| {

@@ -1,6 +1,6 @@
-//! Small runs for `valgrind --tool=callgrind`, which counts instructions whatever else the machine
-//! does: `cost lookup|each|random|insert|single|refill|known|tcp COUNT`, from the repository's root
-//! `cargo build --release -p conntrack --example cost` first. Prints nanoseconds a packet.
+//! Short runs for `valgrind --tool=callgrind`, which counts instructions independently of other load: `cost
+//! lookup|each|random|insert|single|refill|known|tcp COUNT`, from the repository's root; first `cargo build
+//! --release -p conntrack --example cost`. Prints nanoseconds per packet.
 
 mod support;
 
@@ -100,8 +100,7 @@ fn main() {
     println!("{what}: {:.1} ns per packet", elapsed.as_nanos() as f64 / f64::from(packets));
 }
 
-/// The shortest of so many passes, the first not counted, and none of them where no pass may look at
-/// the clock.
+/// The shortest of this many passes, without the first; `None` if no pass may read the clock.
 fn passes(count: u32, mut pass: impl FnMut()) -> Duration {
     pass();
     let timed = |_| {
@@ -112,8 +111,8 @@ fn passes(count: u32, mut pass: impl FnMut()) -> Duration {
     (0..count).map(timed).min().unwrap_or_default()
 }
 
-/// Flushes a zone and fills it anew, time and again, among others that stay: as `tidegate bench
-/// zones` does, but the shortest time counts, which tells most on a machine with other work.
+/// Flushes and refills one zone repeatedly while others stay, as `tidegate bench zones` does; the shortest
+/// time counts, which is the most reliable on a loaded machine.
 fn refill(conntrack: &Conntrack, tracker: &mut Tracker, rounds: u32) {
     let mut packets: Vec<Packet> = (0..10_000).map(|at| frame(at, false).packet).collect();
     let (mut place, mut headers) = (Frame::empty(), Headers::none());

@@ -1,12 +1,12 @@
-//! What threads that begin connections at the same time cost each other, by processor time.
+//! How much threads that create connections concurrently slow each other down, by processor time.
 //!
-//! `inserts COUNT ROUNDS [same] [zones] [apart] [warm]`: one thread alone, then two, in turns: in one
-//! zone, in a zone each, in a table each; `warm`, in memory that was used before. Two threads of which
-//! each has a table of its own share nothing but the machine, so that no table can do better.
+//! `inserts COUNT ROUNDS [same] [zones] [apart] [warm]`: one thread alone, then two, alternately: in one
+//! zone, in separate zones, in separate tables; `warm`: in memory used before. Two threads with separate
+//! tables share only the machine, which is the limit for any table.
 //!
-//! Threads are to run at the same time: on a machine with other work start it with `chrt --fifo 1`. How
-//! long a cache line takes from one processor to the other says whether they have a cache in common; on
-//! a virtual machine that may change from minute to minute.
+//! The threads must run concurrently: on a loaded machine, start it with `chrt --fifo 1`. The time for a
+//! cache line to move between the processors shows whether they share a cache; on a virtual machine it may
+//! change from minute to minute.
 
 mod support;
 
@@ -31,12 +31,12 @@ fn frame() -> Frame {
     Frame::parse(Packet::from_bytes(&bytes), PortNo(1)).expect("a frame")
 }
 
-/// What a thread did until now.
+/// A thread's resource usage so far.
 #[derive(Clone, Copy, Default, Debug)]
 struct Work {
-    /// Nanoseconds that it had a processor.
+    /// Nanoseconds of processor time.
     ns: u64,
-    /// Pages that it touched first.
+    /// Page faults.
     faults: u64,
 }
 
@@ -55,7 +55,7 @@ impl Work {
     }
 }
 
-/// `count` connections of each thread; what that took on the average.
+/// `count` connections per thread; returns the average cost.
 fn run(tables: &[Arc<Conntrack>], zones: &[u16], count: u32) -> [f64; 2] {
     let start = Arc::new(Barrier::new(tables.len()));
     let threads: Vec<_> = (0..)
@@ -91,7 +91,7 @@ fn run(tables: &[Arc<Conntrack>], zones: &[u16], count: u32) -> [f64; 2] {
     [ns as f64 / connections, faults as f64]
 }
 
-/// How long a cache line takes from one thread to another, in nanoseconds.
+/// The time for a cache line to move between threads, in nanoseconds.
 fn line_ns() -> f64 {
     const TURNS: u32 = 50_000;
     let turn = Arc::new(AtomicU32::new(0));

@@ -1,14 +1,12 @@
-//! Connections that come and go at full rate for a while: memory must stay flat.
+//! Creates and ends connections at full rate for a while: memory must stay flat.
 //!
-//! `soak [SECONDS [CONNECTIONS]]` runs for 600 s, or as long as is said: one thread begins UDP connections,
-//! with NAT in every other zone; one has short TCP connections from SYN to the last ACK; and one
-//! expires, flushes and dumps. Prints a line every tenth of the time, and ends with status 1 if the
-//! process has grown by more than a tenth after the first fifth, or a connection was there a second after
-//! its time. With the 200,000 connections that there may be unless it is said, most give way before
-//! their time is over; with some millions they end by it.
+//! `soak [SECONDS [CONNECTIONS]]` runs for 600 s by default. One thread creates UDP connections, with NAT in
+//! every other zone; one runs short TCP connections from SYN to the last ACK; and one expires, flushes and
+//! dumps. Prints a line every tenth of the time, and exits with status 1 if the process grew by more than a
+//! tenth after the first fifth, or a connection existed a second after its deadline. With the default maximum
+//! of 200,000 connections, most are dropped early; with some millions they expire.
 //!
-//! Whether they do in time is seen by answered connections, one in each 100 ms, that nothing pushes
-//! out.
+//! Timely expiry is checked with answered connections, one per 100 ms, which early drop does not take.
 
 use base::{Instant, PortNo, Zone};
 use conntrack::{Config, Conntrack, CtFlush, Cursor, Filter, Timeout, TimeoutPolicy, Tracker};
@@ -59,7 +57,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A connection's packets; 10.0.0.1 is in each another client.
+/// A connection's packets; 10.0.0.1 is replaced by another client for each connection.
 const UDP: [&str; 1] = ["10.0.0.1:1000>20.0.0.1:80 udp len=0"];
 const TCP: [&str; 7] = [
     "10.0.0.1:1000>20.0.0.2:80 S seq=100 win=9000",
@@ -71,20 +69,20 @@ const TCP: [&str; 7] = [
     "20.0.0.2:80>10.0.0.1:1000 A seq=502 ack=202 win=9000",
 ];
 
-/// A connection of which it is seen when it goes: its zone, where it is alone, and when it is due.
+/// A connection whose expiry is checked: its zone, in which it is alone, and its deadline.
 type Probe = (Zone, Instant);
 
-/// How late those were that went.
+/// How late connections expired.
 #[derive(Default)]
 struct Late {
     seen: u32,
     most_ms: u64,
 }
 
-/// Zones of probes; each comes by again after ten seconds.
+/// Zones of the probes; each is used again after ten seconds.
 const PROBE_ZONES: std::ops::Range<u16> = 1000..1100;
 
-/// Begins an answered connection that is due in a second.
+/// Begins an answered connection that expires in a second.
 fn probe(tracker: &mut Tracker, number: u16, now: Instant) -> Probe {
     let zone = Zone(PROBE_ZONES.start + number % PROBE_ZONES.len() as u16);
     let texts = [UDP[0], "20.0.0.1:80>10.0.0.1:1000 udp len=0"];
@@ -93,7 +91,7 @@ fn probe(tracker: &mut Tracker, number: u16, now: Instant) -> Probe {
     (zone, now + Duration::from_secs(1))
 }
 
-/// Takes out the probes that are gone. One that was not let in, since the table was full, never came.
+/// Removes expired probes. A probe refused by a full table never existed.
 fn look_at(probes: &mut Vec<Probe>, conntrack: &Conntrack, now: Instant, late: &mut Late) {
     probes.retain(|&(zone, due)| {
         let is_there = conntrack.zone_limits(&[zone]).zones.iter().any(|it| it.count > 0);
@@ -108,7 +106,7 @@ fn look_at(probes: &mut Vec<Probe>, conntrack: &Conntrack, now: Instant, late: &
     });
 }
 
-/// Makes connections until it is stopped.
+/// Creates connections until it is stopped.
 fn churn(
     conntrack: &Arc<Conntrack>,
     texts: &[&str],
@@ -140,7 +138,7 @@ fn churn(
         let nat = (is_udp && zone.0 % 2 == 1).then(|| nat.clone());
         let commit = CtAction { commit: true, zone, nat, ..CtAction::default() };
         tracker.execute(now(), &commit, &mut frames);
-        // As a worker looks after its own after so many packets.
+        // As a worker expires its own connections after as many packets.
         tracker.expire(now(), 4 + frames.len() / 4);
         made.fetch_add(frames.len() as u64, Ordering::Relaxed);
         if is_udp && now().as_millis() >= probed * 100 {
@@ -151,14 +149,14 @@ fn churn(
     }
 }
 
-/// A frame whose checksums a device has looked at.
+/// A frame whose checksums a device has verified.
 fn frame(bytes: &[u8]) -> Frame {
     let mut frame = Frame::parse(Packet::from_bytes(bytes), PortNo(1)).expect("a frame");
     frame.packet.offload.checksum = Checksum::Good;
     frame
 }
 
-/// Gives the client, which has port 1000, another address; and mends the IP header's checksum.
+/// Gives the client, which has port 1000, another address; updates the IP header's checksum.
 fn set_client(frame: &mut Frame, number: u32) {
     let is_client_first = frame.key.tp_dst() == 80;
     let bytes = frame.packet.data_mut();
@@ -181,7 +179,7 @@ fn set_client(frame: &mut Frame, number: u32) {
     frame.key.set(Field::Ipv4Dst, dst);
 }
 
-/// Does what the control side does, and gives how much the process grew, and how late connections went.
+/// Does the control side's work. Returns the growth of the process, and how late connections expired.
 fn watch(
     conntrack: &Conntrack,
     time: Duration,
@@ -193,7 +191,7 @@ fn watch(
     let mut settled = f64::NAN;
     for part in 1..=parts {
         while now().as_nanos() < time.as_nanos() as u64 / parts * part {
-            // What falls due meanwhile waits for the next time round.
+            // Connections that become due meanwhile wait for the next iteration.
             let at = now();
             while conntrack.tick_within(at, 1 << 14) {}
             let zone = Zone((now().as_millis() / 100) as u16 % ZONES);
@@ -217,7 +215,7 @@ fn watch(
     (resident_bytes() / settled - 1.0, late)
 }
 
-/// What the process has of the machine's memory, by proc(5).
+/// The resident memory of the process, by proc(5).
 fn resident_bytes() -> f64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("0");

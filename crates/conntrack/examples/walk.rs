@@ -1,6 +1,6 @@
-//! What it costs to go through a table: `walk COUNT [ZONES]` makes COUNT connections, evenly in so
-//! many zones and all over the memory, and prints how long dumps and flushes of one part or another
-//! take, in all and the longest part, in time of the processor. `cargo build --release -p conntrack --example walk` first.
+//! The cost of walking a table: `walk COUNT [ZONES]` creates COUNT connections, spread evenly over the zones
+//! and over memory, and prints the processor time of various dumps and flushes, in total and of the longest
+//! part. First `cargo build --release -p conntrack --example walk`.
 
 use base::{Instant, PortNo, Zone};
 use conntrack::flush::{add_mark, add_tuple};
@@ -41,8 +41,8 @@ fn main() {
         let lines = conntrack.entries(NOW, &all).map(|entry| entry.to_string().len());
         assert!(lines.sum::<usize>() > 0);
     });
-    // What a zone's filter rules out, and what it does not: every zone has such servers, and most have
-    // such a client.
+    // Conditions that a zone's filter excludes, and others: every zone has such servers, and most have such a
+    // client.
     let of_none = ["ct_nw_dst=9.9.9.9", "ct_nw_proto=6", "ct_nw_proto=17,ct_tp_dst=9"];
     let of_most = ["ct_nw_dst=20.0.0.1,ct_nw_proto=17,ct_tp_src=9", "ct_nw_src=10.200.0.1"];
     for tuple in of_none.into_iter().chain(of_most) {
@@ -66,7 +66,7 @@ fn main() {
     });
 }
 
-/// What this thread had of a processor until now; others on the machine do not count.
+/// Processor time of this thread so far.
 fn processor() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells it");
     let ns = text.split(' ').next().and_then(|word| word.parse().ok()).expect("nanoseconds");
@@ -97,7 +97,7 @@ fn fill(conntrack: &Arc<Conntrack>, count: u32, zones: u32) {
         bytes[24..26].fill(0);
         let sum = wire::checksum::checksum(&bytes[14..34]);
         bytes[24..26].copy_from_slice(&sum.to_be_bytes());
-        // No checksum: it would be of another source.
+        // No checksum: it would depend on the source.
         bytes[40..42].fill(0);
         frame.clear_ct();
         tracker.execute(NOW, &action, std::slice::from_mut(&mut frame));

@@ -8,7 +8,7 @@
 //! more once the client has sent what no FTP client sends. Open vSwitch 3.1 looks at the start of
 //! any segment (ovs: `lib/conntrack.c`, `handle_ftp_ctl`).
 //!
-//! A connection's record knows only that it has a helper, or that it was expected. All else is
+//! A connection's record has only a bit for a helper and one for an expected connection. All other state is
 //! here, so that other connections pay nothing for it.
 
 pub(crate) mod expectations;

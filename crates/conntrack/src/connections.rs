@@ -58,7 +58,7 @@ pub(crate) struct Connections {
     v4: Slab<WORDS_V4>,
     v6: Slab<WORDS_V6>,
     pub zones: Zones,
-    /// What ALGs know beyond the records.
+    /// State of ALGs beyond the records.
     pub algs: SharedAlgs,
     pub quota: Arc<Quota>,
     /// One per thread, by its reader's number.

@@ -1,13 +1,13 @@
 //! Errors in an operator's requests.
 
-/// A request that can't be met. The messages of the tuple and limit texts are Open vSwitch's
-/// (ovs: `lib/ofp-ct.c`, `lib/ct-dpif.c`).
+/// An invalid request. The messages for tuples and limits are Open vSwitch's (ovs: `lib/ofp-ct.c`,
+/// `lib/ct-dpif.c`).
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
     /// A timeout policy has an unknown timeout.
     #[error("{name} is no timeout of a policy; ovs-vsctl(8), add-zone-tp, lists them")]
     UnknownTimeout {
-        /// What was given.
+        /// The given name.
         name: String,
     },
     /// `key=` without a value.
@@ -67,7 +67,7 @@ pub enum Error {
          protocol, mark, label and state are"
     )]
     UnknownFilter {
-        /// What was given.
+        /// The given key.
         key: String,
     },
     /// The maximum number of tracking threads is reached.

@@ -1,4 +1,4 @@
-//! Packets of connections that are known: found, followed and written down in batches.
+//! The fast path: finds connections, updates them and writes keys, in batches.
 
 pub(crate) mod follow;
 pub(crate) mod lookahead;

@@ -9,10 +9,10 @@
 //!
 //! * An overlap between fragments of IPv6 gives up the whole datagram (RFC 5722 section 4), and a
 //!   fragment that encloses another overlaps it too.
-//! * One host's fragments do not keep all others out. Open vSwitch refuses whatever comes when as many
-//!   are held as may be.
-//! * Fragments whose time runs out are dropped. Open vSwitch sends them on with whatever batch
-//!   comes by next, which may be another flow's.
+//! * One host's fragments do not exclude all others. Open vSwitch refuses all fragments while the
+//!   maximum is held.
+//! * Expired fragments are dropped. Open vSwitch sends them on with the next batch, which may be
+//!   another flow's.
 
 mod datagram;
 mod piece;

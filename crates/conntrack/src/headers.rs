@@ -1,4 +1,4 @@
-//! What is read from a packet's headers, fast for most packets and slowly for any, and what is written of it.
+//! Packet headers: the fast parse for most packets, the full parse for all, and writing the results.
 
 pub(crate) mod extract;
 pub(crate) mod fast_parse;

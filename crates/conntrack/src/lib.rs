@@ -1,9 +1,8 @@
-//! Connection tracking: finds the connection of each packet, keeps its state and applies
-//! NAT.
+//! Connection tracking: finds the connection of each packet, keeps its state and applies NAT.
 //!
-//! [`Conntrack`] serves commands and settings; each thread that carries packets has a [`Tracker`]
-//! of it. States of packets and the texts of dumps are those of Open vSwitch's userspace connection
-//! tracker (ovs: `lib/conntrack.c`), except for what `docs/connection-tracking.md` lists.
+//! [`Conntrack`] serves commands and settings; each thread that forwards packets has a [`Tracker`] of it.
+//! Packet states and dump formats are those of Open vSwitch's userspace connection tracker (ovs:
+//! `lib/conntrack.c`), except for the differences that `docs/connection-tracking.md` lists.
 //!
 //! A packet's tuple is parsed, the zone's index finds the connection by one hash that both
 //! directions share, the protocol's state machine is updated, NAT rewrites the packet. This path

@@ -1,5 +1,4 @@
-//! What operators and the control side see and set: dumps, filters, flushes, limits, timeouts, statistics,
-//! events, and connections whose packets a device forwards.
+//! Management: dumps, filters, flushes, limits, timeouts, statistics, events, and offloaded connections.
 
 pub(crate) mod change;
 pub(crate) mod cursor;

@@ -1,4 +1,4 @@
-//! The state machines: what each protocol makes of a packet of its connection.
+//! The protocols' state machines.
 
 pub(crate) mod connection;
 pub(crate) mod icmp_error;

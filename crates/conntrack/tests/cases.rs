@@ -9,10 +9,11 @@
 //! `part` fragments the packet: only the bytes `[start, end]` after its IP header are sent, as a fragment. If
 //! the step has `parts`, these are the expected fragments, each as state and text; none are left for `again`.
 //!
-//! What is then expected: `ct` the state, `out` the packet, `is_mark`, `is_label`, `tuple` the
-//! original tuple in the key; and of the tracker: `dump` and `dump_all` (with `-m -s`) its lines,
-//! `chosen` by a filter (`tidegate conntrack`'s words) which source ports, `stats` and `limits` texts, `count` counters, `connections` their number. Without `out` the
-//! bytes must not change unless there is `nat`.
+//! Expected results: `ct` is the state, `out` the packet, `is_mark` and `is_label` the mark and label,
+//! `tuple` the original tuple in the key. Of the tracker: `dump` and `dump_all` (with `-m -s`) are its lines,
+//! `chosen` maps a filter (in the syntax of `tidegate conntrack`) to source ports, `stats` and `limits` are
+//! texts, `count` are counters, `connections` is their number. Without `out`, the bytes must not change
+//! unless there is `nat`.
 //!
 //! Open vSwitch 3.1.0 gives the same states, packets and dumps, unless a case `differs`.
 
@@ -28,7 +29,7 @@ use std::cell::RefCell;
 use support::Tracked;
 use support::case::SlowPathPacket;
 
-/// The oracle, as cases ask it.
+/// The oracle as an implementation for cases.
 struct Asked(RefCell<Oracle>);
 
 impl SlowPathPacket for Asked {

@@ -47,7 +47,7 @@ fn action(random: &mut fastrand::Rng) -> CtAction {
     }
 }
 
-/// Tracks packets, remembered ones among them, while time goes by.
+/// Tracks packets, some by cached references, while time passes.
 fn track(conntrack: &Arc<Conntrack>, clock_ms: &AtomicU64, seed: u64, iterations: usize) {
     let mut tracker = conntrack.tracker().expect("a tracker");
     let mut random = fastrand::Rng::with_seed(seed);
@@ -65,7 +65,7 @@ fn track(conntrack: &Arc<Conntrack>, clock_ms: &AtomicU64, seed: u64, iterations
         for frame in &known {
             let _ = tracker.follow_known(now, frame.connection.expect("a known one"), frame);
         }
-        // Half of them look after their own wheel.
+        // Half of them advance their own wheel.
         if seed.is_multiple_of(2) {
             tracker.expire(now, 8);
         }
@@ -83,7 +83,7 @@ fn tidy(conntrack: &Conntrack, clock_ms: &AtomicU64, seed: u64, iterations: usiz
             1 => {
                 let src = Some([10, 0, 0, random.u8(1..8)].into());
                 let original = TupleMatch { src, ..TupleMatch::default() };
-                // A bounded part in each zone, or a walk through all.
+                // A flush of bounded cost in each zone, or a walk through all connections.
                 let whole = TupleMatch {
                     dst: Some([20, 0, 0, 1].into()),
                     src_port: Some(random.u16(5000..5006)),
@@ -185,7 +185,7 @@ fn a_flood_pushes_out_only_itself() {
         let state = send(&format!("66.{a}.{b}.{c}:6666>20.0.0.1:80 S seq=1 win=1"), 1);
         assert!(state.contains(CtState::NEW));
         if n % 100 == 0 {
-            // Another zone's customer, and one of the flooded zone.
+            // A client in another zone, and one in the flooded zone.
             let n = 2000 + n / 100;
             assert!(establish(&mut send, n, 2).contains(CtState::EST), "{n}");
             assert!(establish(&mut send, n, 1).contains(CtState::EST), "{n}");
@@ -208,7 +208,7 @@ fn what_is_known_is_followed_until_something_changes() {
     check_what_is_known("[fd00::1]:1000>[fd00::2]:80", "[fd00::2]:80>[fd00::1]:1000", 74);
 }
 
-/// Of a connection with these directions, and headers of so many bytes.
+/// Checks the cached connection of packets in these directions, with this many bytes of headers.
 fn check_what_is_known(there: &str, back: &str, header_bytes: u64) {
     let tracked = support::tracker();
     let now = Instant::from_millis(1);
@@ -240,7 +240,7 @@ fn check_what_is_known(there: &str, back: &str, header_bytes: u64) {
         }
     }
     assert_eq!(tracked.dump_traffic(), [(5, 5 * header_bytes + 10), (1, header_bytes)]);
-    // Setting what is set already changes nothing; another mark does.
+    // Setting the same mark again changes nothing; another mark does.
     let marked = |value| CtAction { mark: Some(Masked { value, mask: 3 }), ..commit.clone() };
     track(&ack, &marked(0));
     assert!(follows(&ack, known));
@@ -255,8 +255,8 @@ fn check_what_is_known(there: &str, back: &str, header_bytes: u64) {
     assert!(!follows(&ack, known), "its zone was flushed");
 }
 
-/// A control connection that announces data connections one after the other. Two threads concurrently track
-/// the first packets of each data connection.
+/// A control connection that announces one data connection after another. Two threads concurrently track the
+/// first packets of each data connection.
 struct Announcer {
     conntrack: Arc<Conntrack>,
     tracker: Tracker,
@@ -272,7 +272,7 @@ impl Announcer {
         announcer.send("10.0.0.1:1000>10.0.0.2:21 S seq=100 win=60000", &helped);
         let look = support::look(0);
         announcer.send("10.0.0.2:21>10.0.0.1:1000 SA seq=500 ack=101 win=60000", &look);
-        // The first line seen might be the rest of one.
+        // The first line seen might be the rest of a line.
         let user = "PA seq=101 ack=501 win=60000 data=USER%20joe%0d%0a";
         announcer.send(&format!("10.0.0.1:1000>10.0.0.2:21 {user}"), &look);
         announcer.seq = 111;
@@ -285,7 +285,7 @@ impl Announcer {
         assert!(!frame.key.ct_state().contains(CtState::INV), "{text}");
     }
 
-    /// The client says where it listens, and the server acknowledges that.
+    /// The client announces its port, and the server acknowledges that.
     fn announce(&mut self, port: u16) {
         let [high, low] = port.to_be_bytes();
         let line = format!("PORT%2010,0,0,1,{high},{low}%0d%0a");
@@ -300,7 +300,8 @@ impl Announcer {
 
 const NOW: Instant = Instant::from_millis(1000);
 
-/// The first packets of connections from two ports, tracked by two threads at one moment: states.
+/// The first packets of connections from two ports, tracked concurrently by two threads. Returns their
+/// states.
 fn at_once(conntrack: &Arc<Conntrack>, from: [u16; 2], to: u16) -> [CtState; 2] {
     let arrived = AtomicU64::new(0);
     thread::scope(|scope| {

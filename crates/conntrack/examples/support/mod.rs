@@ -1,8 +1,8 @@
-//! What the examples share.
+//! Code shared by the examples.
 
 use flow::Frame;
 
-/// Gives a packet another source address, and mends the IP checksum.
+/// Gives a packet another source address; updates the IP checksum.
 pub fn set_source(frame: &mut Frame, number: u32) {
     let bytes = frame.packet.data_mut();
     let old = u32::from_be_bytes([bytes[26], bytes[27], bytes[28], bytes[29]]);

@@ -284,7 +284,7 @@ mod tests {
             expectations.add(Expectation::new((1, parent), key(1, [0, port]), now));
         }
         assert!(expectations.find(&key(1, [7, 5000]), now).is_none());
-        // Another connection announces the same endpoint: the later one counts.
+        // Another connection announces the same endpoint: the later announcement replaces the earlier.
         let other = key(3, [5, 21]);
         expectations.add(Expectation::new((2, other), key(1, [0, 5001]), now));
         assert_eq!(expectations.find(&key(1, [7, 5001]), now).unwrap().parent, other);

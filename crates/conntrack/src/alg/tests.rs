@@ -1,4 +1,4 @@
-//! What the cases in `testdata/conntrack/data-connections.toml` and `slipstreaming.toml` don't say.
+//! Tests beyond the cases in `testdata/conntrack/data-connections.toml` and `slipstreaming.toml`.
 
 use super::*;
 use crate::key::Family;
@@ -28,7 +28,7 @@ fn frame(text: &str) -> Frame {
     Frame::parse(Packet::from_bytes(&wire::text::parse(text).unwrap()), PortNo(1)).unwrap()
 }
 
-/// Shows the helper a line of the client's, and rewrites it but for the addresses.
+/// Passes a line of the client to the helper, and applies its rewrite without the addresses.
 fn say(algs: &mut Algs, from: &Connection, seq: u32, data: &str) -> Frame {
     let text = format!("10.0.0.1:1000>20.0.0.1:21 PA seq={seq} ack=500 data={data}");
     let mut frame = frame(&text);
@@ -74,7 +74,7 @@ fn each_line_moves_what_follows_it_further() {
         let line = format!("PORT%2010,0,0,1,195,8{round}%0d%0a");
         let frame = say(&mut algs, &connection, seq, &line);
         assert_eq!(seq_of(&frame), seq + moved);
-        // The same once more, as it was lost on its way.
+        // A retransmission.
         let again = say(&mut algs, &connection, seq, &line);
         assert_eq!(again.packet.data(), frame.packet.data());
         seq += 22;

@@ -1,4 +1,4 @@
-//! What `ovs-appctl dpctl/ipf-get-status` shows (ovs: `lib/dpctl.c`, `lib/ipf.c`).
+//! The data of `ovs-appctl dpctl/ipf-get-status` (ovs: `lib/dpctl.c`, `lib/ipf.c`).
 
 use super::piece::DatagramKey;
 use std::fmt;
@@ -34,7 +34,7 @@ pub struct FamilyStatus {
     pub counts: FragmentCounts,
 }
 
-/// The parts of a datagram that have come.
+/// The received parts of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Arrival {
     Other,
@@ -52,7 +52,7 @@ pub struct HeldDatagram {
     pub(super) arrival: Arrival,
 }
 
-/// Settings, counts, and what is held.
+/// Settings, counts and held datagrams.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FragmentStatus {
     /// The maximum number of held fragments.

@@ -1,4 +1,4 @@
-//! What the cases in `testdata/` don't say: bounds, time, forged pieces, and any order at all.
+//! Tests beyond the cases in `testdata/`: bounds, time, forged fragments and any order.
 
 use super::*;
 use base::PortNo;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 const V4: &str = "10.0.0.1:1000>10.0.0.2:53 udp len=3000 ipid=9";
 const V6: &str = "[fd00::1]:1000>[fd00::2]:53 udp len=3000";
 
-/// Bytes `start..end` of what is behind the IP header, as a fragment; `more` may lie.
+/// Bytes `start..end` behind the IP header, as a fragment; `more` need not be true.
 fn fragment_of(whole: &[u8], start: usize, end: usize, more: bool) -> Frame {
     let is_v4 = whole[14] >> 4 == 4;
     let (headers, data) = whole.split_at(if is_v4 { 34 } else { 54 });
@@ -42,7 +42,7 @@ fn part(text: &str, start: usize, end: usize) -> Frame {
     fragment_of(&whole, start, end, end < length)
 }
 
-/// Holds one fragment at a time in seconds. Says whether it was held, and what came out whole.
+/// Holds one fragment at a time in seconds. Returns whether it was held, and the completed datagrams.
 fn hold(fragments: &Fragments, at_s: u64, mut frame: Frame) -> (bool, Vec<Whole>) {
     let now = Instant::from_millis(at_s * 1000);
     let whole = fragments.hold(now, Zone(0), std::slice::from_mut(&mut frame));
@@ -63,7 +63,7 @@ fn no_more_are_held_than_may_be() {
         let text = format!("10.0.0.1:1000>10.0.0.2:53 udp len=3000 ipid={id}");
         assert!(is_held(&fragments, 0, part(&text, 0, 1480)));
     }
-    // The oldest gives way, and then the next, but not to a part of itself.
+    // The oldest datagram is dropped, then the next, but not for a fragment of itself.
     assert!(is_held(&fragments, 0, part(V4, 0, 1480)));
     let last = "10.0.0.1:1000>10.0.0.2:53 udp len=3000 ipid=1";
     assert!(!is_held(&fragments, 0, part(last, 1480, 3008)));
@@ -76,7 +76,7 @@ fn no_more_are_held_than_may_be() {
     assert!(!is_held(&fragments, 16, part(V4, 1480, 3008)));
 }
 
-/// 67 first fragments per second from one host kept all others' out.
+/// 67 first fragments per second from one host excluded those of all others.
 #[test]
 fn one_hosts_fragments_keep_out_no_others() {
     let fragments = Fragments::new();
@@ -89,7 +89,7 @@ fn one_hosts_fragments_keep_out_no_others() {
         assert!(frame.packet.is_empty(), "{id}");
     };
     (0..1000).for_each(|id| flood(id, 1, 0));
-    // Each of these hosts sends three fragments, one after the other's.
+    // Each of these hosts sends three fragments, interleaved.
     for (start, end) in [(0, 1480), (1480, 2960), (2960, 4008)] {
         for host in 0..100 {
             let text = format!("10.0.1.{host}:1000>10.0.0.2:53 udp len=4000 ipid=7");
@@ -102,7 +102,7 @@ fn one_hosts_fragments_keep_out_no_others() {
     assert_eq!((counts.completed, counts.evicted, fragments.status().fragments), (300, 401, 899));
 }
 
-/// With forged source addresses, a flood is kept to its zone.
+/// A flood with forged source addresses affects only its zone.
 #[test]
 fn forged_fragments_of_one_zone_keep_out_no_others() {
     let fragments = Fragments::new();
@@ -126,7 +126,7 @@ fn what_is_not_whole_after_fifteen_seconds_is_dropped() {
     assert_eq!(fragments.status().fragments, 1);
     fragments.tick(Instant::from_millis(115_001));
     assert_eq!(fragments.status().fragments, 0);
-    // The rest begins another datagram, which never gets its start.
+    // The rest begins another datagram, whose start never arrives.
     assert!(is_held(&fragments, 116, part(V4, 1480, 3008)));
     assert_eq!(fragments.status().v4.counts.expired, 1);
     assert_eq!(fragments.status().v4.counts.completed, 0);
@@ -162,7 +162,7 @@ fn an_overlap_in_ipv6_gives_up_what_came_and_what_is_to_come() {
     assert!(!is_held(&fragments, 1, part(V6, 1448, 3008)));
     let counts = fragments.status().v6.counts;
     assert_eq!((counts.overlapped, counts.purged, counts.completed), (1, 1, 0));
-    // Once its time is over, the identification may be used again.
+    // After the deadline, the identification may be used again.
     assert!(is_held(&fragments, 16, part(V6, 0, 1448)));
     assert_eq!(hold(&fragments, 16, part(V6, 1448, 3008)).1.len(), 1);
 }
@@ -192,7 +192,7 @@ fn a_changed_copy_in_ipv6_is_an_overlap() {
 fn pieces_that_lie_about_the_end_are_refused() {
     let whole = wire::text::parse("10.0.0.1:1000>10.0.0.2:53 udp len=9000 ipid=9").unwrap();
     let piece = |start, end, more| fragment_of(&whole, start, end, more);
-    /// First byte, one behind the last, whether more follow.
+    /// First byte, end, and whether more fragments follow.
     type Cut = (usize, usize, bool);
     let cases: [(&str, &[Cut], Cut); 5] = [
         ("behind the last", &[(1480, 2960, false)], (2960, 4440, true)),
@@ -213,7 +213,7 @@ fn pieces_that_lie_about_the_end_are_refused() {
 
 #[test]
 fn a_datagram_larger_than_ip_can_say_is_refused() {
-    // The "ping of death": the last fragment ends behind byte 65,535.
+    // The "ping of death": the last fragment ends beyond byte 65,535.
     let whole = wire::text::parse("10.0.0.1>10.0.0.2 ip proto=47 len=65000 ipid=9").unwrap();
     let mut last = fragment_of(&whole, 0, 1480, false);
     last.packet.data_mut()[20..22].copy_from_slice(&8185u16.to_be_bytes());

@@ -108,7 +108,7 @@ mod tests {
     use crate::record::{Birth, State};
     use table::atomic::AtomicU64;
 
-    /// A thread may end a connection whose creation another has not reported yet.
+    /// A thread may end a connection whose creation another thread has not reported yet.
     #[test]
     fn an_end_comes_after_a_beginning_that_was_not_told_yet() {
         let words = std::array::from_fn(|_| AtomicU64::new(0));

@@ -334,12 +334,12 @@ mod tests {
 
     #[test]
     fn a_flush_looks_only_at_zones_that_may_hold_what_it_asks_for() {
-        // Many in one zone, a few in the others.
+        // Many connections in one zone, a few in the others.
         let conntrack = filled(&[(1, 1000), (2, 20), (3, 20)]);
         let mark = |value| CtFlush { mark: Some(Masked { value, mask: 7 }), ..CtFlush::default() };
         let label = CtFlush { label: Some(Masked { value: 1, mask: 1 }), ..CtFlush::default() };
-        // What each looks at in zone 1, 2, 4 and in all. Where most connections may fit, those of
-        // all zones are looked at as they lie.
+        // How many connections each flush visits in zones 1, 2 and 4 and in all. If most connections may
+        // match, all records are visited in order.
         let cases = [
             (parsed("ct_nw_src=10.0.0.1,ct_nw_proto=17,ct_tp_src=2000", ""), [1040, 20, 0, 1040]),
             (parsed("ct_nw_dst=10.0.1.2,ct_nw_proto=17,ct_tp_src=2000", ""), [0, 20, 0, 20]),
@@ -372,7 +372,7 @@ mod tests {
             label: Some(Masked { value: label, mask: !0 }),
             ..CtAction::default()
         };
-        // Of connections that are there already; the second one is found by its reply.
+        // Existing connections; the second one is found by its reply.
         track(&mut tracker, &set(1, 0), "10.0.0.1:1>10.0.1.2:80 udp len=0");
         track(&mut tracker, &set(6, 1 << 100), "10.0.1.2:80>10.0.0.1:2 udp len=0");
         let mark = |value| CtFlush { mark: Some(Masked { value, mask: 7 }), ..CtFlush::default() };
@@ -380,7 +380,7 @@ mod tests {
             label: Some(Masked { value: 1 << bit, mask: 1 << bit }),
             ..CtFlush::default()
         };
-        // Both bits are there, on two connections; bit 36 lies over bit 100.
+        // Both bits are set, on two connections; bit 36 overlays bit 100.
         let cases = [(mark(3), 60), (mark(4), 0), (label(36), 60), (label(100), 60), (label(5), 0)];
         for (flush, expect) in cases {
             assert_eq!([Some(1), None].map(|zone| seen(&conntrack, flush, zone)), [0, expect]);
@@ -401,7 +401,7 @@ mod tests {
             "ct_nw_src=10.0.0.1,ct_nw_dst=10.0.0.2,ct_nw_proto=0x11,ct_tp_src=1,ct_tp_dst=2";
         let echo = "ct_nw_src=1.1.1.1,ct_nw_dst=1.1.1.2,ct_nw_proto=1,icmp_id=0";
         let with_type = format!("{echo},icmp_type=8");
-        // Whether it names one connection, and whether it is quick.
+        // Whether the flush names one connection, and whether it is quick.
         let cases = [
             (whole, "", true, true),
             (whole, "ct_nw_src=10.0.0.2", false, true),

@@ -1,9 +1,9 @@
 //! TCP connections whose windows a device checks.
 //!
-//! The device begins with the connection's windows and moves them on with the segments that it forwards. The
-//! connection learns the new ones when the device is asked: while the device forwards, at intervals, and at the end.
-//! In between, the device says of each segment that it leaves to the switch whether it is within the windows
-//! ([`flow::MARK_IN_WINDOW`]).
+//! The device starts with the connection's windows and advances them with the segments that it forwards. The
+//! connection takes over the device's windows when they are read: at intervals while the device forwards, and
+//! at the end. In between, the device marks each segment that it leaves to the switch if it is within the
+//! windows ([`flow::MARK_IN_WINDOW`]).
 
 use crate::key::Key;
 use crate::management::offloaded::Offloaded;
@@ -11,14 +11,14 @@ use crate::record::{Kind, Record, State, passed_ms};
 use base::Instant;
 use flow::{ConnectionRef, TcpWindows};
 
-/// A connection whose windows a device keeps. Unlike a [`ConnectionRef`] it names the same connection after a change
-/// of its mark or label.
+/// A connection whose windows a device keeps. Unlike a [`ConnectionRef`], it identifies the same connection
+/// after a change of its mark or label.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WindowsKept {
     id: u32,
     original: Key,
     start: Instant,
-    /// The end of what its original side had sent, as the device was told.
+    /// The original side's `sent_end` when the device started.
     begun_at: u32,
 }
 
@@ -31,14 +31,15 @@ impl WindowsKept {
 
 impl Offloaded<'_> {
     /// Returns the windows of a TCP connection for a device to check. They are not checked
-    /// ([`TcpWindows::is_checked`]) if the settings or an earlier offload of the connection say so.
+    /// ([`TcpWindows::is_checked`]) if the settings or an earlier offload of the connection exclude it.
     pub fn windows(&self, connection: ConnectionRef) -> Option<(WindowsKept, TcpWindows)> {
         let record = self.living(connection)?;
         if record.state().kind() != Kind::Tcp {
             return None;
         }
         let [mut original, reply] = record.tcp().windows()?;
-        // A connection whose original side sent no data has the number of its SYN here, which the SYN takes.
+        // If the original side has sent no data, this is the number of its SYN, which takes one sequence
+        // number.
         original.sent_end = original.sent_end.wrapping_add(1);
         let is_checked = self.checks(&record);
         let kept = WindowsKept {
@@ -50,7 +51,7 @@ impl Offloaded<'_> {
         Some((kept, TcpWindows { original, reply, is_checked }))
     }
 
-    /// Moves a connection's windows on to those that a device kept.
+    /// Advances a connection's windows to those of a device.
     pub fn advance(&self, kept: &WindowsKept, windows: &TcpWindows) {
         let Some(record) = self.kept(kept) else { return };
         record.change_tcp(|before| {

@@ -1,5 +1,4 @@
-//! What threads that look at a record and change it can do to each other, in every order that the
-//! memory model allows.
+//! Loom models of threads that read and change a record, in every order that the memory model permits.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --profile loom -p conntrack --lib record::models --target-dir target/loom`
 //! runs them; `make test` does so too.
@@ -9,7 +8,7 @@ use crate::protocols::query::Exchange;
 use loom::thread;
 use std::sync::Arc;
 
-/// Runs a model in all orders with at most this many involuntary changes of thread.
+/// Runs a model in all orders with at most this many preemptions.
 fn model(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
@@ -19,7 +18,7 @@ fn model(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
 
 type Words = [AtomicU64; WORDS_V4];
 
-/// A conversation without an answer yet.
+/// An unanswered connection.
 fn begun() -> Arc<Words> {
     let words: Arc<Words> = Arc::new(std::array::from_fn(|_| AtomicU64::new(0)));
     begin(&words, Exchange::Single);
@@ -34,7 +33,7 @@ fn begin(words: &Words, exchange: Exchange) -> Life {
     record.start_living(1000)
 }
 
-/// The answer that a packet brings. Returns the generation that it is remembered with.
+/// A reply. Returns the generation for its [`ConnectionRef`](flow::ConnectionRef).
 fn answer(record: &Record<'_>) -> Option<u32> {
     let (life, mut state) = record.look();
     loop {
@@ -49,13 +48,13 @@ fn answer(record: &Record<'_>) -> Option<u32> {
     }
 }
 
-/// A packet that sets a mark; the same.
+/// A packet that sets a mark. Returns the same.
 fn mark(record: &Record<'_>, value: u32) -> Option<u32> {
     let (life, _) = record.look();
     if record.set_mark(value, u32::MAX) { record.age() } else { Some(life.generation()) }
 }
 
-/// What is remembered with the generation that the record ends with is what stands in the record.
+/// The state read with the record's last generation is the record's last state.
 #[test]
 fn what_is_remembered_with_the_last_generation_is_the_last_state() {
     model(3, || {
@@ -85,7 +84,7 @@ fn what_is_remembered_with_the_last_generation_is_the_last_state() {
     });
 }
 
-/// Of those who end a connection one succeeds, whatever its packets do meanwhile; and it stays ended.
+/// Exactly one thread ends a connection, whatever its packets do meanwhile; and it stays ended.
 #[test]
 fn one_thread_ends_what_others_follow() {
     model(3, || {
@@ -113,7 +112,7 @@ fn one_thread_ends_what_others_follow() {
     });
 }
 
-/// A cache that remembers a connection sees from the generation that its record has another one by now.
+/// A cache detects by the generation that the record belongs to another connection now.
 #[test]
 fn a_record_that_is_used_again_is_not_taken_for_what_it_was() {
     model(3, || {
@@ -135,7 +134,7 @@ fn a_record_that_is_used_again_is_not_taken_for_what_it_was() {
     });
 }
 
-/// No reader sees one half of a label and the other half of another.
+/// No reader sees halves of two different labels.
 #[test]
 fn a_label_is_read_as_one_writer_left_it() {
     model(2, || {
@@ -156,8 +155,8 @@ fn a_label_is_read_as_one_writer_left_it() {
     });
 }
 
-/// Windows that a device kept stand in the record after they were brought in twice, the second time when a worker is
-/// done with the segment that it judged by the windows from before.
+/// The windows of a device are in the record after the change was made twice, the second time after a worker
+/// has stored a segment that it judged by the earlier windows.
 #[test]
 fn windows_of_a_device_stay_once_they_were_brought_in_twice() {
     model(3, || {

@@ -32,7 +32,7 @@ fn protocols() -> impl Strategy<Value = Protocol> {
     ]
 }
 
-/// Runs with a record of the family; all its words are `fill` before.
+/// Runs with a record of the family, all of whose words were `fill`.
 fn with_record<T>(family: Family, fill: u64, f: impl FnOnce(Record<'_>) -> T) -> T {
     match family {
         Family::V4 => f(Record::v4(&std::array::from_fn(|_| AtomicU64::new(fill)))),
@@ -122,8 +122,8 @@ fn one_thread_alone_ends_a_connection() {
     });
 }
 
-/// The times of two threads' batches lie a little apart: the earlier one moved the deadline back, and had
-/// the wheel look sooner, with every packet.
+/// The clocks of two threads' batches differ a little: the earlier one moved the deadline back, and made the
+/// wheel look sooner, with every packet.
 #[test]
 fn two_threads_do_not_move_a_deadline_back_and_forth() {
     with_record(Family::V4, 0, |record| {
@@ -136,7 +136,7 @@ fn two_threads_do_not_move_a_deadline_back_and_forth() {
         assert_eq!(set(31_001), (Some(31_001), 31_003), "what another thread set a moment ago");
         assert_eq!(set(31_004), (Some(31_003), 31_004));
         assert_eq!(set(5_000), (Some(31_004), 5_000), "a state with another timeout");
-        // What was seen is old by now.
+        // The value read is outdated by now.
         let seen = record.life();
         record.set_deadline(seen, 35_004);
         assert_eq!(record.set_deadline(seen, 35_002), Some(35_002));

@@ -164,7 +164,7 @@ mod tests {
             });
         }
 
-        /// A thread that was delayed writes its count long after others.
+        /// A thread that was delayed stores its count long after others.
         #[test]
         fn who_comes_late_takes_back_no_more_than_was_counted_meanwhile(
             packets in near(PACKETS_LOW, 1..100), bytes in near(BYTES_LOW, 1..100),

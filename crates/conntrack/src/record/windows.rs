@@ -1,13 +1,13 @@
-//! Windows that a device kept, brought into a record.
+//! Applies the windows of a device to a record.
 
 use super::{PEERS, Record, SEQ};
 use crate::protocols::tcp::TcpPeers;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 impl Record<'_> {
-    /// Changes both ends of a TCP connection while packets may change them, too. `change` must move nothing back. No
-    /// segment's change is lost; but a thread that read the words before may still store what it made of them, so that
-    /// the change must be made again after a while.
+    /// Changes both ends of a TCP connection while packets may change them too. `change` must not move any
+    /// value backwards. No segment's change is lost, but a thread that read the words earlier may still store
+    /// its result over this one, so the change must be repeated after a while.
     pub fn change_tcp(&self, change: impl Fn(&TcpPeers) -> TcpPeers) {
         loop {
             let before = self.tcp_words();

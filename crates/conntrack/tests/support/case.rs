@@ -21,7 +21,7 @@ pub trait SlowPathPacket {
     fn track(&self, now: Instant, action: &CtAction, frame: &mut Frame) -> Vec<Frame>;
     fn set_zone_limit(&self, zone: Option<Zone>, limit: u32);
     fn clear_zone_limit(&self, zone: Zone) -> bool;
-    /// Of a zone, or of all without timeouts of their own.
+    /// The timeouts of a zone, or of all zones without their own.
     fn set_timeouts(&self, zone: Option<Zone>, policy: TimeoutPolicy);
     fn set_check_tcp_windows(&self, check: bool);
     fn set_connections_max(&self, max: u32);
@@ -41,8 +41,8 @@ pub trait Device: Deref<Target = Conntrack> {
     fn track(&self, now: Instant, action: &CtAction, frame: &mut Frame) -> Vec<Frame>;
 }
 
-/// What [`Device::track`] gives of what was sent: a single frame that is the packet itself, and not a
-/// fragment that was let through by another packet, goes back into `frame`.
+/// Handles the output of [`Device::track`]: if it is a single frame that is the packet itself, and not a
+/// fragment released by another packet, it goes back into `frame`.
 pub fn put_back(mut sent: Vec<Frame>, frame: &mut Frame, before: &[u8]) -> Vec<Frame> {
     let is_itself = sent.len() == 1
         && (frame.key.nw_frag() == 0
@@ -166,7 +166,7 @@ struct Case {
     zone: u16,
     max: Option<u32>,
     check_windows: Option<bool>,
-    /// Whether unanswered and closed connections give way; Open vSwitch's never do.
+    /// Whether early drop may take unanswered and closed connections; Open vSwitch has no early drop.
     #[serde(default)]
     early_drop: bool,
     #[serde(default)]
@@ -214,7 +214,7 @@ struct Step {
     tuple: Option<String>,
     dump: Option<Vec<String>>,
     dump_all: Option<Vec<String>>,
-    /// Of which source ports or identifiers are those that a filter chooses.
+    /// For each filter, the source ports or identifiers of the connections that it selects.
     chosen: Option<BTreeMap<String, Vec<u16>>>,
     stats: Option<String>,
     limits: Option<String>,
@@ -378,8 +378,7 @@ fn send(
         Some(out) => {
             let bytes = frame.packet.data();
             let expected = wire::text::parse(out).unwrap_or_else(|error| panic!("{at}: {error}"));
-            // The Ethernet addresses of the text come from the IP addresses; NAT keeps
-            // them.
+            // The Ethernet addresses of the text come from the IP addresses; NAT keeps them.
             let bytes = bytes_with_ethernet_of(&expected, bytes);
             let describe = |bytes: &[u8]| wire::text::describe(bytes).expect("whole headers");
             assert_eq!(describe(&bytes), describe(&expected), "{at}: packet");
@@ -463,7 +462,7 @@ fn expect(tracker: &impl SlowPathPacket, step: &Step, now: Instant, at: &str) {
     }
 }
 
-/// All entries, in order of their lines.
+/// All entries, sorted by their lines.
 fn dump(tracker: &impl SlowPathPacket, now: Instant) -> Vec<Entry> {
     let mut entries = tracker.entries(now, &Filter::default());
     entries.sort_by_cached_key(ToString::to_string);

@@ -1,4 +1,4 @@
-//! What several test programs need: frames from text, actions from text, checks of bytes.
+//! Support for several test programs: frames and actions from text, checks of bytes.
 
 #![allow(dead_code)]
 
@@ -19,8 +19,8 @@ pub fn frame(text: &str) -> Frame {
     Frame::parse(Packet::from_bytes(&bytes), PortNo(1)).expect("a whole Ethernet header")
 }
 
-/// A fragment of the frame that `text` describes: bytes `start..end` of what is behind its IP
-/// header, which is cut up whole in IPv6 too. `id` is IPv6's; IPv4 has it in its header.
+/// A fragment of the frame that `text` describes: bytes `start..end` behind its IP header; IPv6 is fragmented
+/// completely, including extension headers. `id` is IPv6's identification; IPv4 has it in its header.
 pub fn fragment(text: &str, start: usize, end: usize, id: u32) -> Frame {
     let whole = wire::text::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
     Frame::parse(Packet::from_bytes(&cut(&whole, start, end, id)), PortNo(1)).expect("Ethernet")
@@ -51,8 +51,7 @@ fn cut(whole: &[u8], start: usize, end: usize, id: u32) -> Vec<u8> {
     bytes
 }
 
-/// Puts fragments that came in order together again, and checks the whole as
-/// [`check_frame`] does.
+/// Reassembles fragments in order, and checks the result with [`check_frame`].
 pub fn check_fragments(frames: &[Frame]) {
     let first = frames.first().expect("a fragment");
     let l3 = usize::from(first.layers.l3);
@@ -90,12 +89,12 @@ pub fn check_fragments(frames: &[Frame]) {
     check_frame(&whole);
 }
 
-/// An action that only looks.
+/// An action without commit.
 pub fn look(zone: u16) -> CtAction {
     CtAction { zone: Zone(zone), ..CtAction::default() }
 }
 
-/// An action that commits.
+/// An action with commit.
 pub fn commit(zone: u16) -> CtAction {
     CtAction { commit: true, ..look(zone) }
 }
@@ -143,7 +142,7 @@ pub fn nat(text: &str) -> Nat {
     Nat::Rewrite(nat)
 }
 
-/// The ports stand behind the last colon that is not within brackets.
+/// The ports are behind the last colon outside brackets.
 fn split_ports(range: &str) -> (&str, &str) {
     let from = range.rfind(']').unwrap_or(0);
     match range[from..].find(':') {
@@ -164,7 +163,7 @@ pub fn masked(text: &str) -> Masked<u128> {
     }
 }
 
-/// All entries, in order of their lines.
+/// All entries, sorted by their lines.
 pub fn dump(tracker: &Conntrack, now: base::Instant, zone: Option<u16>) -> Vec<Entry> {
     let filter = Filter { zone: zone.map(Zone), ..Filter::default() };
     let mut entries: Vec<_> = tracker.entries(now, &filter).collect();
@@ -172,7 +171,7 @@ pub fn dump(tracker: &Conntrack, now: base::Instant, zone: Option<u16>) -> Vec<E
     entries
 }
 
-/// Connection tracking with one thread, which both asks and tracks.
+/// Connection tracking with one thread, for both tracking and commands.
 pub struct Tracked {
     conntrack: Arc<Conntrack>,
     tracker: RefCell<Tracker>,
@@ -198,7 +197,7 @@ impl Tracked {
         self.tracker.borrow_mut().execute_reassembling(now, action, frames)
     }
 
-    /// Packets and bytes of both directions of the only connection.
+    /// Packets and bytes in both directions of the only connection.
     pub fn dump_traffic(&self) -> [(u64, u64); 2] {
         let entries = dump(self, base::Instant::from_millis(1), None);
         let [entry] = &entries[..] else { panic!("{} connections", entries.len()) };
@@ -223,7 +222,7 @@ pub fn tracker() -> Tracked {
     Tracked::new(42, Config::default())
 }
 
-/// Panics where the key does not say what the bytes say, or a checksum is wrong.
+/// Panics if the key and the bytes differ, or a checksum is wrong.
 pub fn check_frame(frame: &Frame) {
     let fresh = Frame::parse(Packet::from_bytes(frame.packet.data()), PortNo(1))
         .expect("a whole Ethernet header");

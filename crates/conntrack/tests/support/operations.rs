@@ -1,10 +1,10 @@
 //! Operations on a tracker and on the oracle, in any order. Both must agree on each packet and on their
 //! state.
 //!
-//! Datagrams, echoes, protocols without ports; TCP by hosts that now and then depart from its rules by
-//! amounts around the limits of the window checks; SCTP; FTP's and TFTP's announcements; ICMP errors;
-//! fragments; IPv4 and IPv6; zones, commits, force, marks, NAT, the maximum and limits as they
-//! change, flushes and time.
+//! The operations cover datagrams, echoes and protocols without ports; TCP by hosts that sometimes violate
+//! its rules by amounts around the limits of the window checks; SCTP; announcements of FTP and TFTP; ICMP
+//! errors; fragments; IPv4 and IPv6; zones, commits, force, marks, NAT, changing maximum and limits, flushes
+//! and time.
 
 #![allow(dead_code)]
 
@@ -68,7 +68,7 @@ const LINES: [&str; 12] = [
     "LIST%0d%0aPORT%2010,0,0,1,19,136%0d%0a",
 ];
 
-/// What becomes of connections for want of room.
+/// Counters of connections refused or dropped for lack of room.
 const ROOM: [Event; 5] = [
     Event::EvictedClosed,
     Event::EvictedUnanswered,
@@ -77,7 +77,7 @@ const ROOM: [Event; 5] = [
     Event::ZoneFull,
 ];
 
-/// The actions that packets are tracked by.
+/// The action for a packet.
 #[derive(Clone, Default, Debug)]
 struct Order {
     zone: u16,
@@ -133,7 +133,7 @@ pub fn fill(seed: u64, max: u32, operations: &[Operation]) {
     for (step, [which, a, b, ..]) in operations.iter().enumerate() {
         world.now_ms += u64::from(*b);
         let at = format!("step {step}");
-        // The first zone is met as often as all others.
+        // The first zone is as frequent as all others together.
         let zone = if a & 1 == 0 { 0 } else { u16::from(a >> 1) % ZONES };
         let (forth, back) =
             (format!("10.0.0.1:{}>10.0.0.2:80", 1000 + step), "10.0.0.2:80>10.0.0.1");
@@ -283,7 +283,7 @@ impl World {
         let Some(known) = self.nth(a, 6) else { return };
         let Progress::Tcp(sides) = &known.progress else { return };
         let (zone, is_begun) = (known.zone, sides.iter().any(|it| it.state as u8 == 0));
-        // The SYN is to be answered first, most of the time.
+        // Mostly, the SYN is answered first.
         let from = if is_begun && b & 7 != 0 { 1 } else { usize::from(b >> 7) };
         let flags = if is_begun && b & 7 != 0 { "SA" } else { FLAGS[usize::from(b >> 3) % 16] };
         let tuple = if from == 0 { known.original } else { known.reply };
@@ -317,7 +317,7 @@ impl World {
         self.send(&text, &order, at);
     }
 
-    /// The next line of an FTP control connection, in its place.
+    /// The next line of an FTP control connection, with the right sequence number.
     fn talk(&mut self, [_, a, b, ..]: Operation, order: &Order, at: &str) {
         let is_it = |known: &&Known| known.helper == Some("ftp");
         let those: Vec<&Known> = self.oracle.known.iter().filter(is_it).collect();
@@ -497,7 +497,7 @@ fn parse(text: &str) -> Vec<u8> {
     wire::text::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// How many sequence numbers a segment takes.
+/// The number of sequence numbers that a segment takes.
 fn space(text: &str) -> u32 {
     let bytes = parse(text);
     let l4 = if bytes[14] >> 4 == 4 { 34 } else { 54 };
@@ -506,7 +506,7 @@ fn space(text: &str) -> u32 {
     (bytes.len() - l4 - header) as u32 + flags
 }
 
-/// A fragment of a packet over IPv4; of one over IPv6 the whole.
+/// A fragment of an IPv4 packet; an IPv6 packet whole.
 fn cut(text: &str, start: usize, end: usize) -> Vec<u8> {
     let whole = parse(text);
     if whole[14] >> 4 != 4 {
@@ -523,7 +523,7 @@ fn cut(text: &str, start: usize, end: usize) -> Vec<u8> {
     bytes
 }
 
-/// Of IPv4, but for an eighth.
+/// An IPv4 address, or in one of eight cases an IPv6 address.
 fn host(n: u8) -> IpAddr {
     match n & 0x38 {
         0x38 => IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, 1 + u16::from(n % 4)]),
@@ -531,7 +531,7 @@ fn host(n: u8) -> IpAddr {
     }
 }
 
-/// Of the same IP version.
+/// An address of the same IP version.
 fn host_like(n: u8, other: IpAddr) -> IpAddr {
     match other {
         IpAddr::V4(_) => IpAddr::from(HOSTS[usize::from(n % 4)]),
@@ -554,11 +554,11 @@ fn of_tuple(tuple: Tuple) -> String {
     }
 }
 
-/// Hosts and ports of a packet that may begin something.
+/// Hosts and ports of a packet that may begin a connection.
 fn ends(protocol: u8, a: u8, b: u8, c: u8) -> (String, Tuple) {
     let src = host(a);
     let mut dst = host_like(a >> 6, src);
-    // Which of a host's packets to itself are replies cannot be told.
+    // The direction of a host's packets to itself is ambiguous.
     if src == dst && protocol != 17 {
         dst = host_like((a >> 6) + 1, src);
     }

@@ -8,7 +8,7 @@ use flow::{CtAction, Frame};
 use proptest::prelude::*;
 use std::sync::Arc;
 
-/// Of few connections, so that runs and both directions are many.
+/// Packets of few connections, for many runs and both directions.
 const PACKETS: [&str; 24] = [
     "10.0.0.1:1000>10.0.0.2:53 udp len=4",
     "10.0.0.1:1000>10.0.0.2:53 udp len=40",
@@ -65,8 +65,7 @@ fn entries(conntrack: &Conntrack, now: Instant) -> Vec<String> {
     all
 }
 
-/// Packets by which it is and how often it comes one after the other; every eighth was in a zone
-/// before.
+/// Packets by index and number of repetitions; every eighth was tracked in a zone before.
 fn arriving(tracker: &mut Tracker, now: Instant, runs: &[(usize, usize, u8)]) -> Vec<Frame> {
     let mut frames = Vec::new();
     for &(packet, times, tracked) in runs {

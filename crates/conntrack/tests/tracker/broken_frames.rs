@@ -1,4 +1,4 @@
-//! Frames that are cut, forged or noise: never a panic, always an answer.
+//! Truncated, forged and random frames: each gets a state, and none panics.
 
 use crate::support;
 use base::{Instant, PortNo};
@@ -77,7 +77,7 @@ fn what_is_wrong_is_counted() {
     let tcp = SEEDS[0];
     let error = SEEDS[4];
     // Offsets behind 14 bytes of Ethernet: IPv4 at 14, transport at 34; quoted packet at 42.
-    /// The packet, which bytes are others, where it is cut, and what is counted.
+    /// The packet, changed bytes, its truncated length, and the counted event.
     type Case<'a> = (&'a str, &'a [(usize, u8)], Option<usize>, Event);
     let cases: [Case<'_>; 11] = [
         (tcp, &[(22, 1)], None, Event::L3Checksum),

@@ -78,8 +78,8 @@ fn host(n: u32) -> String {
     format!("66.{a}.{b}.{c}")
 }
 
-/// Pings and datagrams that were answered took the whole table, the reserve included, and every zone
-/// was full for half a minute.
+/// Answered pings and datagrams filled the whole table, including the reserve, and no zone had room for half
+/// a minute.
 #[test]
 fn a_flood_that_is_answered_gives_way_to_others() {
     let mut table = Table::new(3200);
@@ -110,7 +110,7 @@ fn established_connections_leave_the_reserve_to_others() {
         assert_eq!(table.connect(1, n), n < 3100, "{n}");
     }
     assert_eq!(table.count(Event::Full), 100);
-    // Of what is left, each zone gets half.
+    // Each zone gets half of the remaining room.
     for (zone, connections) in [(2, 50), (3, 25), (4, 13), (5, 6), (6, 3)] {
         (0..100).for_each(|n| assert_eq!(table.connect(zone, n), n < connections, "{zone}, {n}"));
     }
@@ -156,7 +156,7 @@ fn the_largest_of_many_small_zones_gives_way() {
     assert!(table.size(150) < 20, "{}", table.size(150));
 }
 
-/// After a peak a hundred times as large, droppable connections are found in a sparse table.
+/// After a peak a hundred times as large, droppable connections are found in the sparse table.
 #[test]
 fn what_may_go_is_found_after_a_peak() {
     let mut table = Table::new(200_000);
@@ -164,7 +164,7 @@ fn what_may_go_is_found_after_a_peak() {
     table.now = Instant::from_millis(100_000);
     while table.conntrack.tick(table.now) > 0 {}
     assert_eq!(table.conntrack.connections(), 0);
-    // A zone's limit refuses; the limit of the table makes room.
+    // At its limit a zone refuses; at the maximum the table drops early.
     table.conntrack.set_zone_limit(Some(Zone(1)), 1000);
     (0..2000).for_each(|n| table.ask(1, n));
     assert_eq!((table.count(Event::ZoneFull), table.count(Event::EvictedUnanswered)), (1000, 0));
@@ -185,7 +185,7 @@ fn a_flood_leaves_the_reserve_to_others() {
     for n in 0..20_000 {
         table.ask(1, n);
     }
-    // A thirty-second part of the room is the reserve.
+    // The reserve is one thirty-second of the maximum.
     let room = 3200 - table.conntrack.connections();
     assert!((90..=100).contains(&room), "{room} of the reserve of 100 are left");
     let evicted = table.count(Event::EvictedUnanswered);

@@ -15,7 +15,7 @@ fn send(tracked: &Tracked, at_ms: u64, text: &str, action: &CtAction) {
     tracked.execute(Instant::from_millis(at_ms), action, std::slice::from_mut(&mut frame));
 }
 
-/// `new 1000`, `destroyed(conntrack_expired) 1001`: what, and the source port of which connection.
+/// `new 1000`, `destroyed(conntrack_expired) 1001`: the change and the connection's source port.
 fn told(tracked: &Tracked) -> Vec<String> {
     let changes = tracked.events();
     assert_eq!(changes.lost, 0);
@@ -49,7 +49,7 @@ fn a_watcher_hears_of_everything_that_shows() {
     send(&tracked, 8, "20.0.0.1:80>10.0.0.1:1001 udp len=4", &commit);
     send(&tracked, 9, "10.0.0.1:1001>20.0.0.1:80 udp len=4", &commit);
     assert_eq!(told(&tracked), ["new 1001", "updated 1001"]);
-    // The one from before the watch goes too.
+    // The connection from before the watch is reported too.
     tracked.tick(Instant::from_millis(61_000));
     let mut gone = told(&tracked);
     gone.sort();
@@ -65,30 +65,30 @@ fn a_watcher_hears_of_everything_that_shows() {
 
 #[test]
 fn every_end_has_its_reason() {
-    // There is room for two; an answered connection stays.
+    // The maximum is two; an answered connection stays.
     let tracked = Tracked::new(3, Config { connections_max: 2, ..Config::default() });
     tracked.set_watched(true);
     let commit = support::commit(1);
     let syn = |port: u16| format!("10.0.0.1:{port}>20.0.0.1:80 S seq=100 win=1000");
     let back = |port: u16, flags: &str| format!("20.0.0.1:80>10.0.0.1:{port} {flags} win=1000");
-    // Turned round by force.
+    // `force` reverses its direction.
     send(&tracked, 1, "10.0.0.1:1>20.0.0.1:80 udp len=4", &commit);
     let force = CtAction { force: true, ..commit.clone() };
     send(&tracked, 2, "20.0.0.1:80>10.0.0.1:1 udp len=4", &force);
     assert_eq!(told(&tracked), ["new 1", "destroyed(conntrack_replaced) 1", "new 80"]);
-    // Never answered, and pushed out by the third.
+    // Never answered, and dropped early for the third.
     send(&tracked, 3, &syn(2), &commit);
     send(&tracked, 3, &back(2, "SA seq=900 ack=101"), &commit);
     send(&tracked, 3, "10.0.0.1:2>20.0.0.1:80 A seq=101 ack=901 win=1000", &commit);
     send(&tracked, 4, &syn(3), &commit);
     let evicted = "destroyed(conntrack_evicted_unanswered) 80";
     assert_eq!(told(&tracked), ["new 2", "updated 2", evicted, "new 3"]);
-    // Over, and pushed out before one that waits for an answer.
+    // Closed, and dropped early before an unanswered one.
     send(&tracked, 5, &back(2, "RA seq=901 ack=101"), &commit);
     send(&tracked, 6, &syn(4), &commit);
     let evicted = "destroyed(conntrack_evicted_closed) 2";
     assert_eq!(told(&tracked), ["updated 2", evicted, "new 4"]);
-    // Asked for, and by time.
+    // By a flush, and by time.
     let mut one = CtFlush::default();
     conntrack::flush::add_tuple(
         &mut one,
@@ -169,7 +169,7 @@ fn filters_choose_by_all_that_a_connection_has() {
         assert_eq!(found, expect, "{texts}");
         assert_eq!(tracked.stats(Instant::from_millis(2), &filter).total as usize, expect.len());
     }
-    // Flushes by mark and label go through their zone only.
+    // Flushes by mark and label visit only their zone.
     let by_mark = CtFlush { mark: Some(Masked { value: 5, mask: 0xf }), ..CtFlush::zone(Zone(1)) };
     assert_eq!(tracked.flush(Instant::from_millis(2), &by_mark), Ok(1));
     let by_label =
@@ -178,7 +178,7 @@ fn filters_choose_by_all_that_a_connection_has() {
     assert_eq!(tracked.connections(), 3);
 }
 
-/// What one thread makes and another ends at once: each connection is first told of as new.
+/// One thread creates connections and another ends them at once: each is first reported as new.
 #[test]
 fn no_end_is_told_before_the_beginning() {
     let conntrack = Arc::new(Conntrack::new(5, Config::default()));
@@ -188,7 +188,7 @@ fn no_end_is_told_before_the_beginning() {
     let mut told: HashMap<u16, Vec<&str>> = HashMap::new();
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        // Also if the other thread fails, which would otherwise wait for this one.
+        // Even if the other thread panics, which would otherwise wait forever.
         let _end = End(&is_over);
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
@@ -200,7 +200,7 @@ fn no_end_is_told_before_the_beginning() {
             let syn = |port| support::frame(&format!("10.0.0.1:{port}>20.0.0.1:80 udp len=4"));
             let mut frames: Vec<_> = (first..first + 20).map(syn).collect();
             tracker.execute(now, &support::commit(1), &mut frames);
-            // Sometimes both are told at once.
+            // Sometimes both changes are reported at once.
             if first % 100 == 0 {
                 collect(&conntrack, &mut told);
             }
@@ -223,7 +223,7 @@ impl Drop for End<'_> {
     }
 }
 
-/// What was told of connections, by their source ports.
+/// The reported changes by source port.
 fn collect(conntrack: &Conntrack, told: &mut HashMap<u16, Vec<&str>>) {
     let changes = conntrack.events();
     assert_eq!(changes.lost, 0);

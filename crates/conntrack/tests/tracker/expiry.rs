@@ -1,11 +1,11 @@
-//! Which thread expires connections, and that none falls behind.
+//! Which thread expires connections, and that expiry keeps up.
 
 use crate::support;
 use base::Instant;
 use conntrack::{Config, Conntrack, Filter, Timeout, TimeoutPolicy, Tracker};
 use std::sync::Arc;
 
-/// UDP that was not answered lives for one second.
+/// Unanswered UDP expires after one second.
 fn conntrack() -> Arc<Conntrack> {
     let mut timeouts = TimeoutPolicy::new();
     timeouts.set(Timeout::UdpFirst, 1);
@@ -30,12 +30,12 @@ fn a_thread_that_looks_after_its_own_is_left_alone_as_long_as_it_does() {
     let conntrack = conntrack();
     let mut tracker = conntrack.tracker().expect("a tracker");
     send(&mut tracker, at(1000), 1, 100);
-    // Nothing is due, but the thread has claimed its wheel.
+    // No connection is due, but the thread has claimed its wheel.
     for ms in [1100, 1350, 1600, 1850] {
         tracker.expire(at(ms), 10);
     }
     assert_eq!((conntrack.connections(), conntrack.tick(at(2100))), (100, 0));
-    // No more than it is allowed to, however many are due.
+    // At most its budget, however many are due.
     let mut left = 100;
     for iteration in 1..=10u32 {
         tracker.expire(at(2100), 10);
@@ -44,7 +44,7 @@ fn a_thread_that_looks_after_its_own_is_left_alone_as_long_as_it_does() {
     }
     send(&mut tracker, at(2400), 1, 100);
     tracker.expire(at(2500), 10);
-    // It was seen last at 2500, and is not expected to come again.
+    // Its last call was at 2500, and it is considered gone.
     assert_eq!((conntrack.tick(at(4500)), conntrack.tick(at(4501))), (0, 100));
 }
 
@@ -52,7 +52,7 @@ fn a_thread_that_looks_after_its_own_is_left_alone_as_long_as_it_does() {
 fn a_thread_that_stays_behind_is_given_more() {
     let conntrack = conntrack();
     let mut tracker = conntrack.tracker().expect("a tracker");
-    // Each iteration starts 16 connections and examines 4: expiry alone would never catch up.
+    // Each iteration creates 16 connections and examines 4: expiry alone would never catch up.
     let (mut now, mut most) = (1000, 0);
     for iteration in 0..2000u16 {
         send(&mut tracker, at(now), 1 + iteration * 16, 16);
@@ -60,7 +60,7 @@ fn a_thread_that_stays_behind_is_given_more() {
         most = most.max(conntrack.connections());
         now += 5;
     }
-    // 3,200 a second live for one second each, and go no more than another second later.
+    // 3,200 per second exist for one second each, and expire at most one second late.
     assert!((3200..=6400).contains(&most), "{most}");
     tracker.expire(at(now + 5000), usize::MAX);
     assert_eq!(conntrack.connections(), 0);
@@ -71,7 +71,7 @@ fn connections_that_live_on_do_not_hide_those_that_do_not() {
     let conntrack = conntrack();
     let mut tracker = conntrack.tracker().expect("a tracker");
     send(&mut tracker, at(1000), 1, 50);
-    // These are armed for the same time, are examined first, and stay.
+    // These have the same deadline, are examined first, and stay.
     send(&mut tracker, at(1000), 1000, 50);
     send(&mut tracker, at(1900), 1000, 50);
     let now = at(2250);

@@ -10,7 +10,7 @@ use support::Tracked;
 
 const NOW: Instant = Instant::from_millis(2);
 
-/// Connections in several zones, each known by its source port or identifier.
+/// Connections in several zones, identified by source port or identifier.
 fn table() -> Tracked {
     let tracked = support::tracker();
     let bits = |value, mask| Some(Masked { value, mask });
@@ -37,7 +37,7 @@ fn table() -> Tracked {
     tracked
 }
 
-/// `zone=5 mark=1 orig:… reply:…`, the words of a request.
+/// `zone=5 mark=1 orig:… reply:…`: the words of a request.
 fn flush(words: &str) -> CtFlush {
     let mut flush = CtFlush::default();
     for word in words.split_whitespace() {
@@ -96,10 +96,10 @@ fn flushes_take_what_fits_and_nothing_else() {
         ("reply:ct_nw_src=10.1.1.2", &[0, 1, 6, 9]),
         ("zone=8 reply:ct_nw_src=10.1.1.2", &[0, 9]),
         ("orig:ct_ipv6_dst=fd00::2", &[5]),
-        // The client behind the address that NAT gave it.
+        // The client with NAT.
         ("reply:ct_nw_dst=30.0.0.1", &[3]),
         ("orig:ct_nw_dst=20.0.0.1,ct_nw_proto=17,ct_tp_dst=80", &[3, 3]),
-        // Whole tuples, of one zone and of all; the zone of an original one alone is 0.
+        // Complete tuples, in one zone and in all; the zone of a single original one is 0.
         (
             "orig:ct_nw_src=10.1.1.1,ct_nw_dst=10.1.1.2,ct_nw_proto=17,ct_tp_src=1,ct_tp_dst=80",
             &[1],
@@ -143,7 +143,7 @@ fn flushes_take_what_fits_and_nothing_else() {
     }
 }
 
-/// A drain that runs until nothing is left to do leaves no record of a flushed zone.
+/// Draining until no work is left frees all records of a flushed zone.
 #[test]
 fn a_flushed_zone_is_more_to_do_until_its_records_are_back() {
     let tracked = support::tracker();
@@ -167,7 +167,7 @@ fn a_tuple_that_nobody_has_is_told() {
     assert_eq!(tracked.flush(NOW, &flush(&format!("mark=0 {words}"))), Ok(0));
 }
 
-/// One of a few values, so that requests fit now and then; mostly none.
+/// One of a few values, so that requests sometimes match; mostly none.
 fn perhaps<T>(values: &[T]) -> impl Strategy<Value = Option<T>> + use<T>
 where
     T: Clone + std::fmt::Debug + 'static,
@@ -218,7 +218,7 @@ proptest! {
         let mut expect: Vec<u16> = entries.iter().filter(|entry| fits(entry)).map(name).collect();
         expect.sort_unstable();
         let gone = gone(&tracked, &flush);
-        // A whole original tuple alone is looked for in zone 0, either way round.
+        // A single complete original tuple is looked up in zone 0, in either direction.
         let is_plain = reply == flow::TupleMatch::default() && zone.is_none()
             && mark.is_none() && label.is_none() && original != flow::TupleMatch::default();
         if !(is_plain && is_quick(&flush)) {

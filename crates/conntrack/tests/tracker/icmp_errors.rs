@@ -4,8 +4,8 @@ use crate::support;
 use base::Instant;
 use flow::{CtAction, CtState};
 
-/// Each announcement of a port got seven bytes longer: after a dozen, what a router quoted was taken for
-/// what the client never sent.
+/// Each announcement of a port grew by seven bytes: after a dozen, quotes by a router were taken for data
+/// that the client never sent.
 #[test]
 fn an_error_quotes_what_was_rewritten() {
     let tracked = support::tracker();
@@ -40,7 +40,7 @@ fn an_error_quotes_what_was_rewritten() {
         send(&format!("{server} A seq=501 ack={} win=60000", seq + shift), &look);
     }
     assert_eq!(shift, 30 * 7);
-    // What was not sent is still refused.
+    // Numbers that were not sent are still refused.
     let far = format!("130.100.100.100:1000>20.0.0.1:21 A seq={} ack=501 win=9", seq + shift + 100);
     let error = send(&format!("20.0.0.9>130.100.100.100 icmp-error(3,1) ({far})"), &look);
     assert!(error.key.ct_state().contains(CtState::INV));

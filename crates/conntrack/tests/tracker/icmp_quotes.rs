@@ -1,5 +1,5 @@
-//! What ICMP errors quote, byte by byte: headers with options, quotes that are cut, and messages that
-//! the text form of packets cannot say.
+//! Quotes in ICMP errors, byte by byte: headers with options, truncated quotes, and messages that the text
+//! form of packets cannot express.
 
 use crate::support;
 use base::{Instant, PortNo};
@@ -7,8 +7,8 @@ use conntrack::Event;
 use flow::{CtState, Frame};
 use packet::Packet;
 
-/// A connection, an error about its first packet, what is done to the quote, and whether the error is
-/// then related to the connection. All others are invalid, and counted as bad quotes.
+/// A connection, an error about its first packet, the change of the quote, and whether the error is then
+/// related to the connection. All others are invalid, and counted as bad quotes.
 type Case = (&'static str, &'static str, &'static str, fn(&mut Vec<u8>), bool);
 
 const UDP: &str = "10.0.0.1:5000>20.0.0.1:53 udp len=20";
@@ -77,7 +77,7 @@ fn cut(quote: &mut Vec<u8>, bytes: usize) {
     quote.truncate(bytes);
 }
 
-/// One word of options, all of which do nothing.
+/// One word of no-operation options.
 fn options(quote: &mut Vec<u8>) {
     quote[0] = 0x46;
     quote[3] += 4;
@@ -93,7 +93,7 @@ fn extensions(quote: &mut Vec<u8>) {
     quote.splice(40..40, headers);
 }
 
-/// The packet of a text, with other bytes from `at` on, its lengths and checksums right again.
+/// The packet of a text, with changed bytes from `at` on and correct lengths and checksums.
 fn changed(text: &str, at: usize, change: fn(&mut Vec<u8>)) -> Frame {
     let mut bytes = wire::text::parse(text).unwrap();
     let mut behind = bytes.split_off(at);
@@ -132,7 +132,7 @@ fn an_error_is_related_where_its_quote_says_enough() {
     }
 }
 
-/// Eight bytes are a whole message; with fewer there is no header to look at.
+/// Eight bytes are a complete message; a shorter one has no header to parse.
 #[test]
 fn a_message_has_eight_bytes_at_least() {
     for (text, state, truncated) in [

@@ -1,4 +1,4 @@
-//! What the tracker does, asked by its public interface: one program, which is linked once.
+//! Tests of the tracker's public interface, in one program that is linked once.
 
 mod batches;
 mod broken_frames;

@@ -1,4 +1,4 @@
-//! Laws of NAT, over random connections.
+//! Properties of NAT, over random connections.
 
 use crate::support;
 use base::Instant;
@@ -55,7 +55,7 @@ fn text(flow: &Flow) -> String {
     }
 }
 
-/// The packet that answers one that arrived.
+/// The reply to a received packet.
 fn answer(arrived: &Frame) -> String {
     let key = &arrived.key;
     let (from, to): (IpAddr, IpAddr) = match key.eth_type() {
@@ -100,7 +100,7 @@ fn assert_tuples_are_unique(tracker: &Tracked) {
     let mut seen: HashSet<(u16, Tuple)> = HashSet::new();
     for entry in support::dump(tracker, Instant::from_millis(2), None) {
         assert!(seen.insert((entry.zone.0, entry.original)), "{entry}");
-        // To oneself, both directions are one.
+        // If a host sends to itself, both directions are equal.
         if entry.reply != entry.original {
             assert!(seen.insert((entry.zone.0, entry.reply)), "{entry}");
         }
@@ -127,7 +127,7 @@ proptest! {
             let is_new = tracker.connections() > connections;
             let is_known = state.contains(CtState::EST);
             if !is_new && !is_known && !state.intersects(CtState::SNAT | CtState::DNAT) {
-                // Refused: nothing happened to it. A repetition of an unchanged one likewise.
+                // Refused: the packet is unchanged. The same applies to a repeated packet without NAT.
                 prop_assert_eq!(ends(&frame), ends(&before));
                 continue;
             }
@@ -136,15 +136,14 @@ proptest! {
             prop_assert!(state.contains(CtState::EST | CtState::RPL | CtState::TRK), "{}", state);
             let (src, dst, source_port, destination_port) = ends(&before);
             prop_assert_eq!(ends(&back), (dst, src, destination_port, source_port));
-            // And the original direction goes where it went.
+            // And the original direction gets the same addresses again.
             let again = send(&tracker, &restore, &text(flow));
             prop_assert_eq!(ends(&again), ends(&frame));
         }
     }
 }
 
-/// A rewritten packet whose tuple was rewritten on the way is still its connection's, by the
-/// original tuple that it carries along.
+/// A packet whose tuple was rewritten after NAT is still found by the original tuple in its key.
 #[test]
 fn the_original_tuple_finds_what_was_rewritten() {
     use flow::Field::{CtNwDst, CtNwSrc};
@@ -176,7 +175,7 @@ fn rewritten(seed: u64, range: &str) -> Vec<String> {
         let text = format!("10.0.0.{client}:5000>20.0.0.1:80 udp len=9");
         let mut frame = support::frame(&text);
         tracked.execute(Instant::from_millis(1), &action, std::slice::from_mut(&mut frame));
-        // Behind the Ethernet header: the source address, and behind the IP header the port.
+        // In the frame: the source address, and behind the IP header the port.
         let [a, b, c, d] = frame.packet.data()[26..30] else { panic!("{text}") };
         format!("{a}.{b}.{c}.{d}:{}", frame.key.tp_src())
     };

@@ -1,4 +1,4 @@
-//! Settings and guarantees that no packet shows: counters, zones.
+//! Settings and guarantees that no case covers: counters, zones.
 
 use crate::support;
 use base::{Instant, Zone};
@@ -37,7 +37,7 @@ fn packets_and_bytes_are_counted_unless_that_is_off() {
     assert_eq!(counts(), [(3, 300), (2, 400)]);
 }
 
-/// The same tuple in all 65,536 zones is as many connections, each answered in its own.
+/// The same tuple in all 65,536 zones makes as many connections, each answered in its own zone.
 #[test]
 fn every_zone_has_a_table_of_its_own() {
     let conntrack = Arc::new(Conntrack::new(1, Config::default()));

@@ -1,4 +1,4 @@
-//! A preempted thread delays the reuse of memory of the others, but not without a limit.
+//! A preempted thread delays the reuse of other threads' memory, but only up to a limit.
 
 use crate::support;
 use base::{Instant, Zone};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 const NOW: Instant = Instant::from_millis(1000);
 const MAX: u32 = 1000;
 
-/// The nth host sends a datagram; whether there is a connection of it.
+/// The nth host sends a datagram. Returns whether it has a connection.
 fn ask(conntrack: &Arc<Conntrack>, tracker: &mut Tracker, n: u32) -> bool {
     let before = conntrack.counters().get(Event::Created);
     let [_, a, b, c] = n.to_be_bytes();

@@ -1,4 +1,4 @@
-//! Connections that ALGs know of, in the table: what they leave behind, and how they are followed.
+//! ALG state of connections in the table: how it is used, and that none is left behind.
 
 use super::SharedAlgs;
 use crate::{Config, Conntrack, CtFlush, Event, Tracker};
@@ -17,7 +17,7 @@ struct Bench {
     now: Instant,
 }
 
-/// What ALGs hold: sessions, parents, expected connections.
+/// The number of sessions, parents and expected connections.
 fn held(algs: &SharedAlgs) -> [usize; 3] {
     algs.with(|all| [all.sessions.len(), all.parents.len(), all.expectations.len()])
 }
@@ -75,8 +75,8 @@ impl Bench {
     }
 }
 
-/// One announcement that is not followed up sent each new connection of every zone through the lock, for
-/// as long as its control connection lived.
+/// An announcement without a data connection made new connections of every zone take the lock as long as its
+/// control connection existed.
 #[test]
 fn an_announcement_that_expired_is_forgotten_while_its_connection_lives() {
     let mut bench = Bench::new();

@@ -103,7 +103,7 @@ pub fn add_mark(flush: &mut CtFlush, text: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Asks for bits of the label, as [`add_mark`] does of the mark.
+/// Selects by bits of the label, as [`add_mark`] does for the mark.
 ///
 /// # Errors
 /// [`Error::BadLabels`].

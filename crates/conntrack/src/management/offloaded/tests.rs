@@ -1,4 +1,4 @@
-//! What a device's traffic does to a connection, and which connections may be offloaded.
+//! The effect of a device's traffic on a connection, and which connections may be offloaded.
 
 use super::*;
 use crate::conntrack::Config;
@@ -14,7 +14,7 @@ fn after(seconds: u64) -> Instant {
     Instant::from_millis(1_000_000 + seconds * 1000)
 }
 
-/// Tracks a packet, and says what became of it.
+/// Tracks a packet. Returns the frame.
 fn track(tracker: &mut Tracker, now: Instant, text: &str) -> Frame {
     let packet = Packet::from_bytes(&wire::text::parse(text).unwrap());
     let mut frames = [Frame::parse(packet, PortNo(1)).unwrap()];
@@ -59,7 +59,7 @@ fn a_segment_far_outside_the_windows_is_valid_once_a_device_forwarded_some() {
         let entry = tracker.entry(START, connection).unwrap();
         let expect = if is_offloaded { TcpState::Closing } else { TcpState::Established };
         assert_eq!(entry.tcp.unwrap().state(), expect);
-        // What is closing is forwarded by no device.
+        // No device forwards a closing connection.
         let again = conntrack.with_offloaded(START, |it| it.check(connection));
         assert_eq!(again.is_ok(), !is_offloaded);
     }
@@ -87,7 +87,7 @@ fn what_a_device_forwards_keeps_a_connection_alive_and_is_counted() {
     assert_eq!(entry.reply_traffic.packets, 9_000_001);
     assert_eq!(entry.reply_traffic.bytes, 9 * 64_000_000 + 62);
     assert_eq!(entry.timeout_s, 30);
-    // Nothing for longer than that.
+    // No packets for longer than the timeout.
     assert!(!note(after(211), nothing));
     assert!(!note(after(211), TRAFFIC), "it does not come back");
     conntrack.tick(after(211));

@@ -30,7 +30,7 @@ fn tcp_entry() -> Entry {
     }
 }
 
-/// The lines are those that ovs-vswitchd 3.1.0 gave for such a connection.
+/// Lines of ovs-vswitchd 3.1.0 for such a connection.
 #[test]
 fn entries_read_as_open_vswitch_writes_them() {
     let entry = tcp_entry();

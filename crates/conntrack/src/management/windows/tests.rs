@@ -1,4 +1,4 @@
-//! Windows that a device keeps, begun with, learned back, and judged by its mark.
+//! Windows kept by a device: the start, taking them over, and its mark.
 
 use super::*;
 use crate::conntrack::{Config, Conntrack};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 const START: Instant = Instant::from_millis(1_000_000);
 
-/// Tracks a packet with a device's mark, and says what became of it.
+/// Tracks a packet with a device's mark. Returns the frame.
 fn track(tracker: &mut Tracker, mark: u32, text: &str) -> Frame {
     let mut packet = Packet::from_bytes(&wire::text::parse(text).unwrap());
     packet.mark = mark;
@@ -98,11 +98,11 @@ fn what_a_device_forwarded_moves_windows_on_and_never_back() {
     let mut expect = moved;
     expect.original.sent_end += 1;
     assert_eq!(windows(&conntrack, connection).unwrap().1, expect);
-    // An older state of the device's changes nothing.
+    // An older state of the device changes nothing.
     conntrack.with_offloaded(START, |it| it.advance(&kept, &begun));
     assert_eq!(windows(&conntrack, connection).unwrap().1, expect);
     assert!(!is_invalid(&mut tracker, 0, far));
-    // What was in the windows at the beginning is not any more.
+    // Segments within the first windows are outside the present ones.
     let late = "10.0.0.1:1000>10.0.0.2:80 . seq=101 ack=501 win=500 len=10";
     assert!(is_invalid(&mut tracker, 0, late));
 }
@@ -128,7 +128,7 @@ fn a_segment_that_the_device_found_in_its_windows_is_valid() {
             assert_eq!(counters.get(Event::TcpWindowBypassed), 0);
         }
     }
-    // A device that looks at windows alone does not make odd flags valid.
+    // The mark for windows does not make odd flags valid.
     let (_conntrack, mut tracker, _) = established(true);
     let odd = "10.0.0.1:1000>10.0.0.2:80 SF seq=5000101";
     assert!(is_invalid(&mut tracker, MARK_IN_WINDOW, odd));

@@ -1,4 +1,4 @@
-//! Associations as packets make them; `testdata/conntrack/sctp.toml` has more.
+//! Associations by their packets; `testdata/conntrack/sctp.toml` has more cases.
 
 use super::*;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ fn chunks(text: &str) -> Result<Chunks, Event> {
     Chunks::read(&frame[34..])
 }
 
-/// Packets, `<` before those of the other side, and the states that they lead to.
+/// Packets, with `<` before those of the other side, and the resulting states.
 fn states(packets: &[&str]) -> Vec<String> {
     let mut counters = Counters::new();
     let mut association: Option<Association> = None;
@@ -181,7 +181,7 @@ proptest! {
         }
         let before = association;
         for (is_reply, tag, name, flag) in packets {
-            // 77 and 78 are what INITs made up ask for; a forger knows these, which helps nothing.
+            // 77 and 78 are tags of forged INITs; a forger knows these, which does not help.
             let flag = if flag && !names[name].contains('/') { "!" } else { "" };
             let tag = if names[name].starts_with("init/") { 0 } else { tag };
             let forged = chunks(&format!("tag={tag} chunks={}{flag}", names[name]));

@@ -5,17 +5,17 @@ fn segment(flags: TcpFlags, seq: u32, ack: u32, window: u16, payload_bytes: u32)
     Segment { seq, ack, flags, window, payload_bytes, scale: Scale::NONE }
 }
 
-/// One end of a connection that keeps to RFC 9293.
+/// An end that conforms to RFC 9293.
 struct End {
     next: u32,
-    /// What it knows the other end takes: behind the last number it may send.
+    /// The other end's limit: one more than the last number that it may send to it.
     edge: u32,
     shift: u8,
     window: u16,
 }
 
 impl End {
-    /// A segment of `bytes`, or of as much as the other end takes, and the new edge for that end.
+    /// A segment of `bytes`, or of as much as the other end's window permits, and the new limit for that end.
     fn send(&mut self, other_next: u32, flags: TcpFlags, bytes: u32) -> (Segment, u32) {
         let room = self.edge.wrapping_sub(self.next);
         let bytes = bytes.min(room);
@@ -45,8 +45,8 @@ fn expect_valid(peers: &mut TcpPeers, sent: &Segment, is_reply: bool) {
 }
 
 proptest! {
-    /// What two ends send that keep to each other's windows is valid from the first to the last
-    /// segment, whatever the numbers they begin with and with or without scaling.
+    /// Segments of two ends that respect each other's windows are valid from the first to the last, whatever
+    /// their initial sequence numbers, with and without scaling.
     #[test]
     fn well_behaved_ends_are_never_invalid(
         starts: (u32, u32), shifts in (0..15u8, 0..15u8), scaled: bool,
@@ -82,7 +82,7 @@ proptest! {
             let (sent, edge) = from.send(to.next, TcpFlags::ACK, bytes);
             to.edge = edge;
             expect_valid(&mut peers, &sent, by_reply);
-            // A repetition of the newest segment reaches one window back at most.
+            // A retransmission of the newest segment reaches back one window at most.
             if repeat && bytes <= u32::from(to.window) {
                 expect_valid(&mut peers, &sent, by_reply);
             }
@@ -90,7 +90,7 @@ proptest! {
         let fin = TcpFlags::FIN | TcpFlags::ACK;
         client.edge = client.edge.wrapping_add(1);
         let (sent, _) = client.send(server.next, fin, 0);
-        // A FIN goes beyond a full window in no proper stack.
+        // No conforming stack sends a FIN beyond a full window.
         if sent.end() != client.edge {
             expect_valid(&mut peers, &sent, false);
             let (ack, _) = server.send(client.next, TcpFlags::ACK, 0);
@@ -99,7 +99,7 @@ proptest! {
         }
     }
 
-    /// No segment, however odd, breaks anything; and what is invalid for its flags changes nothing.
+    /// No segment, however odd, breaks an invariant; segments with invalid flags change nothing.
     #[test]
     fn any_segment_can_be_taken(
         segments in proptest::collection::vec(
@@ -177,7 +177,7 @@ fn flags_that_do_not_go_together() {
 }
 
 proptest! {
-    /// Read at once, a segment says what its header says field by field.
+    /// A parsed segment equals its header, field by field.
     #[test]
     fn a_segment_is_what_its_header_says(
         mut bytes in proptest::collection::vec(any::<u8>(), 0..80), words in 0..16u8,

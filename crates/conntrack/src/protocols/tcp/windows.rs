@@ -1,4 +1,4 @@
-//! Windows that a device keeps for a while: what it begins with, and what the connection learns from it.
+//! Windows kept by a device: those that it starts with, and those that the connection takes over.
 
 use super::{Peer, Scale, TcpPeers, at_or_after};
 use flow::TcpWindow;
@@ -23,8 +23,8 @@ impl TcpPeers {
         }))
     }
 
-    /// Returns both sides moved on to windows that a device kept. Nothing moves back, so that segments that passed the
-    /// switch meanwhile count, too.
+    /// Returns both sides advanced to the windows of a device. No value moves backwards, so segments that
+    /// passed the switch meanwhile are included.
     pub fn advanced(&self, windows: &[TcpWindow; 2]) -> TcpPeers {
         let [original, reply] = windows;
         TcpPeers { original: self.original.advanced(original), reply: self.reply.advanced(reply) }

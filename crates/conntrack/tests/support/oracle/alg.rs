@@ -1,4 +1,4 @@
-//! FTP's and TFTP's helpers: which connections a control connection announces (RFC 959, 2428, 1350).
+//! Helpers of FTP and TFTP: the connections that a control connection announces (RFC 959, 2428, 1350).
 
 use super::Known;
 use super::reading::{self, Segment};
@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 const LIFETIME_MS: u64 = 300_000;
 
-/// A connection that is expected, from any port.
+/// An expected connection, from any source port.
 #[derive(Clone, Debug)]
 pub struct Expected {
     pub zone: u16,
@@ -20,11 +20,11 @@ pub struct Expected {
     port: u16,
     pub mark: u32,
     pub label: u128,
-    /// It was announced by the packet that is looked at.
+    /// It was announced by the current packet.
     pub is_fresh: bool,
     pub kind: NatKind,
     pub address: IpAddr,
-    /// The destination port behind NAT.
+    /// The destination port after NAT.
     pub real_port: u16,
     deadline_ms: u64,
 }
@@ -48,16 +48,16 @@ impl Expected {
     }
 }
 
-/// A control connection's text so far. Both directions, the client's first.
+/// A control connection's text so far, per direction, the client's first.
 #[derive(Clone, Default, Debug)]
 pub struct Session {
-    /// Where the next byte is due, and whether a line begins there.
+    /// The next sequence number, and whether a line begins there.
     next: [Option<(u32, bool)>; 2],
     is_foreign: bool,
     pub changes: [Vec<Change>; 2],
 }
 
-/// A line that is rewritten.
+/// A rewritten line.
 #[derive(Clone, Debug)]
 pub struct Change {
     pub seq: u32,
@@ -77,8 +77,8 @@ fn is_after(a: u32, b: u32) -> bool {
 }
 
 impl Session {
-    /// By how much a side's numbers are moved up to the last line that was changed, and behind it.
-    /// What is older than that line is not sent again (Linux: `nf_conntrack_seqadj.c`).
+    /// The skew of a side's sequence numbers up to the last changed line, and behind it. Earlier data is not
+    /// retransmitted (Linux: `nf_conntrack_seqadj.c`).
     fn moved(&self, from: usize) -> (i32, i32, u32) {
         let all: i32 = self.changes[from].iter().map(Change::grows_by).sum();
         let last = self.changes[from].last();
@@ -91,7 +91,7 @@ impl Session {
         seq.wrapping_add_signed(if is_after(seq, line) { behind } else { before })
     }
 
-    /// The reverse, of an acknowledgement of what the side sent, where the segment has one.
+    /// The reverse, for an acknowledgement of the side's data, if the segment has one.
     pub fn back(&self, from: usize, segment: &Segment) -> u32 {
         let (before, behind, line) = self.moved(from);
         let ack = segment.ack;
@@ -103,12 +103,12 @@ impl Session {
     }
 }
 
-/// An endpoint that a line names: its address if it has one, its port, and its text.
+/// An endpoint in a line: its address if it has one, its port, and its text.
 struct Endpoint<'a> {
     address: Option<IpAddr>,
     port: u16,
     text: &'a str,
-    /// How the text is spelled with another address.
+    /// The text with another address.
     spell: fn(IpAddr, u16, &str) -> String,
 }
 
@@ -118,8 +118,8 @@ enum Line<'a> {
     Broken,
 }
 
-/// What a valid segment of FTP's control connection does; a connection that it announces. `others` are
-/// expected by other connections.
+/// Handles a valid segment of an FTP control connection; returns the connection that it announces. `others`
+/// are expected by other connections.
 pub fn ftp(
     known: &mut Known,
     from: usize,
@@ -131,7 +131,7 @@ pub fn ftp(
     let session = &mut known.session;
     let starts_line = session.next[from] == Some((seq, true));
     if session.next[from].is_some_and(|(next, _)| is_after(next, seq)) {
-        // It came before.
+        // A retransmission.
     } else {
         let next = seq.wrapping_add(payload.len() as u32);
         session.next[from] = Some((next, payload.last() == Some(&b'\n')));
@@ -190,7 +190,7 @@ fn reply(line: &str, is_v4: bool) -> Line<'_> {
     endpoint.map_or(Line::Broken, Line::Names)
 }
 
-/// `10,0,0,1,195,80`, and then anything that is not of it.
+/// `10,0,0,1,195,80`, followed by any other character.
 fn commas(rest: &str) -> Option<Endpoint<'_>> {
     let end = rest.find(|it: char| !it.is_ascii_digit() && it != ',').unwrap_or(rest.len());
     let text = &rest[..end];
@@ -260,7 +260,7 @@ fn expect(
     others: &[Expected],
 ) -> Result<Expected, Event> {
     let Known { original, reply, .. } = *known;
-    // Who listens, as what the other one knows it, and who opens.
+    // The listener, its address as the other host sees it, and the host that connects.
     let (own, seen, opener) = match from {
         0 => (original.src, reply.dst, reply.src),
         _ => (reply.src, original.dst, original.src),
@@ -289,7 +289,7 @@ fn expect(
     if own == seen {
         return Ok(expected);
     }
-    // Two hosts behind one address may say the same port: 64 are tried for one that is free.
+    // Two hosts behind one address may announce the same port: 64 ports are tried.
     let last = endpoint.port.saturating_add(63);
     let is_taken = |it: &Expected| others.iter().any(|other| other.is_same_place(it));
     while is_taken(&expected) {
@@ -306,7 +306,7 @@ fn expect(
     Ok(expected)
 }
 
-/// Each host sees of the other what it sees in the connection that announced.
+/// The inherited NAT: each host sees the other's address as in the announcing connection.
 fn inherited(known: &Known, is_active: bool) -> (NatKind, IpAddr) {
     let Known { original, reply, .. } = known;
     match (is_active, known.nat == Some(NatKind::Dst)) {
@@ -317,7 +317,7 @@ fn inherited(known: &Known, is_active: bool) -> (NatKind, IpAddr) {
     }
 }
 
-/// A request's answer comes from another port of the server.
+/// The reply to a request comes from another port of the server.
 pub fn tftp(known: &Known, from: usize, now_ms: u64, payload: &[u8]) -> Option<Expected> {
     let Known { original, reply, .. } = *known;
     let is_request = from == 0 && matches!(payload, [0, 1 | 2, ..]);
@@ -343,7 +343,7 @@ pub fn tftp(known: &Known, from: usize, now_ms: u64, payload: &[u8]) -> Option<E
     })
 }
 
-/// Puts the line's new text in the place of the old, and moves numbers by what lines grew.
+/// Replaces the line's text, and adjusts sequence numbers by the growth of lines.
 pub fn rewrite(bytes: &mut Vec<u8>, ip: usize, session: &Session, from: usize, segment: &Segment) {
     let place = reading::place(bytes, ip, false).expect("it was read before");
     let payload = place.end - segment.len as usize;

@@ -7,7 +7,7 @@ use flow::{TupleL4, TupleMatch};
 use std::net::IpAddr;
 
 impl Oracle {
-    /// How many go, or `None` where one whole tuple was asked for and is not there.
+    /// Returns the number of flushed connections, or `None` if a single complete tuple was not found.
     pub fn flush(&mut self, now: Instant, flush: &CtFlush) -> Option<u32> {
         self.expire(now);
         let is_all_of_original = flush.reply == TupleMatch::default()

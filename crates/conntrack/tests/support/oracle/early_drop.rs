@@ -39,7 +39,7 @@ impl Known {
 }
 
 impl Oracle {
-    /// How many connections a zone has.
+    /// The number of a zone's connections.
     pub fn size(&self, zone: u16) -> usize {
         self.known.iter().filter(|it| it.zone == zone).count()
     }

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 const LIFETIME_MS: u64 = 15_000;
 
-/// The datagram that a fragment is of: zone, addresses, protocol and identification.
+/// The datagram of a fragment: zone, addresses, protocol and identification.
 type Datagram = (u16, IpAddr, IpAddr, u8, u32);
 
 struct Piece {
@@ -17,16 +17,16 @@ struct Piece {
     offset: usize,
     is_last: bool,
     bytes: Vec<u8>,
-    /// Where its part of the datagram begins in its bytes.
+    /// Offset of its data in its bytes.
     data: usize,
     len: usize,
 }
 
 pub struct Fragments {
     held: Vec<Piece>,
-    /// Datagrams of IPv6 in which something overlapped.
+    /// IPv6 datagrams with overlaps.
     given_up: Vec<Datagram>,
-    /// All datagrams, the oldest first, and when each began.
+    /// All datagrams, oldest first, each with the time of its first fragment.
     begun: Vec<(Datagram, u64)>,
     pub max: usize,
 }
@@ -40,7 +40,7 @@ pub enum Taken {
     Whole(Box<Whole>),
 }
 
-/// What most have; of several, what the first has.
+/// The most frequent property; among equals, that of the first datagram.
 fn most<T: PartialEq>(all: &[Datagram], of: impl Fn(&Datagram) -> T) -> T {
     let count = |it: &Datagram| all.iter().filter(|other| of(other) == of(it)).count();
     let highest = all.iter().map(count).max();
@@ -84,7 +84,7 @@ impl Fragments {
         let version = if piece.datagram.1.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 };
         let least = if version == IpVersion::V4 { 1200 } else { 1280 };
         let datagram = piece.datagram;
-        // A datagram's time runs from its first fragment on.
+        // A datagram's deadline counts from its first fragment.
         let is_over = |(_, since_ms): &&(Datagram, u64)| now_ms > since_ms + LIFETIME_MS;
         let over: Vec<Datagram> = self.begun.iter().filter(is_over).map(|it| it.0).collect();
         over.iter().for_each(|it| self.forget(it));
@@ -96,7 +96,7 @@ impl Fragments {
             return Taken::Refused;
         }
         let same = || self.held.iter().filter(|it| it.datagram == datagram);
-        // A copy of IPv6 must be a copy (RFC 8200 section 4.5).
+        // An IPv6 duplicate must be an exact copy (RFC 8200 section 4.5).
         let data = |it: &Piece| it.bytes[it.data..it.data + it.len].to_vec();
         let is_same_data = |it: &Piece| version == IpVersion::V4 || data(it) == data(&piece);
         let is_again = |it: &Piece| {
@@ -181,7 +181,7 @@ impl Fragments {
     }
 }
 
-/// One packet of all fragments: the first one's headers, without the one that says it is a fragment.
+/// One packet of all fragments: the first one's headers, without the fragment header.
 fn join(pieces: &[Piece]) -> Frame {
     let first = &pieces[0];
     let bytes = &first.bytes;

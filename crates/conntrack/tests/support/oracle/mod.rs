@@ -41,7 +41,7 @@ pub struct Known {
     pub deadline_ms: u64,
     pub mark: u32,
     pub label: u128,
-    /// which address NAT rewrites in the original direction.
+    /// The address that NAT rewrites in the original direction.
     pub nat: Option<NatKind>,
     pub progress: Progress,
     pub helper: Option<&'static str>,
@@ -120,7 +120,7 @@ pub fn reverse(tuple: Tuple) -> Tuple {
     let l4 = match tuple.l4 {
         TupleL4::Ports { src, dst } => TupleL4::Ports { src: dst, dst: src },
         TupleL4::Icmp { id, icmp_type, code } => {
-            // Each query has its answer (RFC 792, RFC 4443 section 4).
+            // Each query has its reply type (RFC 792, RFC 4443 section 4).
             let pairs = [(8, 0), (13, 14), (15, 16), (128, 129)];
             let other = pairs.iter().find_map(|&(ask, answer)| match icmp_type {
                 it if it == ask => Some(answer),

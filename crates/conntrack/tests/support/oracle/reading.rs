@@ -1,4 +1,4 @@
-//! What a packet says, read byte by byte (RFC 791, 8200, 9293, 768, 792, 4443, 9260).
+//! Parses packets byte by byte (RFC 791, 8200, 9293, 768, 792, 4443, 9260).
 
 use super::reverse;
 use conntrack::Event;
@@ -7,9 +7,9 @@ use packet::Checksum;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::checksum::{self, Verdict};
 
-/// A packet that can be tracked.
+/// A valid packet.
 pub struct Seen {
-    /// How it is looked up: of an ICMP error, the way back of the packet that it is about.
+    /// The tuple to look up; for an ICMP error, the reverse of the quoted packet's.
     pub tuple: Tuple,
     pub what: What,
 }
@@ -17,11 +17,11 @@ pub struct Seen {
 pub enum What {
     Tcp(Segment),
     Sctp(Chunks),
-    /// ICMP's or ICMPv6's, which begins something or answers.
+    /// A query or reply of ICMP or ICMPv6.
     Query {
         is_answer: bool,
     },
-    /// An ICMP error, about a packet with this sequence number or tag.
+    /// An ICMP error that quotes a packet with this sequence number or tag.
     Error {
         number: u32,
     },
@@ -39,24 +39,24 @@ pub struct Segment {
     pub is_fin: bool,
     pub is_rst: bool,
     pub is_push_or_urgent: bool,
-    /// The option of a SYN (RFC 7323 section 2.2); more than 14 counts as 14.
+    /// The option of a SYN (RFC 7323 section 2.2); values above 14 are taken as 14.
     pub scale: Option<u32>,
 }
 
 pub struct Chunks {
     pub tag: u32,
-    /// Types in their order, and whether the T bit is set.
+    /// Types in order, and whether the T bit is set.
     pub kinds: Vec<u8>,
     pub is_reflected: bool,
     pub initiate_tag: u32,
 }
 
-/// Where an IP packet's parts are, and what is behind its headers.
+/// The layout of an IP packet.
 pub struct Place {
     pub protocol: u8,
     pub l4: usize,
     pub end: usize,
-    /// Offset in bytes, whether more follow, the identification.
+    /// Offset in bytes, whether more fragments follow, the identification.
     pub fragment: Option<(usize, bool, u32)>,
 }
 
@@ -68,7 +68,7 @@ pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from(u16_at(bytes, at)) << 16 | u32::from(u16_at(bytes, at + 2))
 }
 
-/// The Ethernet type, and where its payload begins.
+/// The Ethernet type, and the offset of its payload.
 pub fn network(bytes: &[u8]) -> (u16, usize) {
     let mut at = 12;
     while matches!(u16_at(bytes, at), 0x8100 | 0x88a8) {
@@ -77,7 +77,7 @@ pub fn network(bytes: &[u8]) -> (u16, usize) {
     (u16_at(bytes, at), at + 2)
 }
 
-/// Finds an IP packet's parts at `ip`. Of one that an error quotes the end may be cut off.
+/// Parses the IP packet at `ip`. The end of a quoted one may be missing.
 pub fn place(bytes: &[u8], ip: usize, is_quote: bool) -> Option<Place> {
     let rest = bytes.len().checked_sub(ip)?;
     if *bytes.get(ip)? >> 4 == 4 {
@@ -156,7 +156,7 @@ pub fn pseudo(bytes: &[u8], ip: usize, protocol: u8, len: usize) -> u16 {
     }
 }
 
-/// Reads a packet that is no fragment; or why it is invalid.
+/// Parses a packet that is not a fragment. The error is why it is invalid.
 pub fn read(frame: &Frame) -> Result<Seen, Event> {
     let bytes = frame.packet.data();
     let (kind, ip) = network(bytes);
@@ -194,7 +194,7 @@ fn is_damaged(is_v4: bool, protocol: u8, sum: u16, l4: &[u8]) -> bool {
     verdict == Verdict::Bad
 }
 
-/// The packet that an error is about must be one that the error's receiver sent.
+/// The quoted packet must be one that the error's receiver sent.
 fn read_error(bytes: &[u8], ip: usize, outer: &Place) -> Result<Seen, Event> {
     let bad = Event::IcmpQuote;
     let inner = outer.l4 + 8;

@@ -30,7 +30,7 @@ pub struct Association {
 
 pub fn may_begin(it: &Chunks) -> Result<(), Event> {
     let runs = [DATA, SACK, HEARTBEAT, HEARTBEAT_ACK];
-    // Types that later documents added say nothing of the state.
+    // Types of later RFCs do not affect the state.
     let mut known = it.kinds.iter().filter(|kind| **kind < 16).peekable();
     let is_running = known.peek().is_some() && known.all(|kind| runs.contains(kind));
     if it.kinds.contains(&INIT) || is_running { Ok(()) } else { Err(Event::SctpNew) }
@@ -47,7 +47,7 @@ pub fn begin(it: &Chunks) -> Association {
 }
 
 impl Association {
-    /// The handshake is over, and the end has not come.
+    /// The handshake is complete, and the association has not ended.
     pub fn is_established(&self) -> bool {
         let handshake = [
             SctpState::InitSent,

@@ -6,7 +6,7 @@ use super::reading::Segment;
 use super::{Followed, Verdict};
 use conntrack::{Event, TcpEntry, TcpSide, TcpState, Timeout};
 
-/// The largest window that is not scaled, and a packet.
+/// The largest unscaled window, plus a packet.
 pub const SLACK: i64 = 65535 + 1500;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -40,7 +40,7 @@ fn are_odd(it: &Segment) -> bool {
     odd_syn || begins_nothing || (!it.is_ack && (it.is_fin || it.is_push_or_urgent))
 }
 
-/// Whether a connection may begin with it.
+/// Whether a connection may begin with this segment.
 pub fn may_begin(it: &Segment) -> Result<(), Event> {
     match it {
         _ if are_odd(it) => Err(Event::TcpFlags),
@@ -206,8 +206,8 @@ fn timeout(sides: &[Side; 2]) -> Timeout {
     }
 }
 
-/// Whether the side may have sent a packet with this number lately (RFC 5927 section 4.1): a helper
-/// may have moved it by a few bytes.
+/// Whether the side may have sent a packet with this number recently (RFC 5927 section 4.1): a helper may
+/// have moved it by a few bytes.
 pub fn may_have_sent(sides: &[Side; 2], from: usize, seq: u32) -> bool {
     let (side, other) = (&sides[from], &sides[1 - from]);
     if side.scale == Scale::Unknown || side.state == TcpState::Closed {

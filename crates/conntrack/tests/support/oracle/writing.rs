@@ -1,4 +1,4 @@
-//! What the oracle writes into packets: what is known of them, and other addresses.
+//! Writes into packets: connection fields, and other addresses.
 
 use super::alg::{self, Expected};
 use super::reading::{self, What};
@@ -8,12 +8,12 @@ use flow::{CtFields, CtState, FlowKey, Frame, Tuple, TupleL4};
 use packet::{Checksum, Packet};
 use std::net::IpAddr;
 
-/// What a packet's key says of a connection.
+/// The connection in a packet's key.
 pub enum Naming<'a> {
     Nothing,
     Tuple(Tuple),
     Known(&'a Known),
-    /// What the connection would inherit.
+    /// The parent's fields, for an expected connection.
     Expected(&'a Expected),
 }
 
@@ -49,7 +49,7 @@ pub fn write(frame: &mut Frame, zone: Zone, state: CtState, naming: Naming<'_>) 
     frame.key.set_ct(&fields);
 }
 
-/// What connection tracking said of one packet, said of another.
+/// Copies the connection fields of one packet to another.
 pub fn copy_ct(to: &mut FlowKey, from: &FlowKey) {
     const CT_WORDS: std::ops::Range<usize> = 1..9;
     to.words_mut()[CT_WORDS].copy_from_slice(&from.words()[CT_WORDS]);
