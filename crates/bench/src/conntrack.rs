@@ -51,28 +51,28 @@ pub struct ConntrackArgs {
     /// How many packets each thread tracks
     #[arg(value_parser = whole::<u64>(1..=1_000_000_000_000))]
     packets: u64,
-    /// How many packets per call
+    /// Packets per call, as in ovstest
     #[arg(value_parser = whole::<u64>(1..=BATCH_SIZE as u64))]
     batch: u64,
-    /// Not 0: send to port 3 instead of 2, which is another connection (with --mode one)
+    /// Non-zero: send to port 3 instead of 2, which is another connection (with --mode one)
     #[arg(default_value_t = 0, value_parser = whole::<u64>(..))]
     change: u64,
-    /// Which connections a batch is of
+    /// How a batch's packets are spread over connections
     #[arg(long, value_enum, default_value_t = Mode::One, conflicts_with_all = ["random", "churn", "insert"])]
     mode: Mode,
-    /// Make N connections first, then take them at random, all threads the same ones
+    /// Create N connections first, then pick them at random, the same ones in all threads
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=100_000_000))]
     random: Option<u32>,
-    /// What --random begins with: the same seed takes the same connections in the same order
+    /// Seed of --random: the same seed picks the same connections in the same order
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = whole::<u64>(..))]
     pub seed: u64,
-    /// Make and end short TCP connections instead, of 7 packets each
+    /// Create and end short TCP connections instead, of 7 packets each
     #[arg(long, conflicts_with = "random")]
     churn: bool,
-    /// Make a connection of each packet instead, all threads into one zone, which is filled once before
+    /// Create a connection per packet instead, all threads in one zone, which is filled once before
     #[arg(long, conflicts_with_all = ["random", "churn"])]
     insert: bool,
-    /// Compare: each thread alone on a processor of its own, then all together, N times PACKETS each
+    /// Compare each thread alone on its own processor with all together: N rounds of PACKETS each
     #[arg(long, value_name = "N", conflicts_with = "churn", value_parser = whole::<u32>(1..=100_000))]
     rounds: Option<u32>,
     /// With --churn, the timeout of connections that are not established, in seconds
@@ -88,9 +88,9 @@ pub struct ConntrackArgs {
 /// The connections of the packets of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Mode {
-    /// All to one, as ovstest since Open vSwitch 3.4
+    /// All packets belong to one, as in ovstest since Open vSwitch 3.4
     One,
-    /// Each to its own, as ovstest until Open vSwitch 3.3 with CHANGE
+    /// Each packet has its own, as in ovstest until Open vSwitch 3.3 with CHANGE
     Each,
 }
 

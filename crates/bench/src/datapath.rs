@@ -65,25 +65,25 @@ outer packets pass a bridge of their own on their way to and from p1, and --rev 
 receipt, as from a network card that writes into the switch's buffers. UDP timeouts are the
 defaults (60 s, 30 s once answered); all connections are established and in use.")]
 pub struct DatapathArgs {
-    /// How many connections the traffic of each worker is of
+    /// Connections per worker in the traffic
     #[arg(long, value_name = "N", default_value_t = 1000, conflicts_with = "fwd", value_parser = whole::<u32>(1..=10_000_000))]
     connections: u32,
-    /// Track connections: from p0 to p1 they may begin
+    /// Track connections; only p0 may open them
     #[arg(long)]
     ct: bool,
-    /// Track connections and rewrite their source addresses (NAT)
+    /// Track connections with source NAT
     #[arg(long)]
     nat: bool,
     /// Flows to use instead, in the syntax of ovs-ofctl
     #[arg(long, value_name = "FILE", conflicts_with_all = ["ct", "nat"])]
     rules: Option<PathBuf>,
-    /// What stands between the switch and the servers: p1 is a tunnel's port then
+    /// Put the servers behind a tunnel: p1 is then a tunnel port
     #[arg(long, value_enum, value_name = "KIND")]
     tunnel: Option<Tunnel>,
-    /// Bytes of each frame on the servers' side, the tunnel's headers included: 60, or 114 in a tunnel
+    /// Bytes of each frame on the servers' side, including tunnel headers: 60, or 114 in a tunnel
     #[arg(long, value_name = "BYTES", conflicts_with = "fwd", value_parser = whole::<u16>(60..=1514))]
     frame: Option<u16>,
-    /// How many workers
+    /// Number of workers
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u16>(1..=64))]
     pub workers: u16,
     /// A pcap file to play into p0 in a loop
@@ -92,13 +92,13 @@ pub struct DatapathArgs {
     /// A pcap file to play into p1 in a loop; with --nat, made from what p1 sent if it is not given
     #[arg(long, value_name = "FILE", requires = "fwd")]
     rev: Vec<PathBuf>,
-    /// What the packets come through
+    /// The kind of ports
     #[arg(long, value_enum, value_name = "KIND", default_value = "memory")]
     pub port: PortKind,
-    /// Words of DPDK's command line
+    /// Further words for DPDK's command line
     #[arg(long, value_name = "WORDS", default_value = "--no-pci", allow_hyphen_values = true)]
     dpdk_extra: String,
-    /// How long to measure
+    /// Seconds to measure
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<u32>(1..=3600))]
     seconds: u32,
     #[command(flatten)]

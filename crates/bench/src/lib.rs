@@ -1,5 +1,5 @@
-//! `tidegate bench`: what connection tracking and the datapath cost, measured without a network,
-//! and the published table of connection rates ([`matrix`]).
+//! `tidegate bench`: the cost of connection tracking and of the datapath, measured without a network, and the
+//! published table of connection rates ([`matrix`]).
 //!
 //! Each benchmark is one module: [`conntrack`] and [`zones`] do what Open vSwitch's own benchmarks do, packet
 //! by packet, so that results can be compared; [`datapath`] plays traffic through a whole worker. The

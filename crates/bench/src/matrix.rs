@@ -1,6 +1,6 @@
-//! `tidegate bench matrix`: the published table of rates in one command. Each [`cell`] is a
-//! [`search`] by `tidegate cps-ndr` in a process of its own, whose result stays in the folder, so
-//! that a run that was stopped goes on where it was; [`table`] shows what is there.
+//! `tidegate bench matrix`: the published table of rates in one command. Each [`cell`] is a [`search`] by
+//! `tidegate cps-ndr` in its own process, whose result is stored in the folder, so that an interrupted run
+//! can be continued; [`table`] prints the stored results.
 
 mod cell;
 mod search;
@@ -42,10 +42,10 @@ is there is shown, and the same command goes on with the cell that was cut short
 be measured, or whose samples were all invalid, is named, and measured again by the next run. The
 table stays in DIR/matrix.json. The exit status is 0 if every cell was measured, 1 otherwise.")]
 pub struct MatrixArgs {
-    /// Where results are kept
+    /// The folder for results
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Which connections
+    /// The connection profiles
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Lived::Short, Lived::Long])]
     profiles: Vec<Lived>,
     /// With connection tracking, without, or both
@@ -54,28 +54,28 @@ pub struct MatrixArgs {
     /// Workers and queues, as 4x2, or 4 for 4x4 [default: the published ones that have cores here]
     #[arg(long, value_delimiter = ',', value_name = "N[xM]")]
     layouts: Vec<Layout>,
-    /// How switches are reached [default: vhost where that works, else memory and veth]
+    /// How switches are reached [default: vhost where available, else memory and veth]
     #[arg(long, value_enum, value_delimiter = ',')]
     ports: Vec<Ports>,
-    /// Which switches
+    /// The switches
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Version::Tidegate, Version::Ovs])]
     versions: Vec<Version>,
-    /// How long each rate of short-lived connections is sampled, in seconds; long-lived: 25 and this
+    /// Seconds to sample each rate of short-lived connections; long-lived: 25 more
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<u32>(1..=500))]
     sample_time: u32,
     /// Linear rise to each rate, in seconds
     #[arg(short = 'r', long, value_name = "N", default_value_t = 3, value_parser = whole::<u32>(0..=20))]
     ramp_up: u32,
-    /// Samples of a search at most
+    /// Maximum number of samples of a search
     #[arg(short = 'i', long, value_name = "N", value_parser = whole::<u32>(1..))]
     max_iterations: Option<u32>,
-    /// Packets and connections that may be lost, in percent
+    /// Allowed loss of packets and connections, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 0.02, value_parser = percent)]
     error_threshold: f64,
-    /// The searches' precision, in percent
+    /// Precision of the searches, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = precision)]
     precision: f64,
-    /// Only say what would be measured
+    /// List the cells and the expected time, without measuring
     #[arg(long)]
     pub list: bool,
     /// Print one JSON object

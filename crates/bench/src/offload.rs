@@ -35,13 +35,13 @@ is without what the direct path costs, and packets_per_cpu_second is its inverse
 thread, so that other programs on the machine change it little. Needs ovsdb-server, the stock tools and
 nftables, and for offload the rights to load an XDP program.")]
 pub struct OffloadArgs {
-    /// Packets per second that are sent
+    /// Packets sent per second
     #[arg(long, value_name = "N", default_value_t = 50_000, value_parser = whole::<u32>(1000..=1_000_000))]
     rate: u32,
-    /// How long each is measured in a round
+    /// Seconds per measurement
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole::<u32>(1..=600))]
     seconds: u32,
-    /// How often all forwarders are measured, in turns
+    /// Number of rounds; each measures all forwarders in turn
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole::<u32>(1..=100))]
     rounds: u32,
     /// Bytes of a frame

@@ -1,4 +1,4 @@
-//! The packets that connection tracking is measured with, and the batches they travel in.
+//! The packets and batches for measurements of connection tracking.
 
 use ::conntrack::Tracker;
 use base::{Instant, PortNo};
@@ -70,12 +70,12 @@ fn source(number: u32) -> (u32, u16) {
     (NETWORK + number / PORTS, 1 + (number % PORTS) as u16)
 }
 
-/// The bytes at an offset, zero where there are none.
+/// The bytes at an offset, zero beyond the end.
 pub fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
 }
 
-/// Writes at an offset, where there is room.
+/// Writes bytes at an offset, if there is room.
 pub fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
     if let Some(place) = bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
         *place = value;

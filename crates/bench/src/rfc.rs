@@ -1,9 +1,9 @@
 //! `tidegate bench rfc`: procedures of the benchmarking RFCs, for stateful devices and for plain
 //! forwarding. `--list` names them, with the section that each implements.
 //!
-//! [`frames`], [`burst`] and [`gateway`] send numbered test frames between two [`stations`], [`tcp`]
-//! opens connections with the generator's hosts, both through all [`queues`] of a port. All of them
-//! take their trials to the search in [`bench`], and their answer to [`outcome`].
+//! [`frames`], [`burst`] and [`gateway`] send numbered test frames between two [`stations`]; [`tcp`] opens
+//! connections with the generator's hosts. Both use all [`queues`] of a port. All tests search with trials in
+//! [`bench`], and report their answer in [`outcome`].
 
 mod bench;
 mod burst;
@@ -34,8 +34,7 @@ use serde_json::json;
 use test::{FRAME_SIZES, Test};
 use testbed::Screen;
 
-/// Timeouts of devices that are brought up: no connection may expire in mid-test (RFC 9693
-/// section 4.4).
+/// Timeouts of devices under test: no connection may expire during a test (RFC 9693 section 4.4).
 const TIMEOUT_S: u32 = 600;
 
 /// Run a test of a benchmarking RFC
@@ -60,32 +59,31 @@ emptied by --reset-command. With --workers and --queues the device has several o
 of the generator looks after all of its queues. The rest is as in `tidegate cps-ndr`. The exit status
 is 0 with an answer, 1 otherwise; what was measured until then is printed all the same.")]
 pub struct RfcArgs {
-    /// Which test
+    /// The test
     #[arg(value_enum, required_unless_present = "list")]
     test: Option<Test>,
-    /// Name the tests and the sections that they implement
+    /// List the tests and the sections that they implement
     #[arg(long)]
     pub list: bool,
-    /// Connections of each trial; the first number of connections (rfc9693-capacity)
+    /// Connections per trial; the initial number of connections (rfc9693-capacity)
     #[arg(long, value_name = "N", default_value = "40k", value_parser = |text: &str| bounded(text, 100.0, 4e6))]
     connections: f64,
-    /// Connections tried at most (rfc9693-capacity)
+    /// Maximum number of connections (rfc9693-capacity)
     #[arg(long, value_name = "N", default_value = "4m", value_parser = |text: &str| bounded(text, 100.0, 4e6))]
     max_connections: f64,
-    /// Flows that frames belong to (rfc2544)
+    /// Number of flows (rfc2544)
     #[arg(long, value_name = "N", default_value = "100", value_parser = |text: &str| bounded(text, 1.0, 4e6))]
     flows: f64,
-    /// Connections opened per second, where their rate is not searched for; phase 1's rate
+    /// Connections opened per second, in tests that do not search for this rate; the rate of phase 1
     #[arg(long, value_name = "N", default_value = "10k", value_parser = |text: &str| bounded(text, 10.0, 2e6))]
     rate: f64,
-    /// IPv6 in place of IPv4 (RFC 5180), the smallest frames being of 84 bytes
+    /// Use IPv6 instead of IPv4 (RFC 5180); the smallest frames then have 84 bytes
     #[arg(long)]
     ipv6: bool,
-    /// Addresses of each station, any two of which have flows (rfc2544, rfc9693)
+    /// Addresses of each station; flows exist between any two of them (rfc2544, rfc9693)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u16>(1..=60_000))]
     addresses: u16,
-    /// How often latency is measured, or the longest burst searched for; the mean counts [RFC 2544:
-    /// 20 and 50]
+    /// Repetitions of the latency measurement or of the burst search; the mean counts [RFC 2544: 20 and 50]
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..=1000))]
     repeats: u32,
     /// Lower bound [default: 1k; 10 frames of a burst]
@@ -94,22 +92,22 @@ pub struct RfcArgs {
     /// Upper bound [default: 10m frames/s, 1m frames of a burst, 1m connections/s or 200k connections]
     #[arg(short = 'M', long, value_name = "N", value_parser = |text: &str| bounded(text, 10.0, 1e8))]
     max: Option<f64>,
-    /// The search ends when its bounds are so close, in percent of the upper one
+    /// The search ends when its bounds are this close, in percent of the upper one
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = precision)]
     precision: f64,
-    /// How long a trial at a rate lasts
+    /// Seconds of a trial at a rate
     #[arg(long, value_name = "N", default_value = "2", value_parser = seconds)]
     seconds: f64,
     /// Bytes of a frame with its FCS [default: 64,128,256,512,1024,1280,1518; rfc9693: the first]
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = whole::<u16>(64..=1518))]
     frame_sizes: Vec<u16>,
-    /// Measure latency at this rate of frames, and search for none; send bursts at this rate
+    /// Measure latency at this rate of frames instead of searching for one; send bursts at this rate
     #[arg(long, value_name = "N", value_parser = |text: &str| bounded(text, 10.0, 1e8))]
     at: Option<f64>,
-    /// The rate of reverse frames that validate entries, of the rate of their establishment (alpha)
+    /// Rate of reverse frames that validate entries, relative to the establishment rate (alpha)
     #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = share)]
     validation_share: f64,
-    /// SYNs per second that are not followed up (rfc3511-syn-flood)
+    /// SYNs per second without a following ACK (rfc3511-syn-flood)
     #[arg(long, value_name = "N", default_value = "10k", value_parser = |text: &str| bounded(text, 1.0, 1e7))]
     flood_rate: f64,
     /// Bytes of each reply (rfc9411-connection-rate; the RFC's: 1024, 2048, 4096, 16384, 65536)
@@ -142,7 +140,7 @@ impl RfcArgs {
         self.bounded_by(min, max)
     }
 
-    /// Of rates of connections, whatever the test searches for.
+    /// The range for connection rates, independent of the test.
     fn rate_range(&self) -> Range {
         let (min, max) = Test::Establishment.range();
         self.bounded_by(min, max)
@@ -166,7 +164,7 @@ impl RfcArgs {
         self.hosts.seed
     }
 
-    /// Which addresses test frames have.
+    /// The addresses of test frames.
     fn network(&self) -> Network {
         Network { is_v6: self.ipv6, addresses: self.addresses }
     }
@@ -202,7 +200,7 @@ impl RfcArgs {
 }
 
 impl RfcArgs {
-    /// Whether the device and the test can have IPv6, where that is wanted.
+    /// Checks that the device and the test support IPv6, if requested.
     fn check_version(&self) -> Result<(), LoadError> {
         let Some(test) = self.test.filter(|_| self.ipv6) else { return Ok(()) };
         let tracks = self.place.wanted()?.is_some_and(|wanted| wanted.kind != DutKind::None);
@@ -220,7 +218,7 @@ impl RfcArgs {
     }
 }
 
-/// Names the tests, or runs one.
+/// Lists the tests, or runs one.
 pub fn measure(args: &RfcArgs) -> Result<Outcome, BenchError> {
     let Some(test) = args.test.filter(|_| !args.list) else {
         let all = Test::value_variants();

@@ -14,10 +14,10 @@ use std::ops::Range;
 /// The result of the rounds.
 #[derive(Clone, Copy, Debug)]
 pub struct Rounds {
-    /// All of them together, in all rounds.
+    /// The run of all threads together, over all rounds.
     pub together: Run,
     count: u32,
-    /// Time of a thread for one of its packets: alone, and with all the others.
+    /// Time per packet of a thread: alone, and with all the others.
     alone_ns: Summary,
     together_ns: Summary,
     /// The speed of a thread relative to itself alone, in each round.
@@ -62,7 +62,7 @@ pub fn compare(
 }
 
 impl Rounds {
-    /// Two lines for a reader.
+    /// The result as two lines of text.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let Rounds { count, alone_ns, together_ns, times, processor_times, .. } = self;
@@ -86,7 +86,7 @@ impl Rounds {
         text
     }
 
-    /// The same for a program.
+    /// The result as JSON.
     pub fn json(&self) -> Value {
         json!({
             "count": self.count,
@@ -104,8 +104,8 @@ mod tests {
 
     #[test]
     fn each_round_is_compared_with_itself() {
-        // The second round is twice as slow in all, and its first thread three times as slow as its
-        // second one, on a processor of its own that is that slow.
+        // The second round is twice as slow; its first thread is three times as slow as its second one,
+        // because of its processor.
         let mut asked = Vec::new();
         let rounds = compare(2, 2, |numbers| {
             let pace = if asked.len() < 3 { 10 } else { 20 };

@@ -1,17 +1,17 @@
-//! A summary of samples in six numbers.
+//! A summary of samples.
 
 use serde::Serialize;
 
-/// Samples summed up. Percentiles are by nearest rank: each is a sample that was measured.
+/// A summary of samples. Percentiles are by nearest rank, so each is a measured sample.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Summary {
     /// The smallest.
     pub min: f64,
-    /// Half of all are not larger.
+    /// The 50th percentile.
     pub median: f64,
-    /// 95 of 100 are not larger.
+    /// The 95th percentile.
     pub p95: f64,
-    /// 99 of 100 are not larger.
+    /// The 99th percentile.
     pub p99: f64,
     /// The largest.
     pub max: f64,
@@ -20,7 +20,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Sums samples up; `None` where there are none.
+    /// Summarises samples; `None` if there are none.
     pub fn of(samples: &[f64]) -> Option<Summary> {
         let mut sorted = samples.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -39,7 +39,7 @@ impl Summary {
         })
     }
 
-    /// The same in another unit.
+    /// The summary in another unit.
     #[must_use]
     pub fn times(self, factor: f64) -> Summary {
         Summary {
@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn percentiles_are_samples_by_nearest_rank() {
         let numbers = |count: u32| (1..=count).rev().map(f64::from).collect::<Vec<_>>();
-        // How many samples (1, 2, 3 and so on), and the five that are to be picked.
+        // The number of samples (1, 2, 3 and so on), and the five expected values.
         let cases: [(u32, [f64; 5]); 5] = [
             (1, [1.0, 1.0, 1.0, 1.0, 1.0]),
             (2, [1.0, 1.0, 2.0, 2.0, 2.0]),

@@ -62,7 +62,7 @@ pub struct Start {
     /// all cores are busy, a thread that waits for them wakes up late.
     first_ns: AtomicU64,
     last_ns: AtomicU64,
-    /// Why a thread is not on its processor.
+    /// Why a thread could not be pinned to its processor.
     refused: OnceLock<io::Error>,
 }
 
@@ -76,7 +76,7 @@ impl Start {
     }
 }
 
-/// When a thread's work began.
+/// The begin of a thread's work.
 #[derive(Clone, Copy, Debug)]
 pub struct Begun {
     at: Instant,
@@ -92,7 +92,7 @@ impl Begun {
     }
 }
 
-/// What a thread did.
+/// The result of a thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Worked {
     packets: u64,

@@ -1,4 +1,4 @@
-//! The traffic that the datapath is measured with: a packet for each connection, and its answer.
+//! The traffic for measurements of the datapath: one packet and its reply per connection.
 
 use super::packets;
 use super::tunnel::Tunnel;
@@ -9,21 +9,21 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 use wire::builder::PacketBuilder;
 
-/// Where the clients' addresses begin; each connection has one of its own.
+/// The first client address; each connection has its own.
 const CLIENTS: u32 = 0x1000_0000;
 const SERVER: Ipv4Addr = Ipv4Addr::new(48, 0, 0, 1);
 const SERVER_PORT: u16 = 8080;
 const CLIENT_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const SERVER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
-/// Bytes of a frame around its UDP payload.
+/// Bytes of a frame without its UDP payload.
 const AROUND_PAYLOAD: usize = 42;
-/// The shortest frame that there is on a wire.
+/// The shortest frame on a wire, without FCS.
 pub const FRAME_BYTES: usize = 60;
 
-/// What source ports are drawn with.
+/// Seed of the source ports.
 pub const SEED: u64 = 1;
 
-/// What each of the two ports receives, over and over.
+/// The packets that the two ports receive repeatedly.
 #[derive(Clone, Debug)]
 pub struct Traffic {
     /// From the clients.
@@ -33,9 +33,9 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// UDP packets of so many bytes without UDP checksum, one per connection and direction, from the
-    /// client `first` on; what the server sends comes through a tunnel, if one is given. The source
-    /// ports are random, the same ones each time.
+    /// UDP packets of this size without UDP checksum, one per connection and direction, starting with client
+    /// `first`; those of the servers are encapsulated if a tunnel is given. The source ports are
+    /// pseudo-random, the same in each run.
     pub fn generate(
         first: u32,
         connections: u32,
@@ -64,13 +64,13 @@ impl Traffic {
     }
 }
 
-/// UDP without checksum, which leaves only IP's to be verified.
+/// Removes the UDP checksum, so that only IP's is verified.
 fn without_checksum(mut frame: Vec<u8>) -> Vec<u8> {
     packets::put(&mut frame, packets::UDP_CHECKSUM, [0, 0]);
     frame
 }
 
-/// A UDP packet's answer: addresses and ports the other way round, which changes no checksum.
+/// The reply to a UDP packet: swapped addresses and ports, which change no checksum.
 pub fn answer(frame: &[u8]) -> Vec<u8> {
     let mut back = frame.to_vec();
     for (a, b, len) in [(0, 6, 6), (26, 30, 4), (34, 36, 2)] {
@@ -82,7 +82,7 @@ pub fn answer(frame: &[u8]) -> Vec<u8> {
     back
 }
 
-/// Frames as a port plays them.
+/// Frames as a capture for a port to play.
 pub fn capture(frames: &[Vec<u8>]) -> Result<Capture, PortError> {
     let invalid = |reason: String| PortError::Invalid { device: "the traffic".into(), reason };
     let mut bytes = Vec::new();
@@ -91,7 +91,7 @@ pub fn capture(frames: &[Vec<u8>]) -> Result<Capture, PortError> {
     for frame in frames {
         file.record(Duration::ZERO, frame).map_err(|error| invalid(error.to_string()))?;
     }
-    // What is left in its buffer is written.
+    // Flushes its buffer.
     drop(file);
     Capture::parse(bytes).map_err(invalid)
 }

@@ -1,5 +1,4 @@
-//! The tunnel that the datapath may be measured with: outer headers made here, as another hypervisor
-//! makes them.
+//! The tunnel for measurements of the datapath, with outer headers as another hypervisor makes them.
 
 use super::packets;
 use base::MacAddr;
@@ -22,7 +21,7 @@ pub enum Tunnel {
 }
 
 impl Tunnel {
-    /// As the switch knows it.
+    /// The kind for the switch.
     pub fn kind(self) -> TunnelKind {
         match self {
             Tunnel::Vxlan => TunnelKind::Vxlan,
@@ -35,8 +34,8 @@ impl Tunnel {
         self.kind().name()
     }
 
-    /// A frame as the other end sends it: without UDP checksum, the source port by the inner ports, so
-    /// that connections differ in it as they do on an underlay.
+    /// A frame as the other end sends it: without UDP checksum, and with a source port derived from the inner
+    /// ports, so that connections differ in it as on a real underlay.
     pub fn wrap(self, inner: &[u8]) -> Vec<u8> {
         let header = match self {
             Tunnel::Vxlan => wire::vxlan::header(wire::vxlan::FLAG_VNI, KEY),
@@ -59,7 +58,7 @@ impl Tunnel {
         frame
     }
 
-    /// What a frame of this tunnel carries.
+    /// The inner frame.
     pub fn unwrap(self, frame: &[u8]) -> &[u8] {
         frame.get(OUTER_BYTES..).unwrap_or_default()
     }

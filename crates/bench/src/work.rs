@@ -1,11 +1,11 @@
-//! What `bench` measures: the one way to each work, beside whose figures stands where they come from.
+//! The benchmarks, dispatched in one place that also adds the provenance to each result.
 
 use crate::slow_path::{failover, flow_setup, stats, upcall};
 use crate::{BenchError, Outcome, conntrack, datapath, matrix, offload, rfc, traffic, zones};
 use clap::Subcommand;
 use load::provenance::Provenance;
 
-/// The works, with their options.
+/// The benchmarks, with their options.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Work {
     Conntrack(conntrack::ConntrackArgs),
@@ -56,7 +56,7 @@ impl Work {
             Work::Upcall(args) => upcall::measure(args),
             Work::Failover(args) => failover::measure(args),
             Work::Offload(args) => offload::measure(args),
-            // Stamped where it is kept.
+            // Each cell is stamped in its own process.
             Work::Matrix(args) => return matrix::measure(args, provenance),
         };
         match measured {
@@ -83,7 +83,7 @@ impl Work {
         }
     }
 
-    /// What random numbers begin with; none: there are none. Each cell of a table has its own.
+    /// The seed of random numbers; `None` if there are none. Each cell of a table has its own.
     fn seed(&self) -> Option<u64> {
         match self {
             Work::Conntrack(args) => Some(args.seed),
@@ -93,7 +93,7 @@ impl Work {
         }
     }
 
-    /// Whether what could be measured is named, and nothing is.
+    /// Whether it only lists what could be measured.
     fn lists(&self) -> bool {
         match self {
             Work::Matrix(args) => args.list,
@@ -114,12 +114,12 @@ mod tests {
         work: Work,
     }
 
-    /// The shortest run of every work.
+    /// Runs the shortest form of every benchmark.
     #[test]
     fn every_result_says_where_it_comes_from() {
         let provenance = Provenance::new("tidegate bench as given".to_owned(), "0.1.0", "c0ffee");
         let folder = tempfile::tempdir().unwrap();
-        // Ours alone has ports in memory, so that this table has no cell to measure.
+        // Only ours has ports in memory, so this table has no cell to measure.
         let matrix = format!("matrix {} --ports memory --versions ovs", folder.path().display());
         for (line, verb, seed) in [
             ("conntrack 1 64 32", "bench conntrack", Some(1)),

@@ -37,13 +37,13 @@ connections are gone at once; their memory is handed back behind the flush, as t
 slices between packets, and 'drain' is what that takes in all. All connections are made, however many (ovstest stops at 3 million).
 UDP timeouts are the defaults (60 s, 30 s once answered) and time stands still during the run.")]
 pub struct ZonesArgs {
-    /// How many connections each zone has
+    /// Connections per zone
     #[arg(value_parser = whole::<u32>(1..=65_535))]
     conns: u32,
-    /// How many zones have connections; zone 1 must be one of them
+    /// Number of zones with connections; zone 1 must be one of them
     #[arg(value_parser = whole::<u16>(2..=65_535))]
     zones: u16,
-    /// How often a zone is flushed and filled again
+    /// Number of flushes and refills
     #[arg(value_parser = whole::<u32>(1..=1_000_000))]
     iterations: u32,
     #[command(flatten)]
@@ -108,8 +108,8 @@ impl Bench {
         Ok(Bench { conntrack, tracker, packets, place: Place::new(), now: clock::now() })
     }
 
-    /// Tracks each connection's packet, one per call. A packet that can't be read would be missing in
-    /// the count of connections.
+    /// Tracks each connection's packet, one per call. An unparsable packet would show in the number of
+    /// connections.
     fn track_all(&mut self, zone: Zone, commit: bool) {
         let action = CtAction { commit, zone, ..CtAction::default() };
         let Bench { tracker, packets, place, now, .. } = self;
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_measured_is_refused() {
-        // 65,536 connections would have two of the same tuple, as in ovstest.
+        // 65,536 connections would include two with the same tuple, as in ovstest.
         for line in ["0 2 1", "65536 2 1", "1 1 1", "1 2 0", "1 65536 1", "1 2", "x 2 1"] {
             assert!(read(line).is_err(), "{line}");
         }

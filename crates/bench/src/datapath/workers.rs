@@ -1,7 +1,7 @@
 //! Several workers together, compared with one of them alone.
 //!
-//! Each is a thread on a processor of its own with its own ports, flows and packets; they share the
-//! table of connections, as the switch's do.
+//! Each is a thread on its own processor with its own ports, flows and packets; they share the connection
+//! table, as the switch's workers do.
 
 use super::{DatapathArgs, Station, WARM_PART};
 use crate::measured::{Counted, Measured, Played};
@@ -42,7 +42,7 @@ struct WorkerHandle {
 
 impl WorkerHandle {
     fn send(&self, task: Task) {
-        // A thread that ended has left its error behind.
+        // A thread that ended has stored its error.
         let _ = self.tasks.send(task);
     }
 
@@ -193,7 +193,7 @@ fn report(args: &DatapathArgs, alone: &Measured, together: &[Played], cpus: &[us
         Played { elapsed: longest, processor, counted: Counted { packets, sent, dropped, misses } };
     let mut json = total.json();
     alone.describe(args.port, &mut json);
-    // Each worker's own time counts, and a packet's nanoseconds are of the worker that had it.
+    // Only the workers' own time counts: nanoseconds per packet are those of the worker that processed it.
     json["packets_per_second"] = json!(rate);
     json["ns_per_packet"] = json!(workers as f64 * 1e9 / rate);
     json["workers"] = json!(workers);

@@ -23,7 +23,7 @@ const BLIND: [&str; 2] = ["libgcc", "vdso"];
 /// Whether a run is sampled, and the file of the graph.
 #[derive(Args, Clone, Debug, Default)]
 pub struct PerfArgs {
-    /// Write a flame graph (SVG) of the measured part of the run; the looks cost it a little
+    /// Write a flame graph (SVG) of the measured part of the run; sampling costs a little time
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "flame.svg")]
     perf: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! The cells of the table: what is searched in each, within which bounds, and the estimated time.
+//! The cells of the table: the search of each, its bounds, and the estimated time.
 
 use super::MatrixArgs;
 use clap::ValueEnum;
@@ -30,7 +30,7 @@ pub enum Tracking {
 pub enum Ports {
     /// vhost-user
     Vhost,
-    /// In memory (ours alone)
+    /// In memory (only ours)
     Memory,
     /// veth pairs
     Veth,

@@ -1,4 +1,4 @@
-//! Two hosts in namespaces, and what carries packets between them.
+//! Two hosts in namespaces, and the forwarder between them.
 
 use super::Forwarder;
 use crate::BenchError;
@@ -21,7 +21,7 @@ const RULES: [&str; 4] = [
 const NFTABLES: &str = "table ip t { chain f { type filter hook forward priority 0; policy drop; \
                         ct state established accept; meta l4proto udp ct state new accept; }; }";
 
-/// The hosts `client` and `server`, whose devices are `eth0`, and what is between.
+/// The hosts `client` and `server` with their device `eth0`, and the forwarder.
 pub struct Place {
     forwarder: Forwarder,
     switch: Option<Switch>,
@@ -123,7 +123,7 @@ impl Place {
         packets.ok_or_else(|| BenchError::WrongWork(format!("ip tells no counters: {text}")))
     }
 
-    /// Waits until connections are where they are to be.
+    /// Waits until connections are offloaded, if they are to be.
     pub fn settle(&self) -> Result<(), BenchError> {
         if self.forwarder != Forwarder::Offload {
             return Ok(());
@@ -158,7 +158,7 @@ impl Place {
         Duration::from_nanos(ns.sum())
     }
 
-    /// Takes everything away, so that the next one finds nothing of this one.
+    /// Removes everything, so that the next forwarder starts from scratch.
     pub fn remove(self) -> Result<(), BenchError> {
         if let Some(switch) = self.switch {
             switch.stop()?;
@@ -177,11 +177,11 @@ impl Place {
     }
 }
 
-/// What the switch tells of offload, or why it does not.
+/// The offload statistics of the switch; the inner error is its refusal.
 fn offload_statistics() -> Result<Result<String, String>, BenchError> {
     let answer = Stock::new("ovs-appctl -T 5 dpctl/offload-stats-show").ask()?;
     if answer.ok() {
-        // Numbers stand behind any number of blanks.
+        // Numbers follow any amount of white space.
         let words: Vec<&str> = answer.stdout.split_whitespace().collect();
         return Ok(Ok(words.join(" ")));
     }

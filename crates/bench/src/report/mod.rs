@@ -35,7 +35,7 @@ pub struct ReportArgs {
     output: Option<PathBuf>,
 }
 
-/// Why there is no page.
+/// Errors of the report.
 #[derive(Debug, thiserror::Error)]
 enum ReportError {
     #[error("{}: {source}; name a folder with results", folder.display())]

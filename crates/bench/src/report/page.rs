@@ -1,4 +1,4 @@
-//! The page: what was measured, in tables and plots.
+//! The HTML page: all results, in tables and plots.
 
 use super::matrix;
 use super::plot::{Frame, Mark, escape};
@@ -56,7 +56,7 @@ pub fn html(results: &Results) -> String {
     page
 }
 
-/// A table: its caption, its heads, its rows, of which the first cell is the row's head.
+/// A table with a caption, column heads and rows; the first cell of a row is its head.
 pub fn table(caption: &str, heads: &[&str], rows: &[Vec<String>]) -> String {
     let mut text = format!("<table><caption>{}</caption><thead><tr>", escape(caption));
     for head in heads {
@@ -67,7 +67,7 @@ pub fn table(caption: &str, heads: &[&str], rows: &[Vec<String>]) -> String {
     for row in rows {
         text.push_str("<tr>");
         for (index, cell) in row.iter().enumerate() {
-            // Numbers stand on the right, under each other; words on the left.
+            // Numbers are aligned right, words left.
             let is_words = cell.chars().filter(char::is_ascii_alphabetic).count() > 3;
             let cell = escape(cell);
             let _ = match (index, is_words) {
@@ -81,17 +81,17 @@ pub fn table(caption: &str, heads: &[&str], rows: &[Vec<String>]) -> String {
     text + "</tbody></table>\n"
 }
 
-/// A count, or a dash where there is none.
+/// A count, or a dash if there is none.
 pub fn shown(number: Option<f64>) -> String {
     number.map_or("\u{2013}".to_owned(), human)
 }
 
-/// A share in percent, or a dash where there is none.
+/// A percentage, or a dash if there is none.
 pub fn percent(share: Option<f64>) -> String {
     share.map_or("\u{2013}".to_owned(), |share| format!("{:.4}%", share * 100.0))
 }
 
-/// Where each result comes from.
+/// The provenance of each result.
 fn origins(results: &Results) -> String {
     let mut rows: Vec<Vec<String>> = Vec::new();
     for stored in &results.all {
@@ -274,7 +274,7 @@ fn latencies(sample: &Value, id: &str, name: &str) -> String {
     text
 }
 
-/// A histogram of times, where there is one.
+/// A histogram of times, if there is one.
 pub fn histogram(it: &Value, id: &str, what: &str, name: &str) -> String {
     let us = |key: &str| it[key].as_f64().unwrap_or_default();
     let pair = |pair: &Value| Some((pair.get(0)?.as_f64()?, pair.get(1)?.as_f64()?));
@@ -345,7 +345,7 @@ fn self_test(stored: &Stored) -> String {
     )
 }
 
-/// Whatever a benchmark measured: its plain numbers.
+/// The plain numbers of any other benchmark.
 fn bench(stored: &Stored) -> String {
     let Some(object) = stored.json.as_object() else { return String::new() };
     let rows: Vec<Vec<String>> = object
@@ -376,8 +376,7 @@ fn settings(stored: &Stored) -> String {
     settings_of(stored, &keys)
 }
 
-/// How it was measured, and can be again: its command line, and how it was set up, by these keys. It is
-/// folded away until a reader opens it.
+/// How to repeat the measurement: its command line, and these settings. Collapsed until a reader opens it.
 pub fn settings_of(stored: &Stored, keys: &[&str]) -> String {
     let command = stored.text("/provenance/command").map(|command| format!("$ {command}"));
     let mut lines: Vec<String> = command.into_iter().collect();

@@ -25,7 +25,7 @@ pub fn escape(text: &str) -> String {
 pub enum Mark {
     /// A triangle up: passed.
     Up,
-    /// A triangle down: did not.
+    /// A triangle down: failed.
     Down,
     /// A square: invalid.
     Square,
@@ -190,8 +190,8 @@ impl Frame<'_> {
         text + &self.close()
     }
 
-    /// A histogram: the upper end of each bucket and how many it holds, on a logarithmic axis. Of fewer
-    /// than two, its description alone.
+    /// A histogram: the upper end of each bucket and its count, on a logarithmic axis. With fewer than two
+    /// buckets, only the description.
     pub fn histogram(&self, buckets: &[(f64, f64)]) -> String {
         if buckets.len() < COMPARED {
             return format!("<p>{}</p>\n", escape(self.description));

@@ -1,4 +1,4 @@
-//! The results in a folder, and which verb wrote each.
+//! The results in a folder, with the verb that wrote each.
 
 use serde_json::Value;
 use std::io;
@@ -18,19 +18,19 @@ pub struct Stored {
     pub name: String,
     /// The program that wrote it.
     pub kind: Kind,
-    /// What it says.
+    /// Its content.
     pub json: Value,
 }
 
-/// A file that is no result.
+/// A file that is not a result.
 pub struct Unreadable {
     /// The file.
     pub file: PathBuf,
-    /// Why not.
+    /// The reason.
     pub why: String,
 }
 
-/// Which verb wrote a result.
+/// The verb that wrote a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `cps-ndr`
@@ -68,7 +68,7 @@ impl Results {
         Ok(results)
     }
 
-    /// Those of one kind.
+    /// The results of one kind.
     pub fn of(&self, kind: Kind) -> impl Iterator<Item = &Stored> {
         self.all.iter().filter(move |stored| stored.kind == kind)
     }

@@ -6,7 +6,7 @@ use super::results::Stored;
 use load::generate::numbers::human;
 use serde_json::Value;
 
-/// What of the result says how it was set up.
+/// Keys of the result's settings.
 const SETTINGS: [&str; 14] = [
     "range",
     "dut",
@@ -66,7 +66,7 @@ fn list<'a>(of: &'a Value, key: &str) -> &'a [Value] {
     of[key].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// What was found: by frame size, or once.
+/// The answers, by frame size or single.
 fn answers(json: &Value, unit: &str) -> String {
     let row = |name: String, it: &Value| {
         let number = |key: &str| shown(it[key].as_f64());
@@ -95,7 +95,7 @@ fn answers(json: &Value, unit: &str) -> String {
     table(&format!("What was found, in {unit}"), &heads, &rows)
 }
 
-/// Every trial, as marks over their order and as a table. Of a loss curve, the losses.
+/// Every trial, as marks in order and as a table; for a loss curve, the losses.
 fn trials(of: &Value, what: &str, unit: &str, id: &str) -> String {
     let all = list(of, "trials");
     if all.is_empty() {
@@ -162,7 +162,7 @@ fn trials(of: &Value, what: &str, unit: &str, id: &str) -> String {
     plot + &table(&format!("Every trial of {what}"), &heads, &rows)
 }
 
-/// Tables that were torn down.
+/// The runs of a tear-down test.
 fn runs(json: &Value) -> String {
     let all = list(json, "runs");
     if all.is_empty() {

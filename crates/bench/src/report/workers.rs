@@ -1,4 +1,4 @@
-//! What workers have to do with a rate: how it grows with them, and what the busiest of them does.
+//! How the rate grows with the number of workers, and the profile of the busiest worker.
 
 use super::page::table;
 use super::plot::{Frame, Mark};
@@ -9,7 +9,7 @@ use serde_json::Value;
 /// Workers, and the rate with them.
 type Point = (f64, f64, Mark);
 
-/// Where results of one device differ in their workers: the rate over them.
+/// The rate by number of workers, for results of one device that differ in it.
 pub fn by_cores(all: &[&Stored]) -> String {
     let mut devices: Vec<(String, Vec<Point>)> = Vec::new();
     for it in all {
@@ -44,7 +44,7 @@ pub fn by_cores(all: &[&Stored]) -> String {
     text
 }
 
-/// What the device's busiest worker did at the answer's rate.
+/// The profile of the device's busiest worker at the answer's rate.
 pub fn worker(stored: &Stored) -> String {
     let parts = stored.json.pointer("/worker/parts").and_then(Value::as_array);
     let Some(parts) = parts.filter(|parts| !parts.is_empty()) else { return String::new() };

@@ -19,19 +19,19 @@ pub const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A running test.
 pub struct Bench<'a> {
-    /// What was asked for.
+    /// The options.
     pub args: &'a RfcArgs,
-    /// Time.
+    /// The clock.
     pub clock: &'a dyn Clock,
     /// Whether the user asked to end.
     pub interrupted: &'a dyn Fn() -> bool,
-    /// What is measured.
+    /// The device under test.
     pub device: Box<dyn Device>,
-    /// Its ports, while no trial has them.
+    /// Its ports, while no trial uses them.
     pub links: Option<(Link, Link)>,
     /// Whether the generator's own ceiling is measured too.
     pub with_ceiling: bool,
-    /// The last phase of test frames.
+    /// The number of the last phase of test frames.
     pub phase: u16,
 }
 
@@ -39,9 +39,9 @@ pub struct Bench<'a> {
 pub struct Trial {
     /// Whether the device carried it.
     pub verdict: Verdict,
-    /// The larger share of what it lost.
+    /// The larger of the loss shares.
     pub loss: f64,
-    /// Whether to stop.
+    /// The fault that ends the test, if any.
     pub broken: Option<Broken>,
     /// The trial for programs.
     pub json: Value,
@@ -53,7 +53,7 @@ pub struct Found {
     pub answer: Answer,
     /// Every trial.
     pub trials: Vec<Value>,
-    /// Why it ended before its time.
+    /// Why it ended early.
     pub stopped: Option<String>,
 }
 
@@ -125,7 +125,7 @@ impl Bench<'_> {
         while let Next::Trial { rate, purpose } = search.next() {
             let said = match trial(self, rate) {
                 Ok(said) => said,
-                // Keep what was measured until then.
+                // Results so far are kept.
                 Err(error) if !found.trials.is_empty() => {
                     found.stopped = Some(error.to_string());
                     break;
@@ -149,7 +149,7 @@ impl Bench<'_> {
         Ok(found)
     }
 
-    /// The range that was asked for, or the test's own.
+    /// The requested range, or the test's own.
     pub fn range(&self) -> Range {
         self.args.range()
     }
@@ -190,7 +190,7 @@ impl Bench<'_> {
     }
 }
 
-/// A trial for programs.
+/// A trial as JSON.
 pub fn told(value: f64, purpose: &str, trial: &Trial) -> Value {
     let reasons: Vec<_> = trial.verdict.reasons().iter().map(ToString::to_string).collect();
     json!({

@@ -1,5 +1,4 @@
-//! RFC 2544's back-to-back frames: the longest burst, sent as fast as the generator can, that the
-//! device forwards whole.
+//! RFC 2544's back-to-back frames: the longest burst at full speed that the device forwards without loss.
 
 use super::bench::{Bench, Trial};
 use super::frames::{Course, Row};
@@ -11,11 +10,11 @@ use std::time::Duration;
 
 /// Pause between bursts, in which the device empties its queues and resets its rate limits.
 const REST: Duration = Duration::from_millis(100);
-/// A burst with a longer pause in it is two: the device had time to empty its queues.
+/// A longer pause splits a burst in two: the device had time to empty its queues.
 const PAUSE: Duration = Duration::from_millis(1);
 
 impl Course {
-    /// Searches for the longest burst as often as was asked for; the mean is the answer.
+    /// Repeats the search for the longest burst; the mean is the answer.
     pub fn back_to_back(&mut self, bench: &mut Bench<'_>) -> Result<Row, LoadError> {
         let (range, precision, unit) = (bench.range(), bench.precision(), self.test.unit());
         let mut row = Row::default();
@@ -28,7 +27,7 @@ impl Course {
             });
             let found = match found {
                 Ok(found) => found,
-                // What other searches have found is kept.
+                // Results of completed searches are kept.
                 Err(error) if !searches.is_empty() => {
                     row.stopped = Some(error.to_string());
                     break;
@@ -70,7 +69,7 @@ impl Course {
         Ok(row)
     }
 
-    /// One burst in each direction, and at which rate it was sent.
+    /// Sends one burst in each direction. Also returns its rate.
     fn burst(&mut self, bench: &mut Bench<'_>, burst: f64) -> Result<(Trial, f64), LoadError> {
         let frames = burst.round().max(1.0) as u64;
         let start = bench.clock.now();
@@ -81,7 +80,7 @@ impl Course {
         let (sample, mut trial) = self.exchange(bench, frames, bench.args.at)?;
         let one_way = matches!(trial.broken, Some(Broken::Nothing | Broken::NothingBack));
         if one_way && burst > bench.range().min {
-            // A burst that is far too long may well leave no room for the other direction.
+            // A burst that is far too long may leave no room for the other direction.
             trial.broken = None;
             let (way, it) = ("back", sample.back);
             trial.verdict =

@@ -1,4 +1,4 @@
-//! The attackers of RFC 3511 section 5.5 at the device's ports, beside the hosts.
+//! The attackers of RFC 3511 section 5.5 at the device's ports, in parallel to the hosts.
 
 use base::Instant;
 use generator::{Flood, FloodCounts};
@@ -31,7 +31,7 @@ impl<T> Clone for Shared<T> {
 
 type Tx = Shared<Box<dyn TxQueue>>;
 
-/// The attackers, and what they send through.
+/// The attackers and their ports.
 pub struct Attack {
     flood: Shared<Flood>,
     client: Tx,
@@ -41,7 +41,7 @@ pub struct Attack {
 }
 
 impl Attack {
-    /// Puts attackers between the hosts and these ports; returns the ports for the hosts.
+    /// Inserts attackers between the hosts and these ports; returns the ports for the hosts.
     pub fn join(flood: Flood, links: (Link, Link)) -> (Attack, (Link, Link)) {
         let flood = Shared::new(flood);
         let (client, server) = (Shared::new(links.0.tx), Shared::new(links.1.tx));
@@ -62,7 +62,7 @@ impl Attack {
         }
     }
 
-    /// What was counted since the rate was set.
+    /// Counters since the rate was set.
     pub fn counts(&self) -> FloodCounts {
         self.flood.lock().counts()
     }

@@ -1,6 +1,6 @@
-//! RFC 2544's throughput, latency and frame loss, over flows that the device forwards plainly or,
-//! as phase 2 of RFC 9693, over connections that phase 1 has established. Its back-to-back frames
-//! are in [`super::burst`].
+//! RFC 2544's throughput, latency and frame loss, either with flows that the device forwards statelessly or,
+//! as phase 2 of RFC 9693, with connections established by phase 1. Back-to-back frames are in
+//! [`super::burst`].
 
 use super::bench::{Bench, Trial, told};
 use super::outcome::Report;
@@ -16,7 +16,7 @@ use load::link::Link;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Rates in bits are of frames with their FCS; preambles and gaps are not counted.
+/// Bit rates count frames with FCS, without preambles and gaps.
 const BITS_A_BYTE: f64 = 8.0;
 /// Steps of the loss curve, in shares of the highest rate (RFC 2544 section 26.3: at most 10%).
 const STEPS: u32 = 10;
@@ -29,7 +29,7 @@ pub fn run(bench: &mut Bench<'_>, test: Test) -> Result<Report, LoadError> {
         let cleaned = if report.lines.is_empty() { Ok(()) } else { bench.clean() };
         let mut row = match cleaned.and_then(|()| one_size(bench, test, size)) {
             Ok(row) => row,
-            // What other sizes have shown is kept.
+            // Results of other sizes are kept.
             Err(error) if !report.lines.is_empty() => {
                 report.stopped = Some(error.to_string());
                 break;
@@ -74,29 +74,29 @@ fn one_size(bench: &mut Bench<'_>, test: Test, size: u16) -> Result<Row, LoadErr
 pub struct Course {
     /// Which test.
     pub test: Test,
-    /// Bytes of each frame, its FCS counted.
+    /// Bytes of each frame, including FCS.
     pub frame_bytes: u16,
     /// Both ends.
     pub stations: Stations,
-    /// The device is known to hold every flow.
+    /// The device is known to have every flow.
     filled: bool,
 }
 
-/// What one frame size has shown.
+/// The results of one frame size.
 #[derive(Debug, Default)]
 pub struct Row {
-    /// For people.
+    /// As text.
     pub text: String,
-    /// For programs.
+    /// As JSON.
     pub json: serde_json::Map<String, Value>,
-    /// The rate that the row names.
+    /// The rate in the row.
     pub rate: Option<f64>,
-    /// Why it ended before its time.
+    /// Why it ended early.
     pub stopped: Option<String>,
 }
 
 impl Row {
-    /// Adds a value for programs, or replaces it.
+    /// Adds or replaces a JSON value.
     pub fn add(&mut self, name: &str, value: Value) {
         self.json.insert(name.to_owned(), value);
     }
@@ -114,8 +114,8 @@ impl Course {
         Course { test, frame_bytes, stations, filled: false }
     }
 
-    /// Sees to it that every flow is known: to the device by its table, to the responder by phase 1
-    /// (for plain forwarding these are the learning frames of RFC 2544 section 23).
+    /// Makes the device and the responder learn every flow, by phase 1 (for stateless forwarding these are
+    /// the learning frames of RFC 2544 section 23).
     fn fill(&mut self, bench: &mut Bench<'_>) -> Result<Option<Reason>, LoadError> {
         let of = u64::from(self.stations.flows());
         let held = bench.device.table()?;
@@ -140,7 +140,7 @@ impl Course {
         self.exchange(bench, frames, Some(rate))
     }
 
-    /// Sends this many frames in each direction, at this rate, or without one as fast as possible.
+    /// Sends this many frames in each direction, at this rate or, without one, at full speed.
     pub fn exchange(
         &mut self,
         bench: &mut Bench<'_>,
@@ -155,7 +155,7 @@ impl Course {
         bench.device.check()?;
         let allowed = Allowance { loss: 0.0, shortfall: Allowance::SHORTFALL };
         let verdict = match empty {
-            // A device that forwards nothing has another problem than lost flows.
+            // A device that forwards nothing has another fault than lost flows.
             Some(reason) if sample.broken().is_none() => Verdict::Invalid(vec![reason]),
             _ => judge_frames(&sample, &allowed),
         };
@@ -200,7 +200,7 @@ impl Course {
                 let mut row = Row { rate: Some(rate), ..Row::default() };
                 row.add("frame_bytes", json!(self.frame_bytes));
                 let passed = trial.verdict.passed() && !(bench.interrupted)();
-                // At a rate that was not sent, or that the device does not carry, there is no answer.
+                // There is no answer at a rate that was not sent, or that the device does not carry.
                 row.add("answer", json!(passed.then_some(rate)));
                 row.add("trials", json!([told(rate, "latency", &trial)]));
                 row.stopped = match (bench.interrupted)() {
@@ -229,8 +229,7 @@ impl Course {
         Ok(row.row)
     }
 
-    /// Measures latency at the rate that was found as often as was asked for; the mean of each
-    /// trial, in microseconds.
+    /// Repeats the latency measurement at the rate found. Returns the mean of each trial, in microseconds.
     fn again(&mut self, bench: &mut Bench<'_>, found: &mut Throughput) -> Vec<f64> {
         let us = |it: &Histogram| it.mean().map(|mean| mean.as_secs_f64() * 1e6);
         let mut means: Vec<f64> = us(&found.latency).into_iter().collect();
@@ -312,7 +311,7 @@ fn did_not_pass(rate: f64, verdict: &Verdict) -> String {
     format!("{} frames/s did not pass: {}", human(rate), reasons.join("; "))
 }
 
-/// A trial of frames for programs.
+/// A trial of frames as JSON.
 pub fn sample_json(sample: &FrameSample) -> Value {
     json!({
         "offered": sample.offered,

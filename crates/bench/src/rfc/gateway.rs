@@ -1,5 +1,5 @@
-//! RFC 9693's own measurements of a stateful gateway: how fast connections are established, how
-//! many its table holds, and how fast the table is emptied.
+//! RFC 9693's measurements of a stateful gateway: connection establishment rate, table capacity, and
+//! tear-down rate.
 
 use super::bench::{Bench, Trial, told};
 use super::frames::sample_json;
@@ -17,9 +17,9 @@ use std::time::Duration;
 
 /// Between phase 1 and what follows it (T of RFC 9693's tester).
 const GAP: Duration = Duration::from_millis(500);
-/// Tables that are torn down; their median is the answer (RFC 9693 section 4.8 has at least ten).
+/// Number of tear-downs; their median is the answer (RFC 9693 section 4.8 requires at least ten).
 const TEARDOWNS: usize = 10;
-/// Times that differ by less are not distinguished.
+/// Shorter differences of times are not distinguished.
 const TELLABLE: Duration = Duration::from_micros(10);
 /// The precision of the first rate of the capacity search.
 const FIRST_RATE: f64 = 0.1;
@@ -35,7 +35,7 @@ pub fn establishment(bench: &mut Bench<'_>) -> Result<Report, LoadError> {
     Ok(Report::of(text, found.json(), found.stopped.or(none)))
 }
 
-/// How many connections the table holds.
+/// The table's capacity.
 pub fn capacity(bench: &mut Bench<'_>) -> Result<Report, LoadError> {
     let unit = Test::Establishment.unit();
     let first = bench.args.connections as u32;
@@ -105,7 +105,7 @@ pub fn capacity(bench: &mut Bench<'_>) -> Result<Report, LoadError> {
     Ok(Report::of(text, json, stopped.or(none)))
 }
 
-/// How fast the table is emptied.
+/// The tear-down rate.
 pub fn teardown(bench: &mut Bench<'_>) -> Result<Report, LoadError> {
     let connections = bench.args.connections as u32;
     let mut rates = Vec::new();
@@ -137,8 +137,7 @@ pub fn teardown(bench: &mut Bench<'_>) -> Result<Report, LoadError> {
         }
         let full = time_to_clean(bench)?;
         let spent = full.saturating_sub(empty);
-        // A table that is forgotten at once takes no longer than an empty one: all that can be
-        // said is how fast it was at least.
+        // If the table is cleared as fast as an empty one, only a lower bound of the rate is known.
         at_least |= spent < TELLABLE;
         let spent = if spent < TELLABLE { full.max(TELLABLE) } else { spent };
         rates.push(held as f64 / spent.as_secs_f64());
@@ -166,7 +165,7 @@ pub fn teardown(bench: &mut Bench<'_>) -> Result<Report, LoadError> {
     Ok(Report::of(text, json, stopped))
 }
 
-/// How long it takes until the device has forgotten everything.
+/// The time until the device has deleted all connections.
 fn time_to_clean(bench: &mut Bench<'_>) -> Result<Duration, LoadError> {
     if bench.device.table()?.is_none() && bench.args.reset_command.is_none() {
         return Err(LoadError::Options(
@@ -183,12 +182,12 @@ fn time_to_clean(bench: &mut Bench<'_>) -> Result<Duration, LoadError> {
 fn stations(bench: &mut Bench<'_>, connections: u32) -> Result<Stations, LoadError> {
     let links = bench.links.take();
     let links = links.ok_or_else(|| LoadError::Ended("the ports are gone".to_owned()))?;
-    // Only their number matters: the smallest frames will do.
+    // Only their number matters, so the smallest frames suffice.
     let frame_bytes = bench.args.network().frame_bytes_min();
     Ok(Stations::new(links, bench, connections, frame_bytes))
 }
 
-/// Phase 1 at this rate, and the validation of every entry, from an empty table.
+/// Phase 1 at this rate, and validation of every entry, starting with an empty table.
 fn trial(bench: &mut Bench<'_>, connections: u32, rate: f64) -> Result<Trial, LoadError> {
     bench.clean()?;
     let table_before = bench.device.table()?;
@@ -223,7 +222,7 @@ fn phases(
     while bench.clock.now() - start < GAP && !(bench.interrupted)() {
         std::thread::yield_now();
     }
-    // Forwarding proves no entry: only an entry lets a reverse frame through (section 4.6).
+    // Forwarding does not prove an entry: only an entry lets a reverse frame through (section 4.6).
     let back = Some(rate * bench.args.validation_share);
     let validated = stations.run(bench.clock, bench.interrupted, Phase::Validate, back)?;
     sample.back = validated.back;

@@ -1,4 +1,4 @@
-//! What a test has found, as lines and as JSON.
+//! The results of a test, as text and as JSON.
 
 use super::TIMEOUT_S;
 use super::bench::Bench;
@@ -7,14 +7,14 @@ use super::test::Test;
 use crate::Outcome;
 use serde_json::{Map, Value, json};
 
-/// What a test has found.
+/// The results of a test.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Lines for people.
+    /// Lines of text.
     pub lines: Vec<String>,
-    /// Values for programs, beside those that every test gives.
+    /// JSON values beyond those common to all tests.
     pub json: Map<String, Value>,
-    /// Why it ended before its time, or without an answer.
+    /// Why it ended early or without an answer.
     pub stopped: Option<String>,
     rows: Vec<Value>,
 }
@@ -26,13 +26,13 @@ impl Report {
         Report { lines: vec![line], json, stopped, rows: Vec::new() }
     }
 
-    /// Adds what one frame size has shown.
+    /// Adds the results of one frame size.
     pub fn row(&mut self, row: Row) {
         self.lines.push(row.text);
         self.rows.push(Value::Object(row.json));
     }
 
-    /// The same for the program's output.
+    /// The report as the program's output.
     pub fn outcome(mut self, bench: &mut Bench<'_>, test: Test) -> Outcome {
         let args = bench.args;
         self.lines.push(test.section().to_owned());

@@ -68,7 +68,7 @@ impl TxQueue for Tx {
     }
 }
 
-/// The same for both directions of a flow; 0 for what is no flow of TCP or UDP without options.
+/// A symmetric hash of the flow; 0 for anything but TCP or UDP without options.
 fn flow_hash(frame: &[u8]) -> u32 {
     let tagged = frame.get(12..14) == Some(&[0x81, 0x00]);
     let start = ETHERNET + if tagged { TAG } else { 0 };
@@ -92,7 +92,7 @@ mod tests {
     use load::dut::link;
     use port::MemoryPort;
 
-    /// A frame of this flow, of which only what the hash looks at is there.
+    /// A frame of this flow, with only the hashed fields set.
     fn frame(is_v6: bool, vlan: bool, ends: (u8, u16), others: (u8, u16)) -> Vec<u8> {
         let mut frame = vec![2; 12];
         if vlan {

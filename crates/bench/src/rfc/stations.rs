@@ -17,7 +17,7 @@ use std::time::Duration;
 const IDLE_ITERATIONS: u32 = 200;
 /// The maximum number of phases of a pair of stations.
 const PHASES: u16 = 1024;
-/// How long the generator's own ceiling is measured.
+/// Duration of the measurement of the generator's own ceiling.
 const CEILING: Duration = Duration::from_millis(300);
 
 /// A station at its port.
@@ -59,22 +59,22 @@ pub struct Stations {
     stall_ns: u64,
     /// The longest stall until everything was sent.
     pause_ns: u64,
-    /// The last phase, in which old frames are told from new ones.
+    /// The number of the last phase, which distinguishes late frames from new ones.
     phase: u16,
     /// The text of the progress.
     what: String,
 }
 
-/// The stations that send in a phase.
+/// The sending stations of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Phase 1: the initiator, each flow once.
+    /// Phase 1: the initiator sends one frame per flow.
     Fill,
-    /// The responder, each entry of its state table once.
+    /// The responder sends one frame per entry of its state table.
     Validate,
-    /// Phase 2: both, on flows at random, so many frames each.
+    /// Phase 2: both send this many frames on random flows.
     Exchange {
-        /// Frames that fall due in each direction.
+        /// Frames due in each direction.
         frames: u64,
     },
 }
@@ -119,7 +119,7 @@ impl Stations {
         (self.initiator.link, self.responder.link)
     }
 
-    /// Flows that the responder knows.
+    /// Number of flows that the responder knows.
     pub fn known(&self) -> u64 {
         self.responder.station.flows() as u64
     }
@@ -129,7 +129,7 @@ impl Stations {
         Duration::from_nanos(self.pause_ns)
     }
 
-    /// Flows that there are.
+    /// Number of flows.
     pub fn flows(&self) -> u32 {
         self.flows
     }
@@ -158,13 +158,13 @@ impl Stations {
         self.ends().iter().all(|end| end.station.is_done())
     }
 
-    /// Everything that was sent has arrived, as far as can be told.
+    /// Whether everything sent has arrived, as far as can be determined.
     fn all_arrived(&self) -> bool {
         let [initiator, responder] = self.ends().map(|end| end.station.statistics());
         responder.received >= initiator.sent && initiator.received >= responder.sent
     }
 
-    /// Runs one phase at this rate; without one as fast as it goes.
+    /// Runs one phase at this rate; without one, at full speed.
     pub fn run(
         &mut self,
         clock: &dyn Clock,
@@ -179,7 +179,7 @@ impl Stations {
             Phase::Exchange { frames } => frames,
         };
         let start = clock.now();
-        // Whole frames per second are sent, so that this is what was asked for.
+        // The rate is in whole frames per second.
         let per_second = rate.map(|rate| (rate.round() as u64).max(1));
         self.begin(phase, due, per_second, start);
         let expected = per_second.map_or(0.0, |rate| due as f64 / rate as f64);
@@ -221,7 +221,7 @@ impl Stations {
         })
     }
 
-    /// Tells both ends what they do in this phase, from `start` on.
+    /// Starts the phase at both ends, at the time `start`.
     fn begin(&mut self, phase: Phase, due: u64, per_second: Option<u64>, start: Instant) {
         for (end, sends) in [
             (&mut self.initiator, phase != Phase::Validate),
@@ -258,8 +258,8 @@ impl Stations {
     }
 }
 
-/// Frames per second and direction that the generator sends and receives over a cable in memory;
-/// none where it is not wanted.
+/// Frames per second and direction that the generator sends and receives over a cable in memory; `None` if
+/// not requested.
 pub fn ceiling(bench: &mut Bench<'_>, frame_bytes: u16) -> Result<Option<f64>, LoadError> {
     let place = dut::memory_cable(1);
     let links = place.client.zip(place.server).filter(|_| bench.with_ceiling);
@@ -268,7 +268,7 @@ pub fn ceiling(bench: &mut Bench<'_>, frame_bytes: u16) -> Result<Option<f64>, L
     stations.run(bench.clock, &|| false, Phase::Fill, None)?;
     let begun = bench.clock.now();
     let time_over = || bench.clock.now() - begun >= CEILING;
-    // So many that they last longer than the measurement.
+    // More frames than fit in the measurement.
     let phase = Phase::Exchange { frames: 1 << 24 };
     let sample = stations.run(bench.clock, &time_over, phase, None)?;
     let received = sample.forth.received.min(sample.back.received);

@@ -1,5 +1,5 @@
-//! RFC 3511's and RFC 9411's tests of TCP connections: how many per second, how many at once, and
-//! what is left of that under a flood of SYNs.
+//! TCP tests of RFC 3511 and RFC 9411: connections per second, concurrent connections, and the connection
+//! rate under a SYN flood.
 
 use super::bench::{Bench, Trial, told};
 use super::flood::Attack;
@@ -18,13 +18,13 @@ use std::time::Duration;
 
 /// Time between the last opened connection and the next request of the first.
 const GAP_MS: u32 = 500;
-/// How long anything may be waited for after its time: SYNs are sent again for some seconds.
+/// How long to wait after the expected time: SYNs are retransmitted for some seconds.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Transactions and connections that may fail (RFC 9411 section 7.2.3.3).
+/// Permitted share of failed transactions and connections (RFC 9411 section 7.2.3.3).
 const FAILURES: f64 = 0.000_01;
-/// How far from its mean the forwarding rate may be while the load is constant, in percent.
+/// Permitted deviation of the forwarding rate from its mean under constant load, in percent.
 const RATE_PERCENT: f64 = 5.0;
-/// The same of concurrent connections.
+/// The same for concurrent connections.
 const CONNECTIONS_PERCENT: f64 = 10.0;
 /// The initial phase's share of the highest rate (RFC 9411 section 7.2.4.1).
 const INITIAL: f64 = 0.1;
@@ -55,7 +55,7 @@ fn searched(
     Ok((Report::of(text, found.json(), found.stopped.or(none)), answer))
 }
 
-/// What hosts do in a trial of `count` connections opened at `rate`.
+/// The hosts' behaviour in a trial with `count` connections opened at `rate`.
 pub(super) fn profile(test: Test, count: u32, rate: f64) -> Profile {
     let wait_ms = (f64::from(count) / rate * 1000.0).ceil() as u32 + GAP_MS;
     let (messages, close) = match test {
@@ -75,7 +75,7 @@ pub(super) fn profile(test: Test, count: u32, rate: f64) -> Profile {
     }
 }
 
-/// All connections of one trial, opened, validated and ended.
+/// One trial: opens, validates and ends all connections.
 pub(super) fn trial(
     bench: &mut Bench<'_>,
     test: Test,
@@ -115,7 +115,7 @@ pub(super) fn trial(
     Ok(Trial { verdict, loss, broken: sample.broken(), json })
 }
 
-/// An attack below its rate gives no information about the device.
+/// An attack below its requested rate says nothing about the device.
 fn weak(asked: f64, attack: &FloodCounts) -> Option<Verdict> {
     let share = attack.missed as f64 / (attack.sent + attack.missed).max(1) as f64;
     let reason = Reason::FramesNotOffered { asked, missed: attack.missed, share };
@@ -149,15 +149,14 @@ fn endpoints(
     Ok(Endpoints::new(Some(Endpoint::new(client, to)), Some(Endpoint::new(server, from))))
 }
 
-/// The ports are free again, and the device remembers nothing.
+/// Returns the ports, and clears the device's table.
 fn give_back(bench: &mut Bench<'_>, mut endpoints: Endpoints) -> Result<(), LoadError> {
     endpoints.abort_all();
     bench.links = endpoints.into_links();
     bench.clean()
 }
 
-/// Opens as many as the profile admits at this rate, and waits until each has ended or its time is
-/// over.
+/// Opens the profile's connections at this rate, and waits until each has ended or the time is over.
 fn open_all(
     bench: &mut Bench<'_>,
     endpoints: &mut Endpoints,
@@ -179,7 +178,7 @@ fn open_all(
     let mut opened_at = None;
     loop {
         let now = bench.clock.now();
-        // The attack's come first: a device that has room for some only has it for them.
+        // The attackers' SYNs come first: if the device has room only for some packets, the attack takes it.
         if let Some(attack) = attack.as_deref_mut() {
             attack.iterate(now);
         }
@@ -287,7 +286,7 @@ fn flood(bench: &mut Bench<'_>) -> Result<Report, LoadError> {
     Ok(without)
 }
 
-/// The rate of connections at which everything is constant.
+/// The connection rate in steady state.
 fn steady_rate(bench: &mut Bench<'_>) -> Result<Report, LoadError> {
     let (range, precision, unit) = (bench.range(), bench.precision(), Test::SteadyRate.unit());
     let initial = steady_trial(bench, (range.max * INITIAL).max(range.min))?;
@@ -346,14 +345,14 @@ fn steady_trial(bench: &mut Bench<'_>, rate: f64) -> Result<Trial, LoadError> {
     sample.table_before = before.0;
     sample.table_full = bench.device.refused() - before.1;
     give_back(bench, endpoints)?;
-    // The first reaches back into the ramp.
+    // The first window includes part of the ramp.
     let verdict = judge_steady(&sample, windows.get(1..).unwrap_or_default());
     let loss = sample.failure_ratio();
     Ok(Trial { verdict, loss, broken: sample.broken(), json: sample_json(&sample) })
 }
 
-/// RFC 9411's criteria: what fails counts by connection and not by packet, and what is to be
-/// constant has to be.
+/// RFC 9411's criteria: failures are counted per connection and not per packet, and the rates must be
+/// constant.
 pub(super) fn judge_steady(sample: &Sample, windows: &[Window]) -> Verdict {
     let of_the_rest = Allowance { loss: 1.0, shortfall: Allowance::SHORTFALL };
     let mut failures = match judge(sample, &of_the_rest) {
@@ -382,8 +381,8 @@ pub(super) fn judge_steady(sample: &Sample, windows: &[Window]) -> Verdict {
     if failures.is_empty() { Verdict::Pass } else { Verdict::Fail(failures) }
 }
 
-/// How far the farthest window is from the mean of all, in percent. A handful more or less of
-/// anything says nothing.
+/// The largest deviation of a window from the mean, in percent. An absolute deviation below 20 counts as
+/// none.
 fn deviation(windows: &[Window], of: impl Fn(&Window) -> f64) -> f64 {
     let mean = windows.iter().map(&of).sum::<f64>() / windows.len().max(1) as f64;
     let farthest = windows.iter().map(|it| (of(it) - mean).abs()).fold(0.0, f64::max);

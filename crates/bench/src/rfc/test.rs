@@ -1,4 +1,4 @@
-//! The tests by name, with the sections that they implement.
+//! The tests, with the sections that they implement.
 
 use clap::ValueEnum;
 
@@ -52,12 +52,11 @@ pub enum Test {
     Teardown,
 }
 
-/// The standard frame sizes of Ethernet (RFC 2544 section 9.1). The first is the smallest, which
-/// with IPv6 is larger.
+/// The standard frame sizes of Ethernet (RFC 2544 section 9.1). With IPv6 the smallest is larger.
 pub const FRAME_SIZES: [u16; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
 
 impl Test {
-    /// Which of these documents' tests are not here, and why, for people.
+    /// Tests of these RFCs that are not implemented, and why, as text.
     pub const ABSENT: &'static str = "\
 Not here, of RFC 3511: section 5.1, which is RFC 2544's throughput with connections (see
 rfc9693-throughput); 5.4, the rate of closing connections, which rfc9411-connection-rate has to
@@ -138,7 +137,7 @@ hosts here send no fragments; 5.10, latency, which rfc2544-latency and rfc9693-l
         }
     }
 
-    /// Whether it sends test frames at a rate, and opens no connections but for those.
+    /// Whether it sends test frames at a rate.
     fn sends_frames(self) -> bool {
         matches!(
             self,
@@ -151,12 +150,12 @@ hosts here send no fragments; 5.10, latency, which rfc2544-latency and rfc9693-l
         )
     }
 
-    /// Whether its figure is a number of connections, and not a rate.
+    /// Whether its result is a number of connections, and not a rate.
     pub fn counts_connections(self) -> bool {
         matches!(self, Test::Concurrent | Test::SteadyConcurrent | Test::Capacity)
     }
 
-    /// How often the RFC wants it to be repeated, where that is more than once.
+    /// The number of repetitions that the RFC requires, if more than one.
     pub fn repeats(self) -> Option<u32> {
         match self {
             Test::Latency | Test::StatefulLatency => Some(20),
@@ -165,7 +164,7 @@ hosts here send no fragments; 5.10, latency, which rfc2544-latency and rfc9693-l
         }
     }
 
-    /// What its figure counts.
+    /// The unit of its result.
     pub fn unit(self) -> &'static str {
         if self == Test::BackToBack {
             return "frames in each direction";
@@ -177,12 +176,12 @@ hosts here send no fragments; 5.10, latency, which rfc2544-latency and rfc9693-l
         }
     }
 
-    /// Whether the device is to forward without connection tracking.
+    /// Whether the device forwards without connection tracking.
     pub fn is_stateless(self) -> bool {
         matches!(self, Test::Throughput | Test::Latency | Test::FrameLoss | Test::BackToBack)
     }
 
-    /// What is searched between, where nothing else is said.
+    /// The default range of the search.
     pub fn range(self) -> (f64, f64) {
         if self == Test::BackToBack {
             return (10.0, 1e6);
@@ -194,7 +193,7 @@ hosts here send no fragments; 5.10, latency, which rfc2544-latency and rfc9693-l
         }
     }
 
-    /// How long the RFC wants a trial to be, in seconds; none: as long as its connections take.
+    /// The duration of a trial that the RFC requires, in seconds; `None`: as long as its connections take.
     pub fn trial_s(self) -> Option<f64> {
         match self {
             Test::Throughput

@@ -51,7 +51,7 @@ impl Kind {
     }
 }
 
-/// Another switch.
+/// A switch to compare with
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Peer {
     /// Debian's Open vSwitch with DPDK
@@ -59,8 +59,7 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// The switches to be measured, ours and the peer that is wanted, and why that cannot be run where
-    /// it cannot.
+    /// The switches to measure: ours and the requested peer, or why the peer cannot run.
     pub fn kinds(peer: Option<Peer>) -> (Vec<Kind>, Option<String>) {
         let peer = peer.map(|Peer::Ovs| Kind::Ovs);
         let missing = peer.and_then(Kind::missing);
@@ -122,7 +121,7 @@ impl UnderTest {
         Ok(it)
     }
 
-    /// Starts it with one worker that polls on the last processor that we may use.
+    /// Starts a switch with one worker that polls, on the last usable processor.
     pub fn start(kind: Kind) -> Result<UnderTest, BenchError> {
         let mut it = UnderTest::launch(kind)?;
         let cpus = affinity::allowed_cpus().unwrap_or_default();
@@ -310,13 +309,13 @@ impl UnderTest {
         self.ask("dpctl/flush-conntrack", &[&format!("zone={zone}")]).map(drop)
     }
 
-    /// How many connections there are.
+    /// The number of connections.
     pub fn connections(&mut self) -> Result<u64, BenchError> {
         let text = self.ask("dpctl/ct-get-nconns", &[])?;
         leading_number(&text).ok_or_else(|| unreadable("dpctl/ct-get-nconns", &text))
     }
 
-    /// How many megaflows there are.
+    /// The number of megaflows.
     pub fn flows(&mut self) -> Result<u64, BenchError> {
         let text = self.ask("upcall/show", &[])?;
         number_after(&text, "(current ").ok_or_else(|| unreadable("upcall/show", &text))
@@ -332,7 +331,7 @@ impl UnderTest {
         })
     }
 
-    /// How many packets a port has sent.
+    /// The number of packets that a port has sent.
     pub fn sent(&mut self, port: u16) -> Result<u64, BenchError> {
         let text = self.ask("dpctl/show", &["-s"])?;
         let of_port = text.split_once(&format!(": p{port} ")).map(|(_, rest)| rest);
@@ -350,7 +349,7 @@ impl UnderTest {
         Processor::of(self.switch.pid())
     }
 
-    /// Ends it, so that another can be started.
+    /// Stops it, so that another can be started.
     pub fn stop(self) -> Result<(), BenchError> {
         Ok(self.switch.stop()?)
     }
@@ -358,7 +357,7 @@ impl UnderTest {
     fn ask(&mut self, command: &str, words: &[&str]) -> Result<String, BenchError> {
         let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
         let answer = self.client.ask(command, &words);
-        // That it ended is more informative than that it does not answer.
+        // If the switch has ended, that is the more informative error.
         self.switch.must_run()?;
         Ok(answer?)
     }

@@ -1,5 +1,5 @@
-//! `tidegate bench failover`: zones whose connections are flushed and made again under full traffic, and
-//! how long packets of other zones wait meanwhile; the use case of "conntrack: Key connections by zone"
+//! `tidegate bench failover`: the connections of a zone are flushed and re-created under full traffic, while
+//! the waits of packets of other zones are measured; the use case of "conntrack: Key connections by zone"
 //! (ovs-dev, 24 April 2024).
 
 mod waits;
@@ -25,17 +25,17 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-/// The zone that fails over; the others follow it.
+/// The zone that fails over; the others have higher numbers.
 const FAILING: u16 = 1;
 /// Connections of a zone differ in their ports.
 const CONNECTIONS: u32 = 10_000;
-/// How often the failing zone is flushed.
+/// Interval of the flushes.
 const EVERY: Duration = Duration::from_millis(50);
 /// The last two octets of a server's address are its zone.
 const SERVERS: [u8; 2] = [10, 2];
 const CLIENT: [u8; 4] = [10, 1, 0, 1];
 const SERVER_PORT: u16 = 80;
-/// Zones are the last two octets of the destination; answers have them in their source.
+/// The last two octets of the destination select the zone; for replies, those of the source.
 const RULES: &str = "table=0,priority=2,ip,nw_dst=10.2.0.0/16,\
 actions=move:NXM_OF_IP_DST[0..15]->NXM_NX_REG0[0..15],ct(table=1,zone=NXM_NX_REG0[0..15])
 table=0,priority=1,ip,actions=move:NXM_OF_IP_SRC[0..15]->NXM_NX_REG0[0..15],\
@@ -44,7 +44,7 @@ table=1,priority=2,ip,ct_state=+trk+new,nw_dst=10.2.0.0/16,actions=ct(commit,zon
 table=1,priority=1,ip,ct_state=+trk+est,actions=output:p2
 table=1,priority=0,actions=drop";
 
-/// Measure how long packets wait while connections of other zones are flushed and made again
+/// Measure how long packets wait while connections of other zones are flushed and re-created
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   tidegate bench failover                      20 zones of 10,000 connections, one of them fails over
@@ -64,13 +64,13 @@ what the other zones' packets per second are meanwhile is compared with before. 
 in 32 of their packets with its time: a wait is the time from one recorded packet to the next, by a clock.
 Needs ovsdb-server, the stock tools, root and huge pages.")]
 pub struct FailoverArgs {
-    /// How many zones, the failing one included
+    /// Number of zones, including the failing one
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = whole::<u16>(2..=1000))]
     zones: u16,
-    /// How often the zone fails over
+    /// Number of failovers
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = whole::<u32>(1..=100_000))]
     failovers: u32,
-    /// Measure whole switches: ours and another one
+    /// Measure whole switches: ours and a peer
     #[arg(long, value_enum, value_name = "SWITCH")]
     peer: Option<Peer>,
     /// Draw the longest waits over time
@@ -120,7 +120,7 @@ pub fn measure(args: &FailoverArgs) -> Result<Outcome, BenchError> {
             passed.store(now.as_nanos(), Relaxed);
             flusher.is_finished()
         });
-        // It ends when no time passes any more, too.
+        // This value ends the other thread, which waits for time to pass.
         passed.store(u64::MAX, Relaxed);
         (during, flusher.join())
     });

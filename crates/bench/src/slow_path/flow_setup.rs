@@ -1,5 +1,5 @@
-//! `tidegate bench flow-setup`: how fast packets that each need a flow get one, and what established
-//! traffic loses meanwhile.
+//! `tidegate bench flow-setup`: the rate of flow set-up for packets that each need a flow, and the effect on
+//! established traffic.
 
 mod files;
 mod samples;
@@ -18,17 +18,17 @@ use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// The most packets that a peer plays over and over, of the 262,144 buffers that it has.
+/// Maximum number of packets that fit into the 262,144 buffers with which Open vSwitch plays them.
 const PEER_FLOWS: u32 = 200_000;
 /// Flows of the established traffic.
 const ESTABLISHED: u32 = 1000;
-/// How often counters are read.
+/// Interval of reading counters.
 const EVERY: Duration = Duration::from_millis(10);
-/// How long the established traffic is measured alone.
+/// Duration of the measurement of the established traffic alone.
 const ALONE: Duration = Duration::from_secs(1);
-/// Without another flow for so long, none will come.
+/// If no flow is added for this long, the run ends.
 const QUIET: Duration = Duration::from_secs(2);
-/// How long the established traffic may take to have its flows.
+/// Time limit for the established traffic to have its flows.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 // Ports, by their OpenFlow numbers.
@@ -63,29 +63,29 @@ that before. With --peer both play the established traffic as fast as their work
 net_pcap cannot be paced; the ratio then is how the worker shares its time. Needs ovsdb-server and
 the stock tools; --peer needs root and huge pages.")]
 pub struct FlowSetupArgs {
-    /// How many flows are set up
+    /// Number of flows to set up
     #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = whole::<u32>(100..=2_000_000))]
     flows: u32,
-    /// Play the packets over and over until every flow is there
+    /// Play the packets repeatedly until every flow exists
     #[arg(long)]
     hold: bool,
-    /// Packets that need a flow, per second; without it as fast as the worker takes them
+    /// Packets per second that need a flow; by default as fast as the worker receives them
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1000..=10_000_000), conflicts_with = "peer")]
     rate: Option<u32>,
     /// Established packets per second
     #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = whole::<u32>(1000..=10_000_000))]
     established_rate: u32,
-    /// Threads of our switch that answer misses (n-handler-threads), in turn where several numbers are
-    /// given; 0: its worker answers its own. Without it the control thread does
+    /// Handler threads of our switch (n-handler-threads), one run per number; 0: the worker answers its own
+    /// misses. By default the control thread answers
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = whole::<u16>(0..=64))]
     handlers: Vec<u16>,
-    /// Packets under way in the run with a window; 0: no such run
+    /// Packets in flight in the run with a window; 0: no such run
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = whole::<u32>(0..=4096))]
     window: u32,
-    /// Measure another switch beside ours
+    /// Also measure a peer
     #[arg(long, value_enum, value_name = "SWITCH")]
     peer: Option<Peer>,
-    /// How long each run may take at most
+    /// Time limit of each run, in seconds
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = whole::<u32>(1..=600))]
     seconds: u32,
     /// Draw flows over time
@@ -96,15 +96,15 @@ pub struct FlowSetupArgs {
     pub json: bool,
 }
 
-/// How one run is made.
+/// The settings of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Case {
     kind: Kind,
     /// The flow limit is raised.
     is_raised: bool,
-    /// Threads that answer misses, where that is said.
+    /// The number of handlers, if it is set.
     handlers: Option<u16>,
-    /// Packets under way, where they are bounded.
+    /// The number of packets in flight, if it is limited.
     window: Option<u32>,
 }
 
@@ -237,8 +237,8 @@ fn established_alone(switch: &mut UnderTest) -> Result<(f64, f64), BenchError> {
     if rate > 0.0 { Ok((rate, last.worker_s_per_packet(&first))) } else { Err(nothing_forwarded()) }
 }
 
-/// Adds the port of new packets, and reads the counters until all flows are there, none come any more, or the
-/// time is over.
+/// Adds the port of new packets, and reads the counters until all flows exist, no more are added, or the time
+/// is over.
 fn watch(
     args: &FlowSetupArgs,
     switch: &mut UnderTest,
@@ -264,7 +264,7 @@ fn watch(
     }
 }
 
-/// Adds a sample with the counters of misses when they are up to date. Flows that go away meanwhile are left in.
+/// Adds a sample once the counters of misses are up to date. Flows removed meanwhile still count.
 fn with_late_misses(
     mut samples: Vec<Sample>,
     switch: &mut UnderTest,

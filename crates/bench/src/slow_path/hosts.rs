@@ -1,5 +1,4 @@
-//! Hosts with empty neighbour caches that all start a TCP transfer at once, and retransmit as a kernel
-//! does.
+//! Hosts with empty neighbour caches that all start a TCP transfer at once and retransmit like a kernel.
 
 use base::{Instant, MacAddr};
 use load::in_memory::Cable;
@@ -13,10 +12,10 @@ use std::time::Duration;
 use wire::TcpFlags;
 use wire::builder::PacketBuilder;
 
-/// How long an ARP request waits for its answer (Linux: `net.ipv4.neigh.default.retrans_time_ms`), and a
-/// SYN (RFC 6298, section 2).
+/// Retransmission timeout of an ARP request (Linux: `net.ipv4.neigh.default.retrans_time_ms`) and of a SYN
+/// (RFC 6298 section 2).
 const RETRANSMIT: Duration = Duration::from_secs(1);
-/// How often a request is sent in all (`mcast_solicit`), and a SYN at most here.
+/// Maximum number of transmissions of a request (`mcast_solicit`), and here also of a SYN.
 const TRIES: u32 = 3;
 /// Segments of a transfer, each acknowledged.
 const SEGMENTS: u32 = 10;
@@ -33,7 +32,7 @@ const IP_DESTINATION: usize = 30;
 const TCP_SOURCE: usize = 34;
 const TCP_FLAGS: usize = 47;
 
-/// The frames of a host that are on their way, towards it and from it.
+/// The frames in flight to and from a host.
 #[derive(Clone, Debug, Default)]
 struct Wire {
     to_host: Arc<Mutex<VecDeque<Vec<u8>>>>,
@@ -59,7 +58,7 @@ struct Host {
     peer: Ipv4Addr,
     peer_mac: Option<MacAddr>,
     state: State,
-    /// When it sends again.
+    /// The time of its next transmission.
     timer: Instant,
     wire: Wire,
 }
@@ -71,13 +70,13 @@ pub struct Counts {
     pub done: usize,
     /// Hosts that gave up.
     pub failed: usize,
-    /// ARP requests that were sent again.
+    /// Retransmitted ARP requests.
     pub arp_retransmissions: u32,
-    /// SYNs that were sent again.
+    /// Retransmitted SYNs.
     pub syn_retransmissions: u32,
 }
 
-/// All hosts, each on a port of its own.
+/// All hosts, each with its own port.
 pub struct Hosts {
     hosts: Vec<Host>,
     counts: Counts,
@@ -120,7 +119,7 @@ impl Hosts {
         self.hosts.iter().enumerate().map(cable).collect()
     }
 
-    /// Whether a host has sent something that was not received yet.
+    /// Whether a host has sent frames that were not received yet.
     pub fn has_sent(&self, host: usize) -> bool {
         self.hosts.get(host).is_some_and(|host| !lock(&host.wire.from_host).is_empty())
     }
@@ -148,12 +147,12 @@ impl Hosts {
         busy.map(|host| host.timer).min()
     }
 
-    /// How it ended, so far.
+    /// The results so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Whether every transfer is over.
+    /// Whether every transfer has ended.
     pub fn are_over(&self) -> bool {
         self.hosts.iter().all(Host::is_over)
     }
@@ -183,7 +182,7 @@ impl Host {
                 counts.syn_retransmissions += 1;
                 self.open(tries + 1, now);
             }
-            // TCP's own timers: nothing is lost in these cables, and the switch loses what it refuses.
+            // TCP's own timers: cables lose nothing, and the switch drops only what it refuses.
             (State::Sending(_), _) => {
                 self.timer = now + RETRANSMIT;
                 self.send_segment();
@@ -212,7 +211,7 @@ impl Host {
         let sender = Ipv4Addr::from(crate::packets::take::<4>(frame, IP_DESTINATION - 4));
         let flags = frame.get(TCP_FLAGS).copied().unwrap_or(0);
         let is_syn = TcpFlags(flags.into()).contains(TcpFlags::SYN);
-        // Of a transfer that this host serves.
+        // A packet of a transfer that this host serves.
         if source != PORT {
             let flags = if is_syn { TcpFlags::SYN | TcpFlags::ACK } else { TcpFlags::ACK };
             self.send(self.segment((from, sender), (PORT, source), flags, 0));
@@ -249,7 +248,7 @@ impl Host {
         self.send(self.segment((mac, self.peer), ports, TcpFlags::ACK, SEGMENT));
     }
 
-    /// The port that its own transfer comes from.
+    /// The port of its own transfer.
     fn port(&self) -> u16 {
         40_000 + u16::from(self.mac.0[5])
     }
@@ -293,8 +292,8 @@ impl RxQueue for FromHost {
     }
 }
 
-/// What a host's network card keeps: frames for its own address. Broadcasts for others end here, as a
-/// kernel ignores them.
+/// The receive filter of a host's network card: frames for its own address. Broadcasts for others end here,
+/// as a kernel ignores them.
 struct ToHost {
     address: Ipv4Addr,
     frames: Arc<Mutex<VecDeque<Vec<u8>>>>,

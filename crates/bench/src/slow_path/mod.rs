@@ -1,4 +1,4 @@
-//! What happens off the fast path, measured: packets that no flow matches yet, statistics and expiry.
+//! Benchmarks beyond the fast path: misses, statistics and expiry.
 
 mod daemon;
 pub mod failover;
@@ -18,7 +18,7 @@ fn seconds(from: Instant, to: Instant) -> f64 {
     (to - from).as_secs_f64()
 }
 
-/// Packets that should have come at a rate.
+/// The number of packets due at a rate.
 fn due(now: Instant, begun: Instant, rate: u32) -> u64 {
     ((now - begun).as_nanos() * u128::from(rate) / 1_000_000_000) as u64
 }

@@ -1,4 +1,4 @@
-//! Processor time of a switch in a process of its own.
+//! Processor time of a switch in a separate process.
 
 use testbed::switch::leading_number;
 
@@ -7,12 +7,12 @@ use testbed::switch::leading_number;
 pub struct Processor {
     /// Of the threads that poll ports, in seconds.
     pub workers_s: f64,
-    /// Of all others.
+    /// Of all other threads.
     pub others_s: f64,
 }
 
 impl Processor {
-    /// Reads that of a process's threads.
+    /// Reads the time of a process's threads.
     pub fn of(pid: u32) -> Processor {
         let mut sum = Processor::default();
         let tasks = std::fs::read_dir(format!("/proc/{}/task", pid));

@@ -1,4 +1,4 @@
-//! A port that plays packets of many flows in turn, within a budget.
+//! A port that plays packets of many flows in turn, up to an allowance.
 
 use packet::{Batch, Pool};
 use port::{PortError, RxQueue};
@@ -20,12 +20,12 @@ impl Allowance {
         self.left.fetch_add(packets, Relaxed);
     }
 
-    /// Returns how many of these were not received yet.
+    /// The number of packets of the allowance not received yet.
     pub fn left(&self) -> u64 {
         self.left.load(Relaxed)
     }
 
-    /// Sets the range of flows of the following packets, which starts at this one. New flows come first.
+    /// Sets the flows of the following packets, starting with this one. New flows come first.
     pub fn set_flows(&self, first: u64, count: u64) {
         self.first.store(first, Relaxed);
         self.count.store(count, Relaxed);
@@ -35,11 +35,11 @@ impl Allowance {
 /// The port's receiving end.
 pub struct RoundRobin {
     frame: Vec<u8>,
-    /// Makes the frame one of a flow.
+    /// Changes the frame to one of a flow.
     set: fn(&mut [u8], u32),
     allowance: Allowance,
     next: u64,
-    /// How many flows the last packets were of.
+    /// The number of flows in the current range.
     count: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What was counted over time, as a drawing that stands alone.
+//! A chart of counters over time, as a standalone SVG.
 
 use crate::BenchError;
 use crate::report::plot::escape;
@@ -27,24 +27,24 @@ const STYLES: [(&str, &str); 6] = [
 /// One line of a chart.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Line {
-    /// What it is of.
+    /// Its name.
     pub name: String,
-    /// Seconds, and how many there were.
+    /// Seconds and values.
     pub points: Vec<(f64, f64)>,
 }
 
 /// A chart of lines over time.
 pub struct Chart<'a> {
-    /// What it shows.
+    /// The title.
     pub title: &'a str,
-    /// What the vertical axis counts.
+    /// The label of the vertical axis.
     pub y_name: &'a str,
     /// The lines.
     pub lines: &'a [Line],
 }
 
 impl Chart<'_> {
-    /// Writes it as an SVG file, if one is wanted.
+    /// Writes the chart as an SVG file, if one is requested.
     pub fn write(&self, file: Option<&Path>) -> Result<(), BenchError> {
         let Some(file) = file else { return Ok(()) };
         std::fs::write(file, self.svg())

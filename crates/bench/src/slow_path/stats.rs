@@ -1,8 +1,8 @@
-//! `tidegate bench stats`: what collecting statistics costs where flows are many, the experiment of
-//! "Statistics Collection Performance Impact" (ovs-dev, 7 November 2011).
+//! `tidegate bench stats`: the cost of collecting statistics with many flows, the experiment of "Statistics
+//! Collection Performance Impact" (ovs-dev, 7 November 2011).
 //!
-//! A switch in memory on one thread, whose time is its own processor time: programs beside it do not
-//! count, and what it waits for the next packet is skipped.
+//! A switch in memory on one thread, timed by its own processor time: other programs do not count, and idle
+//! time is skipped.
 
 mod pauses;
 mod station;
@@ -25,7 +25,7 @@ use std::time::Duration;
 /// Bytes of a packet.
 const FRAME: usize = 128;
 
-/// Measure what collecting statistics costs the setting up of flows
+/// Measure the effect of collecting statistics on flow set-up
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   tidegate bench stats                                 768,000 flows, then up to 10 million
@@ -57,13 +57,13 @@ pub struct StatsArgs {
     /// Packets per second of the first phase
     #[arg(long, value_name = "N", default_value_t = 450_000, value_parser = whole::<u32>(1000..=100_000_000))]
     rate: u32,
-    /// Flows of the second phase, at full speed; with no more than --flows there is none
+    /// Flows of the second phase, at full speed; no such phase if not above --flows
     #[arg(long, value_name = "N", default_value_t = 10_000_000, value_parser = whole::<u32>(1000..=20_000_000))]
     most: u32,
-    /// How long each phase may take at most, in processor time
+    /// Time limit of each phase, in seconds of processor time
     #[arg(long, value_name = "N", default_value_t = 180, value_parser = whole::<u32>(1..=3600))]
     seconds: u32,
-    /// Seconds without packets after which a flow goes: more than a turn of all flows takes
+    /// Idle timeout of flows in seconds; it must exceed the time to play all flows once
     #[arg(long, value_name = "N", default_value_t = 600, value_parser = whole::<u32>(1..=86_400))]
     max_idle: u32,
     /// Rules that are added at once in the end
@@ -72,7 +72,7 @@ pub struct StatsArgs {
     /// Memory at which a phase ends, in megabytes; by default half of what is available
     #[arg(long, value_name = "N", value_parser = whole::<u64>(..))]
     memory_mb: Option<u64>,
-    /// Measure whole switches: ours and another one
+    /// Measure whole switches: ours and a peer
     #[arg(long, value_enum, value_name = "SWITCH")]
     peer: Option<Peer>,
     /// Draw flows over time
@@ -102,7 +102,7 @@ impl Upkeep {
         }
     }
 
-    /// The interval of statistics, where 0 is never.
+    /// The interval of statistics; 0 is never.
     fn interval_ms(self) -> u64 {
         match self {
             Upkeep::EverySecond => 1000,
@@ -112,11 +112,11 @@ impl Upkeep {
     }
 }
 
-/// All of one way to collect statistics.
+/// The run of one way to collect statistics.
 struct Run {
     upkeep: Upkeep,
     phases: Vec<Phase>,
-    /// Seconds from the beginning, and flows.
+    /// Seconds since the start, and flows.
     installed: Vec<(f64, f64)>,
     bytes_per_flow: Option<f64>,
     burst: Option<Burst>,
@@ -134,7 +134,7 @@ pub fn measure(args: &StatsArgs) -> Result<Outcome, BenchError> {
     let progress = Progress::start("setting flows up", steps as u64);
     let mut runs = Vec::new();
     for upkeep in Upkeep::ALL {
-        // Memory that an earlier run had is used again, so that only the first one's growth counts.
+        // Later runs reuse the memory of earlier ones, so only the first one's growth counts.
         let before = resident_bytes().filter(|_| runs.is_empty());
         let mut station = Station::new(args, upkeep)?;
         let mut done = Vec::new();
@@ -300,7 +300,7 @@ mod tests {
                 installed[installed.len() - 2..].iter().map(|it| &it[1]).collect::<Vec<_>>(),
                 [5000.0, 0.0]
             );
-            // Ten flows of each phase were dropped by a flow-mod, not taken out.
+            // Ten flows of each phase were dropped by a flow-mod, not removed.
             assert_eq!(run["purge"]["flows"], 5000);
             assert_eq!(
                 (&run["burst"]["flow_mods"], &run["burst"]["flows"]),

@@ -1,4 +1,4 @@
-//! `tidegate bench upcall`: how long upcalls take when many hosts ask for their neighbours at once, the
+//! `tidegate bench upcall`: the latency of upcalls when many hosts resolve their neighbours at once, the
 //! experiment of "Improve ARP latency" (ovs-discuss, 30 September 2015), under three policies.
 
 mod policy;
@@ -52,16 +52,16 @@ again. Needs ovsdb-server and the stock tools.
 The worker, the handlers and the control thread are the switch's. Each has a clock that goes on by the
 processor time of its own work, as if each had a processor to itself and no lock were waited for.")]
 pub struct UpcallArgs {
-    /// How many hosts
+    /// Number of hosts
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = whole::<u16>(2..=4096))]
     hosts: u16,
-    /// How many handlers translate
+    /// Number of handlers
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = whole::<u16>(1..=64))]
     handlers: u16,
-    /// Upcalls that a handler takes at once
+    /// Upcalls that a handler takes at a time
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole::<u16>(1..=1024))]
     batch: u16,
-    /// Real hosts instead: a network namespace each with the kernel's ARP and TCP, through our whole switch
+    /// Use real hosts: network namespaces with the kernel's ARP and TCP, through our whole switch
     #[arg(long, conflicts_with = "batch")]
     namespaces: bool,
     /// With --namespaces, measure another switch beside ours
@@ -75,7 +75,7 @@ pub struct UpcallArgs {
     pub json: bool,
 }
 
-/// An experiment's result.
+/// The result of an experiment.
 struct Run {
     report: Report,
     counts: Counts,
@@ -100,7 +100,7 @@ pub fn measure(args: &UpcallArgs) -> Result<Outcome, BenchError> {
     for policy in Policy::ALL {
         let storm = run(args, policy, false, Duration::ZERO)?;
         progress.advance(1);
-        // As many transfers in the same time.
+        // The same number of transfers in the same time.
         let calm = run(args, policy, true, storm.took)?;
         progress.advance(1);
         pairs.push(Pair { policy, storm, calm });
@@ -110,7 +110,7 @@ pub fn measure(args: &UpcallArgs) -> Result<Outcome, BenchError> {
     Ok(report(args, &pairs))
 }
 
-/// Draws, for each policy, how many round trips of ARP packets took how long at most.
+/// Draws, for each policy, the cumulative distribution of the round trips of ARP packets.
 fn draw(args: &UpcallArgs, pairs: &[Pair]) -> Result<(), BenchError> {
     let line = |pair: &Pair| {
         let stages = pair.storm.report.stages(Some(UpcallClass::Arp), None);
@@ -251,7 +251,7 @@ mod tests {
             assert_eq!(it["arp_retransmissions"], 0, "{it}");
         }
         let classes = &json["empty_caches"]["latency"]["classes"];
-        // A request and an answer of each host.
+        // A request and a reply per host.
         assert!(classes["arp"]["rtt"]["count"].as_u64().unwrap() >= 16, "{classes}");
         assert!(classes["ipv4"]["rtt"]["count"].as_u64().unwrap() >= 8, "{classes}");
         assert_eq!(json["filled_caches"]["latency"]["classes"]["arp"]["rtt"]["count"], 0);

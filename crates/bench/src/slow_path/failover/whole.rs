@@ -19,9 +19,9 @@ use std::thread::sleep;
 use std::time::Duration;
 use testbed::namespaces::FOLDER;
 
-/// The most zones whose packets a peer plays over and over, of the 262,144 buffers that it has.
+/// Maximum number of zones whose packets fit into the 262,144 buffers with which Open vSwitch plays them.
 const ZONES_MAX: u16 = 10;
-/// How long traffic goes on until all connections are there.
+/// Time for all connections to be created.
 const SETTLING: Duration = Duration::from_secs(3);
 
 // Ports, by their OpenFlow numbers.
@@ -35,12 +35,12 @@ const RECORDER: u16 = 5;
 /// direction are recorded, one of 32.
 const NOT_RECORDED: u16 = 0xf;
 
-/// What one switch came to.
+/// The results of one switch.
 #[derive(Clone, Debug, Serialize)]
 struct Whole {
     switch: &'static str,
     version: String,
-    /// Packets per second of the other zones, with nothing flushed and with failovers.
+    /// Packets per second of the other zones without flushes, and with failovers.
     rate_without: f64,
     rate: f64,
     rate_ratio: f64,
@@ -49,7 +49,7 @@ struct Whole {
     wait_us: Summary,
     /// How long a flush took for who asked for it, in milliseconds of a clock.
     flush_ms: Summary,
-    /// Connections before a flush, and once more a while after the last.
+    /// Connections before a flush, and a while after the last.
     connections: [u64; 2],
     workers_processor_s: f64,
     other_processor_s: f64,
@@ -158,13 +158,13 @@ fn rates(sent: &[(f64, u64)]) -> Vec<(f64, f64)> {
     sent.windows(2).map(between).collect()
 }
 
-/// Whether a count is within 1% of the wanted one.
+/// Whether a count is within 1% of the expected one.
 fn is_about(count: u64, wanted: u64) -> bool {
     100 * count.abs_diff(wanted) <= wanted
 }
 
-/// Packets per second of the other zones while something is done every [`EVERY`], and their packets over time.
-/// The switch is asked for its counters equally often whatever is done, since that takes its time.
+/// Packets per second of the other zones while `work` is done every [`EVERY`], and their packets over time.
+/// The counters are read equally often in all cases, since reading takes time in the switch.
 fn rate(
     switch: &mut UnderTest,
     times: u32,
@@ -201,7 +201,7 @@ impl Files {
     }
 }
 
-/// Zones are the last two octets of the destination; answers have them in their source.
+/// The last two octets of the destination select the zone; for replies, those of the source.
 fn rules() -> String {
     let of = |(from, to): (u16, u16)| {
         let zone = "zone=NXM_NX_REG0[0..15]";
@@ -227,7 +227,7 @@ fn rules() -> String {
         + "table=1,priority=0,actions=drop\n"
 }
 
-/// Writes a file of these packets.
+/// Writes these packets to a file.
 fn play(path: &Path, packets: u32, of: fn(&mut [u8], u32)) -> Result<(), BenchError> {
     let failed = |source| BenchError::WriteFile { file: path.to_owned(), source };
     let mut file =

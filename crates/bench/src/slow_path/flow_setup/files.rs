@@ -1,4 +1,4 @@
-//! The rules, and the packets that ports play.
+//! The rules, and the packet files that ports play.
 
 use super::{ESTABLISHED, FlowSetupArgs, NEW, NEW_SINK, OLD, OLD_SINK};
 use crate::BenchError;
@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use testbed::namespaces::FOLDER;
 
-/// The files that are played.
+/// The files.
 pub struct Files {
     pub new: PathBuf,
     pub old: PathBuf,
     pub rules: PathBuf,
-    /// The same rules, but packets that need a flow go back to their port.
+    /// The same rules, but packets that need a flow return to their port.
     pub echo_rules: PathBuf,
 }
 
@@ -41,7 +41,7 @@ impl Files {
     }
 }
 
-/// Two rules that want a flow for each packet, among 20; new packets go to this port.
+/// Twenty rules, two of which need a flow per packet; new packets go to this port.
 fn rules(new_to: &str) -> String {
     let exact = |from: u16, to: &str| {
         format!(
@@ -54,7 +54,7 @@ fn rules(new_to: &str) -> String {
     [exact(NEW, new_to), exact(OLD, &OLD_SINK.to_string())].into_iter().chain(others).collect()
 }
 
-/// Writes a file of 60-byte packets, one for each connection, at a rate.
+/// Writes a file of 60-byte packets, one per connection, at a rate.
 fn play(
     path: &Path,
     connections: std::ops::Range<u32>,

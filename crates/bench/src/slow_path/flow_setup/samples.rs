@@ -1,4 +1,4 @@
-//! What is counted of a switch while it sets flows up, and the results for the time until the last flow came.
+//! Samples of a switch during flow set-up, and the results up to the last flow.
 
 use super::{ESTABLISHED, EVERY, OLD_SINK};
 use crate::BenchError;
@@ -8,17 +8,17 @@ use crate::slow_path::seconds;
 use base::Instant;
 use std::time::Duration;
 
-/// The shortest time of which rates are taken, if adding the port of new packets is left out.
+/// The shortest time for rates that exclude adding the port.
 const SHORTEST: Duration = Duration::from_millis(100);
 
 /// The counters of a switch at one time.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Sample {
-    /// Seconds since the packets that need flows were about to begin.
+    /// Seconds since just before the packets that need flows were started.
     pub at_s: f64,
-    /// Flows besides the established ones.
+    /// Flows without the established ones.
     pub flows: f64,
-    /// Packets of the established traffic that were sent.
+    /// Established packets sent.
     pub sent: u64,
     /// Passes that missed; up to [`PUBLISHED_AFTER`] old.
     pub misses: Misses,
@@ -51,43 +51,43 @@ impl Sample {
     }
 }
 
-/// The samples of a run: one before the port of the new packets was added, then from its addition on, and one
-/// after the counters of misses are up to date.
+/// The samples of a run: one before the port of the new packets was added, then those since, and one after
+/// the counters of misses are up to date.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Samples(pub Vec<Sample>);
 
 impl Samples {
-    /// Flows in the end.
+    /// Flows at the end.
     pub fn flows(&self) -> f64 {
         self.0.last().map_or(0.0, |last| last.flows)
     }
 
-    /// The sample with which the last flow had come that stayed.
+    /// The sample at which the last flow that stayed was present.
     pub fn came(&self) -> Sample {
         let flows = self.flows();
         self.0.iter().find(|it| it.flows >= flows).copied().unwrap_or_default()
     }
 
-    /// The sample that rates count from. Adding a port takes time in which flows come already, so it is the one
-    /// after that, unless too little time is left from it on.
+    /// The sample at which rates begin. Flows are added already while the port is added, so it is the next
+    /// sample, unless too little time remains after it.
     fn from(&self) -> Sample {
         let came_s = self.came().at_s;
         let after = self.0.get(1).filter(|it| came_s - it.at_s >= SHORTEST.as_secs_f64());
         after.or(self.0.first()).copied().unwrap_or_default()
     }
 
-    /// Flows per second until the last one came.
+    /// Flows per second until the last one.
     pub fn per_second(&self) -> f64 {
         let (from, came) = (self.from(), self.came());
         (came.flows - from.flows).max(0.0) / came.seconds_since(&from)
     }
 
-    /// Processor time until the last flow came.
+    /// Processor time until the last flow.
     pub fn processor(&self) -> Processor {
         self.came().processor.since(self.from().processor)
     }
 
-    /// Flows per second of processor time until the last flow came.
+    /// Flows per second of processor time until the last flow.
     pub fn per_processor_second(&self) -> f64 {
         let Processor { workers_s, others_s } = self.processor();
         self.set_up() / (workers_s + others_s)
@@ -107,12 +107,12 @@ impl Samples {
         1e6 * (workers_s - established_s + others_s) / self.set_up()
     }
 
-    /// Established packets per second until the last flow came.
+    /// Established packets per second until the last flow.
     pub fn established_rate(&self) -> f64 {
         self.came().established_rate(&self.from())
     }
 
-    /// Misses until the last flow came. Since their counters are published late, those of the following
+    /// Misses until the last flow. The counters are published late, so those of the following
     /// [`PUBLISHED_AFTER`] count, too.
     pub fn misses(&self) -> Misses {
         let published = self.came().at_s + PUBLISHED_AFTER.as_secs_f64();
@@ -124,7 +124,7 @@ impl Samples {
         }
     }
 
-    /// Seconds and flows, for the drawing.
+    /// Seconds and flows, for the chart.
     pub fn points(&self) -> Vec<(f64, f64)> {
         self.0.iter().map(|it| (it.at_s, it.flows)).collect()
     }

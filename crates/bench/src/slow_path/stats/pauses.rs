@@ -4,22 +4,22 @@ use base::Instant;
 use serde::Serialize;
 use std::time::Duration;
 
-/// The longest time in which packets of new flows waited and no flow was installed.
+/// The longest time without a new flow while packets of new flows waited.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Pause {
-    /// Processor time of the thread, the kernel's work for it included.
+    /// Processor time of the thread, including its time in the kernel.
     pub ms: f64,
-    /// The same time by a clock. The difference is the processor time of other programs.
+    /// The same by the clock; the difference is the time of other programs.
     pub clock_ms: f64,
     /// The longest piece of work in it.
     pub work: &'static str,
-    /// How long that took, in processor time.
+    /// Its duration, in processor time.
     pub work_ms: f64,
 }
 
 /// Finds the longest pause.
 pub struct Pauses {
-    /// When the last flow came, by the thread's processor time and by a clock.
+    /// The time of the last flow, by the thread's processor time and by the clock.
     since: (Instant, Instant),
     /// The longest piece of work since then.
     work: (&'static str, Duration),
@@ -27,7 +27,7 @@ pub struct Pauses {
 }
 
 impl Pauses {
-    /// Begins now, by the thread's processor time and by a clock.
+    /// Starts now, by the thread's processor time and by the clock.
     pub fn begin(now: Instant, clock: Instant) -> Pauses {
         Pauses { since: (now, clock), work: ("", Duration::ZERO), longest: Pause::default() }
     }
@@ -51,7 +51,7 @@ impl Pauses {
         self.nothing_waits(now, clock);
     }
 
-    /// No packet waits, so that no pause goes on.
+    /// No packet waits, so a pause ends.
     pub fn nothing_waits(&mut self, now: Instant, clock: Instant) {
         (self.since, self.work) = ((now, clock), ("", Duration::ZERO));
     }

@@ -1,4 +1,5 @@
-//! One switch in memory with its packets: flows come, a controller asks, and all flows go.
+//! A switch in memory with its packets: flows are set up, a controller sends requests, and all flows are
+//! deleted.
 
 use super::pauses::{Pause, Pauses};
 use super::whole::first_frame;
@@ -15,7 +16,7 @@ use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Packets that wait before the next are lost, as in a network card's ring.
+/// Packets that may wait, as in a network card's ring; further ones are lost.
 const RING: u64 = 2048;
 /// Interval of the control side's periodic work, as in the switch.
 const TICK: Duration = Duration::from_millis(100);
@@ -23,16 +24,16 @@ const TICK: Duration = Duration::from_millis(100);
 const AFFECTED: u32 = 10;
 /// The destinations of flows that flow-mods affect; one for each phase.
 const SPECIAL: [[u8; 4]; 2] = [[10, 9, 9, 8], [10, 9, 9, 9]];
-/// The rule. Flows are exact, as all were in Open vSwitch 1.2, and p1 is down.
+/// The rule. Flows match exactly, as they all did in Open vSwitch 1.2, and p1 is down.
 const RULE: &str = "ip,in_port=p0,nw_dst=10.0.0.0/8,idle_timeout=0,actions=output:p1";
 
 /// One phase.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Phase {
-    /// How many flows it is of.
+    /// Its number of flows.
     pub wanted: u32,
     pub flows: usize,
-    /// When all were there, from its beginning.
+    /// Time until all flows existed, since its beginning.
     pub seconds_to_limit: Option<f64>,
     pub took_s: f64,
     pub longest_pause_ms: f64,
@@ -42,16 +43,16 @@ pub struct Phase {
     pub flow_mod_ms: f64,
     pub flow_mod_flows: usize,
     pub aggregate_ms: f64,
-    /// The longest time in which packets would have waited for what a controller asked.
+    /// The longest time that a controller's request would have delayed packets.
     pub longest_step_ms: f64,
 }
 
-/// How all flows were taken out.
+/// The removal of all flows.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Purge {
     pub flows: usize,
     pub took_s: f64,
-    /// The longest time in which packets would have waited.
+    /// The longest time that packets would have been delayed.
     pub longest_step_ms: f64,
 }
 
@@ -73,12 +74,12 @@ pub struct Burst {
 /// The result of an incremental operation.
 #[derive(Clone, Copy, Debug, Default)]
 struct Settled {
-    /// Flows that were given other actions, or taken out.
+    /// Flows that were changed or removed.
     flows: usize,
     longest_ms: f64,
 }
 
-/// A switch with its packets, and where time stands.
+/// A switch with its packets and clock.
 pub struct Station {
     switch: Switch,
     cables: [Cable; 2],
@@ -86,7 +87,7 @@ pub struct Station {
     time: OwnTime,
     begun: Instant,
     ticked: Instant,
-    /// Seconds from the beginning, and flows.
+    /// Seconds since the start, and flows.
     pub installed: Vec<(f64, f64)>,
     memory_max: u64,
 }
@@ -146,7 +147,7 @@ impl Station {
                 if due == offered && self.allowance.left() == 0 {
                     let next = Duration::from_nanos(1_000_000_000 / u64::from(rate) + 1);
                     self.time.skip_to(now + next);
-                    // Nothing waited: that is no pause.
+                    // No packet waited, so there is no pause.
                     pauses.nothing_waits(self.time.now(), clock::now());
                     continue;
                 }
@@ -212,7 +213,7 @@ impl Station {
         self.installed.push((at, self.switch.flow_count() as f64));
     }
 
-    /// What a controller waits for: a flow-mod that affects ten flows, the sum of one rule.
+    /// A controller's requests: a flow-mod that affects ten flows, and the aggregate of one rule.
     fn ask(&mut self, phase: &mut Phase, number: usize) -> Result<(), BenchError> {
         let [a, b, c, d] = SPECIAL[number];
         let rule = format!("priority=40000,udp,in_port=p0,nw_dst={a}.{b}.{c}.{d},actions=in_port");
@@ -292,7 +293,7 @@ impl Station {
     }
 }
 
-/// Makes a frame one of a flow: of the first ten and of the ten after them flow-mods will tell.
+/// Changes a frame to one of a flow. The first ten flows, and the next ten, are those that flow-mods affect.
 pub fn set_flow(frame: &mut [u8], flow: u32) {
     packets::set_connection(frame, flow);
     let destination = match flow / AFFECTED {
@@ -317,7 +318,7 @@ mod tests {
         let mut station = Station::new(&args(1_000_000, 1000), Upkeep::Never).unwrap();
         let phase = station.phase(1_000_000, None, 0, Duration::from_millis(20)).unwrap();
         assert_eq!((phase.stopped_by, phase.seconds_to_limit), (Some("time"), None));
-        // The flow limit lets two flows come at once, and no further one.
+        // The flow limit permits two flows at once, and no more.
         let stalls = args(1, 1);
         let mut station = Station::new(&stalls, Upkeep::Never).unwrap();
         let phase = station.phase(1000, None, 0, Duration::from_millis(20)).unwrap();

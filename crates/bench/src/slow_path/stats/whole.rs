@@ -1,8 +1,8 @@
-//! The first phase through whole switches in processes of their own, ours and Open vSwitch's.
+//! The first phase through whole switches in separate processes, ours and Open vSwitch's.
 //!
-//! Ours plays a pcap file at the times in it, over and over. DPDK's net_pcap cannot, and keeps a buffer
-//! for each packet that it plays over and over; so Open vSwitch reads the packets from a named pipe that
-//! a thread writes at the rate. A packet for which the pipe has no room is lost.
+//! Ours plays a pcap file repeatedly, at its capture times. DPDK's net_pcap cannot, and keeps a buffer per
+//! packet that it plays repeatedly; so Open vSwitch reads the packets from a named pipe, which a thread
+//! writes at the rate. Packets that do not fit into the pipe are lost.
 
 use super::station::set_flow;
 use super::{FRAME, StatsArgs, Upkeep};
@@ -24,18 +24,18 @@ use std::thread::{self, sleep};
 use std::time::Duration;
 use testbed::namespaces::FOLDER;
 
-/// How often flows are counted.
+/// Interval of counting flows.
 const EVERY: Duration = Duration::from_millis(20);
-/// What a pipe takes at once or not at all (pipe(7), `PIPE_BUF`).
+/// Maximum size of an atomic write to a pipe (pipe(7), `PIPE_BUF`).
 const ATOMIC: usize = 4096;
-/// Bytes that wait in the pipe, as in a network card's ring of 2,048 packets.
+/// Capacity of the pipe, as of a network card's ring of 2,048 packets.
 const PIPE: usize = 512 << 10;
 /// Bytes of a packet in a pcap file.
 const RECORD: usize = FRAME + 16;
 /// The rule, by OpenFlow port numbers. Flows are exact, and port 2 is down.
 const RULE: &str = "ip,in_port=1,nw_dst=10.0.0.0/8,idle_timeout=0,actions=output:2";
 
-/// One whole switch.
+/// A whole switch.
 #[derive(Clone, Debug, Serialize)]
 pub struct Whole {
     #[serde(serialize_with = "kind_name")]
@@ -47,7 +47,7 @@ pub struct Whole {
     pub flows: u64,
     pub seconds_to_limit: Option<f64>,
     pub took_s: f64,
-    /// The longest time in which no flow came while some were missing, to within [`EVERY`].
+    /// The longest time without a new flow while some were missing, with a resolution of [`EVERY`].
     pub longest_pause_ms: f64,
     pub workers_processor_s: f64,
     pub other_processor_s: f64,
@@ -63,7 +63,7 @@ fn upkeep_name<S: serde::Serializer>(upkeep: &Upkeep, to: S) -> Result<S::Ok, S:
     to.serialize_str(upkeep.name())
 }
 
-/// What switches are fed with.
+/// The inputs of switches.
 pub struct Files {
     rules: PathBuf,
     packets: PathBuf,
@@ -71,7 +71,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Writes them.
+    /// Writes the files.
     pub fn write(args: &StatsArgs) -> Result<Files, BenchError> {
         let folder = Path::new(FOLDER);
         let files = Files {
@@ -100,7 +100,7 @@ impl Files {
     }
 }
 
-/// Runs one switch until all flows are there or the time is over.
+/// Runs one switch until all flows exist or the time is over.
 pub fn run(
     args: &StatsArgs,
     files: &Files,
@@ -126,7 +126,7 @@ pub fn run(
         };
         let installed = played.and_then(|()| watch(args, &mut switch));
         is_over.store(true, Relaxed);
-        // A feeder whose pipe was not opened for reading waits for that.
+        // A feeder waits until its pipe is opened for reading.
         drop(File::options().read(true).write(true).open(&files.pipe));
         installed
     })?;
@@ -150,7 +150,7 @@ pub fn run(
     })
 }
 
-/// Counts flows until all are there or the time is over.
+/// Counts flows until all exist or the time is over.
 fn watch(args: &StatsArgs, switch: &mut UnderTest) -> Result<Vec<(f64, f64)>, BenchError> {
     let begun = clock::now();
     let mut installed = vec![(0.0, 0.0)];
@@ -165,8 +165,8 @@ fn watch(args: &StatsArgs, switch: &mut UnderTest) -> Result<Vec<(f64, f64)>, Be
     }
 }
 
-/// The longest time between two counts of which the second was higher than all before, from the first
-/// flow on. The time from the last such count to the end is a pause, too, if flows are missing.
+/// The longest time between two new maxima of the count, from the first flow on. If flows are missing, the
+/// time from the last maximum to the end is a pause, too.
 fn longest_pause_s(installed: &[(f64, f64)], wanted: f64) -> f64 {
     let (mut longest, mut most, mut grown_at) = (0.0f64, 0.0, None);
     for &(at, flows) in installed {
@@ -183,10 +183,10 @@ fn longest_pause_s(installed: &[(f64, f64)], wanted: f64) -> f64 {
     longest
 }
 
-/// Writes packets of all flows in turn into a pipe, at the rate, as a pcap file without an end. What
-/// finds no room is lost.
+/// Writes packets of all flows in turn into a pipe, at the rate, as an endless pcap file. Packets that do not
+/// fit are lost.
 fn feed(pipe: &Path, args: &StatsArgs, is_over: &AtomicBool) {
-    // It opens once the switch reads it.
+    // Opening blocks until the switch reads it.
     let Ok(mut file) = File::options().write(true).open(pipe) else { return };
     let mut header = Vec::new();
     if PcapTx::new(&mut header, || Duration::ZERO).is_err() || file.write_all(&header).is_err() {
@@ -221,7 +221,7 @@ fn feed(pipe: &Path, args: &StatsArgs, is_over: &AtomicBool) {
     }
 }
 
-/// A frame that [`set_flow`] makes one of a flow.
+/// A frame for [`set_flow`].
 pub fn first_frame() -> Vec<u8> {
     let mut frame = vec![0; FRAME];
     frame[..TEMPLATE.len()].copy_from_slice(&TEMPLATE);

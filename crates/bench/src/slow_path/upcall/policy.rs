@@ -1,17 +1,17 @@
-//! Which handler an upcall goes to.
+//! Distribution of upcalls to handlers.
 
 use flow::{Field, FlowKey};
 use wire::ethertype;
 
-/// The distribution of upcalls to handlers.
+/// The policies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {
-    /// A list for each handler, in order of arrival. Packets are spread by a hash of their flow, which ARP
-    /// has none of: all of it goes to the first handler. So do kernels that the seed began with.
+    /// One list per handler, in order of arrival. Packets are distributed by a flow hash that ignores ARP, so
+    /// all ARP goes to the first handler; the kernels of that time behaved so.
     OneForArp,
-    /// The same, but that ARP goes to each handler in turn, as the seed's patch has it.
+    /// The same, but ARP goes to the handlers in turn, as in the proposed patch.
     ArpSpread,
-    /// This switch's policy: by flow, ARP by its addresses; each handler has a queue for each port and class,
+    /// This switch's policy: by flow, including ARP's addresses; each handler has a queue per port and class,
     /// served in turn.
     Ours,
 }
@@ -29,7 +29,7 @@ impl Policy {
         }
     }
 
-    /// What it is called for people.
+    /// Its title in text.
     pub fn title(self) -> &'static str {
         match self {
             Policy::OneForArp => "all ARP to one handler",
@@ -39,7 +39,7 @@ impl Policy {
     }
 }
 
-/// The handler of an upcall under a policy with a list for each handler.
+/// The handler of an upcall under a policy with one list per handler.
 pub fn handler_of(policy: Policy, key: &FlowKey, handlers: u16, arp_turn: &mut u16) -> u16 {
     const ARP: u16 = ethertype::ARP;
     const MIX: u64 = 0x9e37_79b9_7f4a_7c15;

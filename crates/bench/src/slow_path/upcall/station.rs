@@ -1,5 +1,5 @@
-//! The worker, the handlers and the control thread of a switch, run in turn by one thread. Each has a clock
-//! of its own, which advances by the processor time of its work, as if each had a processor to itself.
+//! The worker, the handlers and the control thread of a switch, simulated by one thread. Each has its own
+//! clock, which advances by the processor time of its work, as if each had its own processor.
 
 use super::super::hosts::Hosts;
 use super::policy::{Policy, handler_of};
@@ -17,18 +17,18 @@ use switch::latency::{self, Latency};
 
 /// The start time of an experiment: not zero, which means "never" in places.
 pub const BEGIN: Instant = Instant::from_millis(1000);
-/// When hosts have given up, however slow the switch is.
+/// The time after which hosts have given up, however slow the switch is.
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// A handler with its clock.
 struct TimedHandler {
     handler: Handler,
     at: Instant,
-    /// Its upcalls, under a policy with a list for each handler.
+    /// Its upcalls, under a policy with one list per handler.
     list: VecDeque<Upcall>,
 }
 
-/// The switch, and where its threads' clocks stand.
+/// The switch and the clocks of its threads.
 pub struct Station {
     pub switch: Switch,
     pub hosts: Hosts,
@@ -38,9 +38,9 @@ pub struct Station {
     desks: Vec<TimedHandler>,
     worker_at: Instant,
     control_at: Instant,
-    /// When the control thread was told that it has something to do.
+    /// When the control thread was woken.
     control_told: Option<Instant>,
-    /// Answers by when the worker can see them, and in which order they came.
+    /// Answers by the time at which the worker receives them, and their order.
     answers: BTreeMap<(Instant, u64), FlowCommand>,
     answered: u64,
     batch: usize,
@@ -48,7 +48,7 @@ pub struct Station {
     arp_turn: u16,
 }
 
-/// Does something, and gives how long the thread's processor was at it.
+/// Runs work. Returns its result and its processor time.
 fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let before = clock::thread_time();
     let done = work();
@@ -64,7 +64,7 @@ impl Station {
         batch: u16,
     ) -> Result<Station, BenchError> {
         let conntrack = Arc::new(Conntrack::new(fastrand::u64(..), ConntrackConfig::default()));
-        // Under the other policies all upcalls go through one list here and are handed out at once.
+        // Under the other policies all upcalls go through one list and are distributed at once.
         let lists = if policy == Policy::Ours { handlers } else { 1 };
         let answers = Answers::Handlers(lists);
         let (flows, worker) = ("actions=normal", WorkerId(0));
@@ -89,7 +89,7 @@ impl Station {
         })
     }
 
-    /// How long it has run.
+    /// The duration so far.
     pub fn took(&self) -> Duration {
         self.worker_at - BEGIN
     }
@@ -102,7 +102,7 @@ impl Station {
         Ok(())
     }
 
-    /// The thread with the earliest clock works next.
+    /// Runs the thread with the earliest clock.
     fn step(&mut self) -> Result<(), BenchError> {
         let at = self.worker_at;
         if self.control_told.is_some_and(|told| told.max(self.control_at) <= at) {
@@ -131,7 +131,7 @@ impl Station {
         Ok(())
     }
 
-    /// Of the handlers for which upcalls wait the one that is furthest behind.
+    /// Among the handlers with waiting upcalls, the one with the earliest clock.
     fn next_handler(&self) -> Option<usize> {
         let waits = |number: &usize| match self.policy {
             Policy::Ours => self.switch.has_upcalls(*number as u16),
@@ -140,7 +140,7 @@ impl Station {
         (0..self.desks.len()).filter(waits).min_by_key(|number| self.desks[*number].at)
     }
 
-    /// The worker has nothing to do until something happens.
+    /// The worker is idle until the next event.
     fn rest(&mut self) {
         let handler = self.next_handler().map(|number| self.desks[number].at);
         let control = self.control_told.map(|told| told.max(self.control_at));
@@ -158,7 +158,7 @@ impl Station {
         Some(port)
     }
 
-    /// Gives upcalls to the handlers' lists, under a policy that has them.
+    /// Distributes upcalls to the handlers' lists, under a policy that has them.
     fn hand_out(&mut self) {
         if self.policy == Policy::Ours {
             return;
@@ -171,7 +171,7 @@ impl Station {
         }
     }
 
-    /// A handler takes a batch, translates it and installs its flows; the worker sees the answers then.
+    /// A handler takes a batch, translates it and installs its flows; then the worker receives the answers.
     fn handle(&mut self, number: usize) {
         let Station { switch, batch, desks, policy, latency, .. } = self;
         let desk = &mut desks[number];
@@ -183,7 +183,7 @@ impl Station {
                 upcalls.extend(desk.list.drain(..most));
             }
         });
-        // It was woken by the first of them, if it slept.
+        // The first of them woke it, if it slept.
         let queued = upcalls.iter().map(|upcall| upcall.queued).min().unwrap_or(desk.at);
         desk.at = desk.at.max(queued) + took;
         latency.batch(number as u16, upcalls.len());
@@ -218,7 +218,7 @@ impl Station {
         }
     }
 
-    /// The control thread takes up what handlers left to it, and looks at flows again.
+    /// The control thread applies the handlers' credits, and revalidates flows.
     fn control(&mut self) {
         let now = self.control_at.max(self.control_told.take().unwrap_or(self.control_at));
         let (commands, took) = timed(|| self.switch.catch_up(now));

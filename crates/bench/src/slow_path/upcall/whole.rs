@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use std::sync::Barrier;
 use std::thread;
 
-/// The most hosts: each is a namespace, a veth and two threads.
+/// Maximum number of hosts: each needs a namespace, a veth and two threads.
 const HOSTS_MAX: u16 = 512;
 /// ARP requests of hosts that look for an address, not those that confirm one. A rule for each host counts them.
 const REQUESTS: &str = "arp,arp_op=1,dl_dst=ff:ff:ff:ff:ff:ff";
@@ -30,7 +30,7 @@ struct Run {
     failed: usize,
     took_s: f64,
     arp_requests: u64,
-    /// Those beyond the first of their host.
+    /// Requests beyond the first of each host.
     arp_again: u64,
     syn_retransmissions: u64,
     refused: u64,
@@ -136,7 +136,7 @@ fn run(
     })
 }
 
-/// What each rule counted since an earlier look at the same rules.
+/// The counts of each rule since an earlier reading of the same rules.
 fn since(before: &BTreeMap<String, u64>, now: &BTreeMap<String, u64>) -> Vec<u64> {
     let earlier = |rule: &String| before.get(rule).copied().unwrap_or(0);
     now.iter().map(|(rule, packets)| packets.saturating_sub(earlier(rule))).collect()
@@ -254,7 +254,8 @@ mod tests {
             counts.iter().map(|(rule, count)| ((*rule).to_owned(), *count)).collect()
         };
         let before = counts(&[("a", 2), ("b", 0)]);
-        // One host asked three times, one once, and one that never asked does not make up for others.
+        // One host sent three requests, one sent one, and one sent none, which does not compensate for the
+        // others.
         let requests = since(&before, &counts(&[("a", 5), ("b", 0), ("c", 1)]));
         assert_eq!((requests.iter().sum::<u64>(), beyond_the_first(&requests)), (4, 2));
         let latency = json!({"classes": {"all": {"rtt": {"log2": [[0, 3], [4, 2]]}}}});
