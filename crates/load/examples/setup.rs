@@ -35,7 +35,7 @@ struct NewFlows {
 
 impl RxQueue for NewFlows {
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PortError> {
-        // Offset of the source address's last three bytes in an Ethernet frame.
+        // Offset of the last three bytes of the source address in an Ethernet frame.
         const SOURCE: usize = 14 + 12 + 1;
         while batch.remaining_capacity() > 0 {
             let [_, number @ ..] = self.next.to_be_bytes();

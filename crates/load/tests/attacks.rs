@@ -397,7 +397,7 @@ fn check_arp_storm(storm_ports: u16) {
         }
         network.wait(Duration::from_millis(1));
     }
-    // If one were refused, it would still wait, and so would all after it.
+    // A refused upcall would still wait, and so would all after it.
     assert!(waiting.len() <= 2, "{} wait", waiting.len());
     assert!(network.switch.learned_addresses() <= limits::MAC_TABLE_SIZE);
 }
@@ -418,7 +418,7 @@ fn resident_bytes() -> u64 {
     text.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 4096
 }
 
-/// A bridge to which storms of each kind come: packets that each need a flow, tracked connections, addresses.
+/// Storms of each kind: packets that each need a flow, tracked connections, addresses.
 fn storms(network: &mut Network, round: u32) {
     let mut random = fastrand::Rng::with_seed(round.into());
     for part in 0..20u32 {
@@ -443,13 +443,14 @@ fn storms(network: &mut Network, round: u32) {
 /// Set for the process that measures its own memory.
 const MEASURES: &str = "TIDEGATE_TEST_MEASURES_MEMORY";
 
-/// 40,000 flows, 20,000 connections and 20,000 addresses come at once and go. What they took is free for the next
-/// storm, which leaves the process within 10% of what the first left. Little of it goes back to the system: records
-/// of connections are kept (ARCHITECTURE.md), and so is freed memory in the C library's allocator.
+/// 40,000 flows, 20,000 connections and 20,000 addresses are created at once and removed. The next storm
+/// reuses their memory: the process stays within 10% of its size after the first. Little memory returns to
+/// the system: connection records are kept (ARCHITECTURE.md), and so is freed memory in the C library's
+/// allocator.
 #[test]
 fn memory_that_storms_took_is_used_again() {
     if std::env::var_os(MEASURES).is_none() {
-        // Tests beside this one take memory of the same process.
+        // Other tests of this process allocate memory, too.
         let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
         alone.args(["--exact", "memory_that_storms_took_is_used_again", "--nocapture"]);
         let output = alone.env(MEASURES, "1").output().unwrap();

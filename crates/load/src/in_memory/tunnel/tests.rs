@@ -1,4 +1,4 @@
-//! No traffic of one network appears in another: packets of every pair of networks, side by side.
+//! Traffic of one network never appears in another: packets of every pair of networks, interleaved.
 
 use super::*;
 use crate::in_memory::{Cable, Discard};
@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 const NETWORKS: u32 = 16;
-/// Networks' numbers differ in all of their 24 bits.
+/// The networks' VNIs differ in all of their 24 bits.
 fn vni(network: u32) -> u32 {
     (0x01_0101 * (network + 1)) ^ (network << 20)
 }
@@ -190,7 +190,7 @@ fn options(values: &[Vec<u8>]) -> Vec<u8> {
     (0x80..).zip(values).flat_map(option).collect()
 }
 
-/// A switch whose flows tell networks by options alone.
+/// A switch whose flows distinguish networks by options alone.
 fn switch_by_options() -> Switch {
     let now = clock::now();
     let mut core = underlay(now).unwrap();
@@ -198,7 +198,7 @@ fn switch_by_options() -> Switch {
     let names: Vec<_> = guests.iter().map(|(name, port)| (name.as_str(), *port)).collect();
     let bridge = inner_bridge(&mut core, &names, now).unwrap();
     let map = |(kind, len, index)| TlvMap { class: 0x102, kind, len, index };
-    // One that goes leaves a gap, so that the long value lies in two places.
+    // Removing one leaves a gap, so the long value is split between two places.
     let first = [map((0x7f, 4, 1)), map((0x80, 0, 0)), map((0x81, 8, 8))];
     core.tlv_table_mod(bridge, TlvCommand::Add, &first).unwrap();
     core.tlv_table_mod(bridge, TlvCommand::Delete, &first[..1]).unwrap();
@@ -237,7 +237,7 @@ fn options_of_every_length_go_with_their_packets() {
             assert_eq!(found.metadata.options, options(&values(network)), "round {round}");
             assert_eq!(only[found.header_len..], frame, "round {round}");
         }
-        // The last two bytes do not matter to the flows.
+        // The flows do not match the last two bytes.
         let arriving = |network: u32| {
             let mut values = values(network);
             values[2][122] = round;
@@ -249,7 +249,7 @@ fn options_of_every_length_go_with_their_packets() {
             let expect = vec![inner(network, 0, true); 2];
             assert_eq!(sent[&guest(network).1.0], expect, "{network}, round {round}");
         }
-        // Another value, an option that is missing, and lengths that are not those of the table.
+        // A wrong value, a missing option, and lengths that differ from the table's.
         let [none, short, long] = values(3);
         let mut other = long.clone();
         other[0] ^= 0x80;
