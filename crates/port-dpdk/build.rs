@@ -1,4 +1,4 @@
-//! Compiles the C shim against the system's libdpdk, where the feature `dpdk` asks for it.
+//! Compiles the C shim against the system's libdpdk if the feature `dpdk` is on.
 
 fn main() {
     println!("cargo:rerun-if-changed=csrc");
@@ -11,8 +11,8 @@ fn main() {
     }
 }
 
-/// What the shim itself calls; other drivers are loaded by DPDK, from its own folder, as it starts.
-/// All that `pkg-config --libs` lists would tie the program to fifty libraries that it never uses.
+/// The libraries that the shim itself calls; DPDK loads other drivers from its own folder at start. Linking
+/// all that `pkg-config --libs` lists would tie the program to fifty libraries that it never uses.
 #[cfg(feature = "dpdk")]
 const LIBRARIES: [&str; 8] = [
     "rte_net_vhost",
@@ -36,7 +36,7 @@ fn dpdk() -> Result<(), String> {
         "csrc/rte_flow.c",
         "csrc/rte_flow_object.c",
     ]);
-    // Among the flags is the processor that DPDK's inline functions need at least.
+    // One of the flags selects the minimum processor for DPDK's inline functions.
     for flag in pkg_config(&["--cflags", "libdpdk >= 21.11"])? {
         build.flag(flag);
     }
@@ -51,7 +51,7 @@ fn dpdk() -> Result<(), String> {
     Ok(())
 }
 
-/// The words that pkg-config answers.
+/// The words that pkg-config prints.
 #[cfg(feature = "dpdk")]
 fn pkg_config(arguments: &[&str]) -> Result<Vec<String>, String> {
     println!("cargo:rerun-if-env-changed=PKG_CONFIG_PATH");

@@ -1,4 +1,4 @@
-//! What stands for DPDK in a build without it: the same names, and nothing that can be opened.
+//! Replaces DPDK in a build without it: the same names, and every operation fails.
 
 use crate::flow_rule::{
     ConnectionObject, DeviceRefusal, FlowDevice, FlowRule, ObjectHandle, RuleHandle, RuleState,
@@ -9,15 +9,15 @@ use packet::{Batch, Pool};
 use port::{PortError, RxQueue, TxCounters, TxQueue};
 use std::os::fd::RawFd;
 
-/// Starts DPDK, which this build has not.
+/// Starts DPDK, which this build does not have.
 ///
 /// # Errors
-/// Always: there is none.
+/// Always: this build has no DPDK.
 pub fn start(_options: &EalOptions, _cpu: usize) -> Result<String, DpdkError> {
     Err(DpdkError::Absent)
 }
 
-/// The version of DPDK that is built in: none.
+/// The version of DPDK: none.
 pub fn version() -> Option<String> {
     None
 }
@@ -27,37 +27,37 @@ pub fn is_running() -> bool {
     false
 }
 
-/// Looks at devices that are waited for: there are none.
+/// Polls awaited devices: there are none.
 pub fn look_at_awaited(_wanted: &[&str]) -> bool {
     false
 }
 
-/// A DPDK port. There is none in this build.
+/// A DPDK port. This build has none.
 #[derive(Debug)]
 pub enum DpdkPort {}
 
-/// A receive queue of a DPDK port. There is none in this build.
+/// A receive queue of a DPDK port. This build has none.
 #[derive(Debug)]
 pub enum DpdkRx {}
 
-/// A transmit queue of a DPDK port. There is none in this build.
+/// A transmit queue of a DPDK port. This build has none.
 #[derive(Debug)]
 pub enum DpdkTx {}
 
 impl DpdkPort {
-    /// Opens a port, which this build cannot.
+    /// Opens a port, which always fails in this build.
     ///
     /// # Errors
-    /// Always: there is no DPDK.
+    /// Always: this build has no DPDK.
     pub fn open(name: &str, _config: &DpdkConfig, _tx_queues: u16) -> Result<DpdkPort, PortError> {
         let reason = DpdkError::Absent.to_string();
         Err(PortError::Invalid { device: name.to_owned(), reason })
     }
 
-    /// Opens a port, which this build cannot.
+    /// Opens a port, which always fails in this build.
     ///
     /// # Errors
-    /// Always: there is no DPDK.
+    /// Always: this build has no DPDK.
     pub fn open_or_wait(
         name: &str,
         config: &DpdkConfig,
@@ -66,63 +66,63 @@ impl DpdkPort {
         DpdkPort::open(name, config, tx_queues)
     }
 
-    /// See the port of a build that has DPDK.
+    /// See the same method in `device.rs`.
     pub fn set_tx_queues(&mut self, _tx_queues: u16) -> Result<(), PortError> {
         match *self {}
     }
 
-    /// See the port of a build that has DPDK.
+    /// See the same method in `device.rs`.
     pub fn rx_queues(&self) -> u16 {
         match *self {}
     }
 
-    /// See the port of a build that has DPDK.
+    /// See the same method in `device.rs`.
     pub fn rx(&self, _queue: u16) -> Result<DpdkRx, PortError> {
         match *self {}
     }
 
-    /// See the port of a build that has DPDK.
+    /// See the same method in `device.rs`.
     pub fn tx(&self) -> Result<DpdkTx, PortError> {
         match *self {}
     }
 
-    /// See the port of a build that has DPDK.
+    /// See the same method in `device.rs`.
     pub fn facts(&self) -> Result<Facts, PortError> {
         match *self {}
     }
 
-    /// See the port of a build that has DPDK.
+    /// See the same method in `counters.rs`.
     pub fn statistics(&self) -> Result<Statistics, PortError> {
         match *self {}
     }
 
-    /// See the port of a build that has DPDK.
+    /// See the same method in `counters.rs`.
     pub fn own_counters(&self) -> Vec<(String, u64)> {
         match *self {}
     }
 
-    /// See the port of a build that has DPDK.
+    /// See the same method in `device.rs`.
     pub fn name(&self) -> &str {
         match *self {}
     }
 
-    /// See the port of a build that has DPDK.
+    /// See the same method in `device.rs`.
     pub fn guest_fault(&self) -> Option<String> {
         match *self {}
     }
 
-    /// See the port of a build that has DPDK.
+    /// See the same method in `device.rs`.
     pub fn set_up(&self, _up: bool) -> Result<(), PortError> {
         match *self {}
     }
 }
 
-/// The devices of DPDK, as far as they take rules. There are none in this build, so that it is never asked.
+/// The `rte_flow` rules of DPDK's devices. There are none in this build, so it is never used.
 #[derive(Debug, Default)]
 pub struct DpdkRules(());
 
 impl DpdkRules {
-    /// Those of all ports.
+    /// The rules of all ports.
     pub fn new() -> DpdkRules {
         DpdkRules(())
     }

@@ -1,8 +1,8 @@
-//! Devices that are there only when the other side has connected.
+//! Devices that exist only after the other side has connected.
 //!
-//! DPDK's `net_virtio_user` with `server=1` makes a socket and is plugged in when another program has
-//! connected to it, however long that takes. Each such device is plugged in on a thread of its own, so
-//! that the thread that opens ports need not wait with it.
+//! DPDK's `net_virtio_user` with `server=1` creates a socket and is attached when another program has
+//! connected to it, however long that takes. Each such device is attached on its own thread, so that the
+//! thread that opens ports does not wait.
 
 use crate::config::remove_left_socket;
 use crate::device::{close, find};
@@ -13,26 +13,26 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// DPDK's number of a device, and whether it was plugged in for this; or why there is none.
+/// DPDK's port number and whether the device was attached for this call; or why there is none.
 pub type Found = Result<(u16, bool), String>;
 
-/// How long a device may take to make its socket, and to go when it is not wanted any more.
+/// How long a device may take to create its socket, and to stop when it is not wanted any more.
 const PATIENCE: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_millis(1);
 
-/// The devices that are waited for, by their arguments.
+/// The awaited devices, by their arguments.
 static AWAITED: Mutex<BTreeMap<String, Awaited>> = Mutex::new(BTreeMap::new());
 
-/// A device that is being plugged in. It is not waited for any more when this is dropped.
+/// A device being attached. Dropping it gives up.
 #[derive(Debug)]
 struct Awaited {
     socket: PathBuf,
-    /// None when its outcome was taken.
+    /// `None` once the outcome was taken.
     thread: Option<JoinHandle<Found>>,
 }
 
-/// The device that the arguments name, as [`find`] gives it; where the other side has to come first, an
-/// error that says so, until that happened.
+/// The device with these arguments, as [`find`] returns it; while the other side has not connected, an error
+/// that says so.
 pub fn find_or_wait(devargs: &str) -> Found {
     let Some(socket) = socket_of(devargs) else { return find(devargs) };
     let mut all = lock();
@@ -48,8 +48,8 @@ pub fn find_or_wait(devargs: &str) -> Found {
     Err(format!("it waits until another program connects to {socket}, its end of vhost-user"))
 }
 
-/// Gives up the devices that are waited for and are not among those `wanted`, by their arguments; says
-/// whether one of the others is there now, or will not come, so that its port is to be opened again.
+/// Gives up awaited devices that are not among those `wanted`, by their arguments. Returns whether one of the
+/// others has become available or has failed, so that its port must be opened again.
 pub fn look_at_awaited(wanted: &[&str]) -> bool {
     let mut all = lock();
     all.retain(|devargs, _| wanted.contains(&devargs.as_str()));
@@ -73,8 +73,8 @@ fn socket_of(devargs: &str) -> Option<&Path> {
 }
 
 impl Awaited {
-    /// Begins to plug it in. A thread that asks DPDK for another device meanwhile must not meet this one in
-    /// lists that are not locked, so this returns when it waits or has failed.
+    /// Begins to attach the device. Returns once it waits or has failed: another thread that asks DPDK for a
+    /// device must not run while this one changes DPDK's unlocked lists.
     fn begin(devargs: &str, socket: &Path) -> Result<Awaited, String> {
         remove_left_socket(socket);
         let text = devargs.to_owned();
@@ -89,7 +89,7 @@ impl Awaited {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// What came of it, once, if it is known.
+    /// The outcome, once, if it is known.
     fn outcome(&mut self) -> Option<Found> {
         let thread = self.thread.take_if(|thread| thread.is_finished())?;
         Some(thread.join().unwrap_or_else(|_| Err("plugging it in failed".to_owned())))
@@ -101,14 +101,14 @@ impl Drop for Awaited {
         if self.thread.is_none() {
             return;
         }
-        // DPDK waits for one connection and fails with one that says nothing.
+        // DPDK waits for one connection, and fails after one that sends nothing.
         if !self.has_ended() {
             drop(UnixStream::connect(&self.socket));
             wait_for(|| self.has_ended());
         }
         match self.outcome() {
             Some(Ok((port, attached))) => close(port, attached),
-            // It leaves its socket behind, where the next one could not make its own.
+            // DPDK leaves the socket behind, which would keep the next device from creating its own.
             Some(Err(_)) => drop(std::fs::remove_file(&self.socket)),
             None => log::warn!(
                 target: "netdev_dpdk",

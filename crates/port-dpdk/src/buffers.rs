@@ -1,4 +1,4 @@
-//! The pools that DPDK's packet buffers come from.
+//! Pools of DPDK's packet buffers.
 
 use crate::ffi;
 use packet::{Head, Lender};
@@ -7,24 +7,24 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 
-/// Buffers in a pool, if there is memory for so many (ovs: `lib/netdev-dpdk.c`, `MAX_NB_MBUF`).
+/// Preferred number of buffers per pool (ovs: `lib/netdev-dpdk.c`, `MAX_NB_MBUF`).
 const BUFFERS: u32 = 1 << 18;
-/// Fewer make no pool.
+/// Minimum number of buffers per pool.
 const BUFFERS_MIN: u32 = 1 << 12;
-/// Buffers' sizes are whole multiples of this, so that few pools serve all ports.
+/// Buffer sizes are multiples of this, so that few pools serve all ports.
 const SIZE_STEP: u32 = 1024;
-/// Room that DPDK keeps free in front of a frame (RTE_PKTMBUF_HEADROOM).
+/// Headroom that DPDK reserves in front of a frame (RTE_PKTMBUF_HEADROOM).
 const HEADROOM: u32 = 128;
-/// The longest frame that one buffer is made for; what is longer comes in several
-/// (ovs: `lib/netdev-dpdk.c`, `NETDEV_DPDK_MAX_PKT_LEN`).
+/// The longest frame that fits into one buffer; longer ones use several (ovs: `lib/netdev-dpdk.c`,
+/// `NETDEV_DPDK_MAX_PKT_LEN`).
 const FRAME_MAX: u32 = 9728;
-/// The largest MTU that may be asked for.
+/// The largest valid MTU.
 pub(crate) const MTU_MAX: u16 = (FRAME_MAX - FRAME_OVERHEAD) as u16;
-/// Bytes of a frame beside its IP packet: Ethernet's header, two VLAN tags, a checksum.
+/// Bytes of a frame besides its IP packet: Ethernet header, two VLAN tags, FCS.
 const FRAME_OVERHEAD: u32 = 14 + 8 + 4;
 
-/// A pool of buffers. It is never given back: a packet of it may lie in some device's ring long
-/// after the port that took it is closed. All ports that need buffers of its size share it.
+/// A pool of buffers. It is never freed: its packets may be in some device's ring long after the port that
+/// received them is closed. All ports that need this buffer size share it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Buffers {
     pool: NonNull<c_void>,
@@ -35,12 +35,12 @@ unsafe impl Send for Buffers {}
 // SAFETY: as above.
 unsafe impl Sync for Buffers {}
 
-/// In whose name DPDK's buffers are lent to packets.
+/// The owner of DPDK's buffers that packets borrow.
 // SAFETY: only buffers that the shim said may be kept are lent in its name, and each is taken back
 // once: by this function or by being sent.
 pub(crate) static LENDER: Lender = unsafe { Lender::new(take_back) };
 
-/// Takes back a buffer that no packet needs any more.
+/// Frees a buffer that no packet uses any more.
 // SAFETY: called for buffers that were lent in the lender's name, once for each, as it demands.
 unsafe fn take_back(head: NonNull<Head>) {
     // SAFETY: DPDK alone can free what it made; the caller says that it is such a buffer, with
@@ -57,10 +57,10 @@ struct Known {
 static POOLS: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 
 impl Buffers {
-    /// The pool of one NUMA node for frames of this MTU, which holds at least `min_bytes` each.
+    /// The pool of a NUMA node for this MTU, with buffers of at least `min_bytes`.
     ///
     /// # Errors
-    /// There is no memory for one.
+    /// Not enough memory.
     pub fn for_mtu(mtu: u16, min_bytes: u32, numa: i32) -> io::Result<Buffers> {
         let numa = numa.max(0);
         let frame = (u32::from(mtu) + FRAME_OVERHEAD).min(FRAME_MAX).max(min_bytes);
@@ -91,7 +91,7 @@ impl Buffers {
         Err(io::Error::from(io::ErrorKind::OutOfMemory))
     }
 
-    /// For the shim.
+    /// The pointer for the shim.
     pub fn as_ptr(self) -> *mut c_void {
         self.pool.as_ptr()
     }

@@ -1,26 +1,25 @@
-//! What a port is to be made of.
+//! The configuration of a port.
 
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// Descriptors of a queue where nothing else is said (ovs: `lib/netdev-dpdk.c`,
-/// `NIC_PORT_DEFAULT_RXQ_SIZE`).
+/// Default number of descriptors per queue (ovs: `lib/netdev-dpdk.c`, `NIC_PORT_DEFAULT_RXQ_SIZE`).
 pub const DEFAULT_DESCRIPTORS: u16 = 2048;
 
-/// What a port is to be made of.
+/// The configuration of a port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DpdkConfig {
-    /// The device, as DPDK names it: a PCI address, a virtual device with its arguments, or
-    /// "class=eth,mac=" and an address (`options:dpdk-devargs`).
+    /// The device by DPDK's name: a PCI address, a virtual device with its arguments, or "class=eth,mac=" and
+    /// an address (`options:dpdk-devargs`).
     pub devargs: String,
-    /// Receive queues (`options:n_rxq`); a device that has fewer gets fewer.
+    /// Receive queues (`options:n_rxq`); a device with fewer gets fewer.
     pub rx_queues: u16,
     /// Descriptors of each receive queue (`options:n_rxq_desc`).
     pub rx_descriptors: u16,
     /// Descriptors of each transmit queue (`options:n_txq_desc`).
     pub tx_descriptors: u16,
-    /// The MTU, in bytes of IP packet (`mtu_request`); None leaves the device's own.
+    /// The MTU, in bytes of IP packet (`mtu_request`); `None` keeps the device's own.
     pub mtu: Option<u32>,
 }
 
@@ -43,34 +42,33 @@ impl DpdkConfig {
         arguments.find_map(|argument| argument.strip_prefix("iface="))
     }
 
-    /// Whether it is a vhost-user device. Its other side is a guest that may be slow for a moment.
+    /// Whether it is a vhost-user device. Its other side is a guest, which may be slow for a moment.
     #[cfg(any(feature = "dpdk", test))]
     pub(crate) fn is_vhost(&self) -> bool {
         self.devargs.starts_with("net_vhost") || self.devargs.starts_with("eth_vhost")
     }
 }
 
-/// Who makes the socket of a vhost-user port.
+/// Which side creates the socket of a vhost-user port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VhostRole {
-    /// The guest's side does; the switch connects, and again whenever that side comes back.
+    /// The guest's side; the switch connects, and reconnects whenever that side returns.
     Client,
-    /// The switch does.
+    /// The switch.
     Server,
 }
 
-/// The device arguments of a vhost-user port; `number` tells its device from others of the same
-/// process.
+/// The device arguments of a vhost-user port; `number` distinguishes the devices of a process.
 ///
 /// # Errors
-/// DPDK cannot be told such a path, in words.
+/// DPDK cannot parse such a path.
 pub fn vhost_devargs(
     number: u32,
     socket: &Path,
     role: VhostRole,
     queues: u16,
 ) -> Result<String, String> {
-    /// Room for the path of a socket and its end (unix(7)).
+    /// Maximum length of a socket's path, including the terminating zero (unix(7)).
     const PATH_BYTES: usize = 108;
     let shown = socket.display();
     let Some(path) = socket.to_str() else {
@@ -90,12 +88,11 @@ pub fn vhost_devargs(
     Ok(format!("net_vhost_tidegate{number},iface={path},queues={queues},client={client}"))
 }
 
-/// Removes a socket without a listener: a process that was killed has left it, and DPDK takes it for one in
-/// use.
+/// Removes a socket without a listener: a killed process has left it, and DPDK would take it for one in use.
 pub fn remove_left_socket(path: &Path) {
     let is_socket = path.symlink_metadata().is_ok_and(|file| file.file_type().is_socket());
     if is_socket && UnixStream::connect(path).is_err() {
-        // If it stays, DPDK says so.
+        // If this fails, DPDK reports the error.
         let _ = std::fs::remove_file(path);
     }
 }

@@ -1,4 +1,4 @@
-//! What a device counted.
+//! A device's counters.
 
 use crate::device::text_of;
 use crate::ffi;
@@ -7,14 +7,14 @@ use crate::{DpdkPort, Statistics};
 use port::PortError;
 use std::sync::atomic::Ordering;
 
-/// Counters of its own that a device is asked for.
+/// Maximum number of extended counters of a device.
 const NAMED_COUNTERS_MAX: usize = 4096;
 
 impl DpdkPort {
-    /// What the device counted.
+    /// The device's counters.
     ///
     /// # Errors
-    /// It is gone.
+    /// The device is gone.
     pub fn statistics(&self) -> Result<Statistics, PortError> {
         let device = &self.device;
         let mut counters = ffi::Counters::default();
@@ -34,15 +34,15 @@ impl DpdkPort {
         })
     }
 
-    /// The device's own counters of what is worth telling (errors, drops, sizes, queues), by name.
-    /// A card may take its time to gather them.
+    /// The device's extended counters worth reporting (errors, drops, sizes, queues), by name. A network card
+    /// may take a while to collect them.
     pub fn own_counters(&self) -> Vec<(String, u64)> {
         let port = self.device.port;
-        // Without a guest there are no rings that could tell, and DPDK logs an error at each question.
+        // Without a guest there are no rings with counters, and DPDK would log an error each time.
         if self.device.lacks_guest() {
             return Vec::new();
         }
-        // SAFETY: without room nothing is written.
+        // SAFETY: with no room for results, the shim writes nothing.
         let count = unsafe { ffi::tidegate_dpdk_named_counters(port, std::ptr::null_mut(), 0) };
         let count = usize::try_from(count).unwrap_or(0).min(NAMED_COUNTERS_MAX);
         let mut counters = vec![ffi::NamedCounter { name: [0; 64], value: 0 }; count];
@@ -55,9 +55,8 @@ impl DpdkPort {
     }
 }
 
-/// What a card counts beside packets and bytes may be hundreds of things. Told is what Open
-/// vSwitch tells (ovs: `lib/netdev-dpdk.c`, `netdev_dpdk_configure_xstats`): errors, drops, sizes,
-/// kinds and queues.
+/// Whether a counter is reported. A card may have hundreds; the reported ones are Open vSwitch's (ovs:
+/// `lib/netdev-dpdk.c`, `netdev_dpdk_configure_xstats`): errors, drops, sizes, types and queues.
 fn is_worth_telling(name: &str) -> bool {
     let kinds = ["error", "dropped", "_size_", "multicast", "broadcast", "_management_"];
     kinds.iter().any(|kind| name.contains(kind))

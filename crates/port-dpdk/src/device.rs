@@ -1,4 +1,4 @@
-//! A device that is set up, and what can be asked of it.
+//! A configured device.
 
 use crate::awaited::{Found, find_or_wait};
 use crate::buffers::Buffers;
@@ -17,51 +17,50 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes of a frame beside its IP packet: Ethernet's header and two VLAN tags.
+/// Bytes of a frame besides its IP packet: Ethernet header and two VLAN tags.
 const FRAME_OVERHEAD: usize = 14 + 8;
-/// How often a guest that takes only a part of a burst is offered the rest
-/// (ovs: `lib/netdev-dpdk.c`, `VHOST_ENQ_RETRY_DEF`).
+/// Retries when a guest accepts only part of a burst (ovs: `lib/netdev-dpdk.c`, `VHOST_ENQ_RETRY_DEF`).
 const VHOST_RETRIES: u16 = 8;
-/// Which ports are open, by DPDK's number of their device.
+/// The open ports, by DPDK's port number.
 static OPEN: Mutex<BTreeMap<u16, String>> = Mutex::new(BTreeMap::new());
 
-/// A DPDK port: a device that is set up and belongs to this port alone. It is closed when the
-/// port and all of its queues are dropped.
+/// A DPDK port: a configured device that this port alone uses. It is closed when the port and all of its
+/// queues are dropped.
 #[derive(Debug)]
 pub struct DpdkPort {
     pub(crate) device: Arc<Device>,
 }
 
-/// What a port and its queues share.
+/// The state that a port and its queues share.
 #[derive(Debug)]
 pub(crate) struct Device {
     /// The port's name.
     pub name: String,
     /// DPDK's number.
     pub port: u16,
-    /// Where packets to be sent are copied to.
+    /// The pool into which packets to be sent are copied.
     pub buffers: Buffers,
     /// Whether it verifies transport checksums.
     receives_checksums: bool,
-    /// Whether it finishes transport checksums.
+    /// Whether it completes transport checksums.
     pub sends_checksums: bool,
-    /// Whether it cuts large TCP packets.
+    /// Whether it segments large TCP packets.
     pub cuts_tcp: bool,
-    /// The MTU that it was set up for.
+    /// Its configured MTU.
     mtu: u16,
     /// The longest frame that may be sent, in bytes.
     pub frame_max: usize,
-    /// How often what is left of a burst is offered again.
+    /// Number of retries for the rest of a burst.
     pub retries: u16,
     /// Whether workers may send and receive.
     pub admin_up: AtomicBool,
-    /// Packets that the device did not take in time.
+    /// Packets dropped because the device did not accept them in time.
     pub tx_dropped: AtomicU64,
     /// Packets that the device cannot send.
     pub tx_refused: AtomicU64,
-    /// One a transmit queue, held while something is sent: there may be more workers than queues.
+    /// One lock per transmit queue, held while sending: there may be more workers than queues.
     pub tx_locks: Vec<TxLock>,
-    /// One per receive queue: whether it is taken.
+    /// One flag per receive queue: whether it has an owner.
     pub rx_taken: Vec<AtomicBool>,
     tx_next: AtomicU16,
     attached: bool,
@@ -69,22 +68,22 @@ pub(crate) struct Device {
 }
 
 impl DpdkPort {
-    /// Finds the device, or plugs it in, sets it up with one transmit queue for each of
-    /// `tx_queues` workers if it has so many, and starts it.
+    /// Finds or attaches the device, configures it with one transmit queue per worker of `tx_queues`, as far
+    /// as it has them, and starts it.
     ///
     /// # Errors
-    /// DPDK does not run, there is no such device, another port has it, or it cannot be what the
-    /// configuration says; in words.
+    /// DPDK is not running, the device does not exist or belongs to another port, or it does not support the
+    /// configuration.
     pub fn open(name: &str, config: &DpdkConfig, tx_queues: u16) -> Result<DpdkPort, PortError> {
         DpdkPort::open_found(name, config, tx_queues, find)
     }
 
-    /// The same, without waiting: some devices are there only when another program has
-    /// connected to them (`net_virtio_user` with `server=1`). Until then this is an error that says so;
-    /// [`crate::look_at_awaited`] tells when to try again.
+    /// The same, without waiting: some devices exist only after another program has connected to them
+    /// (`net_virtio_user` with `server=1`). Until then this returns an error that says so;
+    /// [`crate::look_at_awaited`] tells when to retry.
     ///
     /// # Errors
-    /// Those of [`DpdkPort::open`], and that the other side has not come yet.
+    /// Those of [`DpdkPort::open`], and that the other side has not connected yet.
     pub fn open_or_wait(
         name: &str,
         config: &DpdkConfig,
@@ -108,7 +107,7 @@ impl DpdkPort {
                            not supported";
             return Err(invalid(format!("'{name}' {missing}")));
         }
-        // No other thread may take the device between finding and marking it.
+        // No other thread may take the device before it is marked as used.
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         let (port, attached) = find(&config.devargs).map_err(&invalid)?;
         if let Some(other) = open.get(&port) {
@@ -117,7 +116,7 @@ impl DpdkPort {
                 config.devargs
             )));
         }
-        // A guest may come as soon as the device is started.
+        // A guest may connect as soon as the device is started.
         guest::expect(port, config.vhost_socket());
         let device = Device::set_up(name, port, attached, config, tx_queues);
         let device = device.map_err(|reason| {
@@ -129,7 +128,7 @@ impl DpdkPort {
         Ok(DpdkPort { device: Arc::new(device) })
     }
 
-    /// Sets the device up anew where it should have another number of transmit queues.
+    /// Reconfigures the device if its number of transmit queues must change.
     ///
     /// # Errors
     /// Queues of it are in use, or the device refuses.
@@ -153,15 +152,15 @@ impl DpdkPort {
         Ok(())
     }
 
-    /// How many receive queues there are.
+    /// The number of receive queues.
     pub fn rx_queues(&self) -> u16 {
         self.device.rx_taken.len() as u16
     }
 
-    /// A receive queue, by its number. Each has one owner at a time.
+    /// The receive queue of this number. Each has one owner at a time.
     ///
     /// # Errors
-    /// There is none of that number, or it is taken.
+    /// There is none of this number, or it has an owner.
     pub fn rx(&self, queue: u16) -> Result<DpdkRx, PortError> {
         let free = |taken: &AtomicBool| !taken.swap(true, Ordering::AcqRel);
         if self.device.rx_taken.get(usize::from(queue)).is_some_and(free) {
@@ -171,7 +170,7 @@ impl DpdkPort {
         Err(PortError::Invalid { device: self.device.name.clone(), reason })
     }
 
-    /// A transmit queue: the next in turn, so that queues are shared only where there are too few.
+    /// A transmit queue: the next one in turn, so that queues are shared only if there are too few.
     ///
     /// # Errors
     /// There is none.
@@ -184,10 +183,10 @@ impl DpdkPort {
         Ok(DpdkTx::new(Arc::clone(&self.device), queue as u16))
     }
 
-    /// What the device is and how it stands.
+    /// The device's properties and state.
     ///
     /// # Errors
-    /// It is gone.
+    /// The device is gone.
     pub fn facts(&self) -> Result<Facts, PortError> {
         let device = &self.device;
         let gone = |_| PortError::Gone { device: device.name.clone() };
@@ -224,13 +223,12 @@ impl DpdkPort {
         &self.device.name
     }
 
-    /// What the guest behind a vhost-user port did wrong, in words, until a better one is there.
+    /// The protocol error of the guest behind a vhost-user port, until another guest has none.
     pub fn guest_fault(&self) -> Option<String> {
         guest::fault(self.device.port)
     }
 
-    /// Brings the device up or down. A device that has no such switch is only not used while it
-    /// is down.
+    /// Brings the device up or down. A device without such a switch is not used while it is down.
     ///
     /// # Errors
     /// The device refuses.
@@ -316,7 +314,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // Closed first: only then may another port find and open it.
+        // Closed before it is unmarked: only then may another port open it.
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         close(self.port, self.attached);
         guest::forget(self.port);
@@ -324,8 +322,8 @@ impl Drop for Device {
     }
 }
 
-/// Each worker takes a lock for each of its bursts, so no two of them share a cache line, nor a pair of
-/// lines that a processor fetches together; those of ports that one thread opened would.
+/// A worker locks this for each of its bursts, so no two locks share a cache line, nor a pair of lines that a
+/// processor prefetches together; those of ports opened by one thread would.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct TxLock(Mutex<()>);
@@ -341,8 +339,8 @@ fn locks(count: u16) -> Vec<TxLock> {
     (0..count.max(1)).map(|_| TxLock::default()).collect()
 }
 
-/// The number of the device that the arguments name, which is plugged in if it is not there, and
-/// whether it was.
+/// DPDK's port number of the device with these arguments, which is attached if it does not exist, and whether
+/// it was.
 pub(crate) fn find(devargs: &str) -> Found {
     let attaching = |why: String| format!("Error attaching device '{devargs}' to DPDK: {why}");
     let text = CString::new(devargs).map_err(|_| attaching("it has a zero byte".to_owned()))?;
@@ -373,14 +371,14 @@ fn facts_of(port: u16) -> io::Result<ffi::Facts> {
     }
 }
 
-/// The text up to its zero.
+/// The text up to its terminating zero.
 pub(crate) fn text_of(text: &[c_char]) -> String {
     let bytes: Vec<u8> = text.iter().map(|c| *c as u8).collect();
     let text = CStr::from_bytes_until_nul(&bytes).unwrap_or_default();
     text.to_string_lossy().into_owned()
 }
 
-/// An error, with what DPDK logged of it.
+/// An error, with the messages that DPDK logged about it.
 pub(crate) fn with_words(error: &io::Error) -> String {
     match take_words().as_str() {
         "" => error.to_string(),

@@ -1,41 +1,42 @@
-//! Why DPDK does not run.
+//! Why DPDK is not running.
 
 use std::io;
 
-/// Why DPDK does not run.
+/// Why DPDK is not running.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DpdkError {
-    /// It was not built in.
+    /// The build does not include it.
     #[error(
         "this build of the switch has no DPDK; install libdpdk-dev and build it with `make`, or \
          with cargo's option `--features dpdk`"
     )]
     Absent,
-    /// It was not asked for.
+    /// It is not enabled.
     #[error("DPDK does not run; set other_config:dpdk-init=true")]
     NotStarted,
-    /// It refused to start.
+    /// Its start failed.
     #[error("{}", describe(.source, .words, "other_config:dpdk-extra="))]
     Start {
         /// The system's error.
         source: io::Error,
-        /// The errors that DPDK logged; empty where it logged none.
+        /// The errors that DPDK logged; may be empty.
         words: String,
     },
-    /// It refused before, and cannot be tried again.
+    /// Its start failed earlier, and cannot be repeated.
     #[error(
         "DPDK could not be started, and a process can try only once; restart the switch when this \
          is set right: {why}"
     )]
     FailedBefore {
-        /// Why it refused.
+        /// The earlier reason.
         why: String,
     },
 }
 
 impl DpdkError {
-    /// The same where DPDK's words are given by this option of a command line, and not by the switch's.
+    /// The message for a program whose DPDK arguments come from this command-line option, and not from the
+    /// database.
     #[must_use]
     pub fn on_command_line(&self, option: &str) -> String {
         match self {
@@ -45,10 +46,10 @@ impl DpdkError {
     }
 }
 
-/// `option` is what stands before DPDK's words.
+/// `option` precedes DPDK's arguments in the text.
 fn describe(source: &io::Error, words: &str, option: &str) -> String {
     let advice = match source.raw_os_error() {
-        // Both are what it says where there are no huge pages.
+        // DPDK returns either of these if there are no huge pages.
         Some(13 | 12) => format!(
             "; it needs huge pages (sysctl vm.nr_hugepages=1024) and the right to use them, or \
              {option}'--no-pci --no-huge -m 512' for a test"

@@ -1,4 +1,4 @@
-//! The C shim's side of the border, declared by hand; `csrc/shim.h` says what each thing means.
+//! Declarations of the C shim, written by hand; `csrc/shim.h` documents them.
 
 use packet::Head;
 use std::ffi::{c_char, c_int, c_void};
@@ -81,7 +81,7 @@ pub struct Setup {
     pub spare: [u8; 4],
 }
 
-/// What was being done when a set-up failed, by `failed_step`.
+/// The steps of configuration, indexed by `failed_step`.
 pub const STEPS: [&str; 6] = [
     "stop it",
     "configure it",
@@ -90,7 +90,7 @@ pub const STEPS: [&str; 6] = [
     "set up a receive queue",
     "start it",
 ];
-/// The place of the MTU in [`STEPS`].
+/// The index of the MTU in [`STEPS`].
 pub const STEP_MTU: u8 = 2;
 
 #[repr(C)]
@@ -113,7 +113,7 @@ pub struct NamedCounter {
     pub value: u64,
 }
 
-/// Bytes of what a device says of an error.
+/// Size of a device's error message, in bytes.
 pub const WORDS: usize = 128;
 
 #[repr(C)]
@@ -209,8 +209,8 @@ pub struct RuleState {
     pub is_aged: u64,
 }
 
-// The C side asserts the same numbers, so a field that one side moves alone does not compile
-// unless it hides in padding, of which there is none.
+// The C side asserts the same offsets, so a field moved on one side alone does not compile, unless it hides
+// in padding, of which there is none.
 const _: () = assert!(size_of::<Head>() == 64);
 const _: () = assert!(size_of::<Received>() == 40);
 const _: () = assert!(size_of::<Frame>() == 32);

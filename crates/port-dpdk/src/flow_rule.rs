@@ -1,4 +1,4 @@
-//! Rules of `rte_flow` as values, and what takes them: a network card, or a device of a test.
+//! `rte_flow` rules as values, and the trait of devices that accept them: network cards, and test devices.
 
 mod action;
 mod connection;
@@ -17,69 +17,69 @@ pub use text::Commands;
 /// A rule of a device.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FlowRule {
-    /// The group that it is in. Packets begin in group 0, and get to others by `JUMP`.
+    /// Its group. Packets begin in group 0; `JUMP` leads to others.
     pub group: u32,
-    /// Rules of a lower number come first within a group.
+    /// Lower numbers take precedence within a group.
     pub priority: u32,
-    /// It is a rule of the device's switch (the attribute `transfer`), which sends packets from port to port.
-    /// Otherwise it is one of the packets that its port receives (`ingress`).
+    /// Whether it belongs to the device's embedded switch (attribute `transfer`), which sends packets between
+    /// ports. Otherwise it applies to packets that its port receives (`ingress`).
     pub transfers: bool,
-    /// What packets are.
+    /// The pattern.
     pub items: Vec<Item>,
-    /// What is done with them.
+    /// The actions.
     pub actions: Vec<RuleAction>,
 }
 
-/// A rule that a device has, by a number that is not used again.
+/// The handle of an installed rule; never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RuleHandle(pub u64);
 
-/// What a device tells of a rule.
+/// A device's report about a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RuleState {
-    /// Packets since the rule was made.
+    /// Packets since the rule was created.
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// There was no packet for the time of `AGE`.
+    /// No packet came for the time of `AGE`.
     pub is_aged: bool,
 }
 
-/// Why a device does not take a rule.
+/// Why a device refuses a rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceRefusal {
-    /// The kind: no room, a rule for the same packets, or anything else.
+    /// The kind: no room, an equal rule, or anything else.
     pub kind: Refusal,
-    /// The device's own words.
+    /// The device's own message.
     pub words: String,
 }
 
-/// A device that takes rules.
+/// A device that accepts rules.
 pub trait FlowDevice {
-    /// Makes a rule for packets of a port.
+    /// Creates a rule for packets of a port.
     ///
     /// # Errors
-    /// The device does not take it; nothing changed.
+    /// The device refuses; nothing changed.
     fn create(&mut self, port: u16, rule: &FlowRule) -> Result<RuleHandle, DeviceRefusal>;
 
-    /// Removes a rule. One that went with its port is no error.
+    /// Removes a rule. A rule that was removed with its port is no error.
     ///
     /// # Errors
-    /// The device did not, in its words. It may still forward packets by the rule.
+    /// The device failed, with its message. It may still forward packets by the rule.
     fn destroy(&mut self, rule: RuleHandle) -> Result<(), String>;
 
-    /// Ends all rules of the devices through which rules for packets of a port were made, those of other ports
-    /// with them. A device that fails keeps them, which is logged.
+    /// Removes all rules of the devices through which rules for packets of a port were created, including
+    /// those of other ports. If a device fails, its rules stay, which is logged.
     fn flush(&mut self, port: u16);
 
-    /// What became of a rule; `None` where it is there no more.
+    /// The state of a rule; `None` if it does not exist any more.
     fn query(&mut self, rule: RuleHandle) -> Option<RuleState>;
 
-    /// Makes a connection object through a port; the connection's replies come in on `peer`. Rules that refer to it
-    /// are made for packets of the original direction, until [`FlowDevice::turn_object`].
+    /// Creates a connection object through a port; the connection's replies arrive on `peer`. Rules that
+    /// refer to it apply to packets of the original direction, until [`FlowDevice::turn_object`].
     ///
     /// # Errors
-    /// The device does not take it; nothing changed.
+    /// The device refuses; nothing changed.
     fn create_object(
         &mut self,
         port: u16,
@@ -87,28 +87,28 @@ pub trait FlowDevice {
         object: &ConnectionObject,
     ) -> Result<ObjectHandle, DeviceRefusal>;
 
-    /// Says that rules that refer to an object from now on are for packets of the reply direction.
+    /// Makes rules created from now on with an object apply to packets of the reply direction.
     ///
     /// # Errors
-    /// The device did not take it.
+    /// The device refuses.
     fn turn_object(&mut self, object: ObjectHandle) -> Result<(), DeviceRefusal>;
 
-    /// Gives an object another state.
+    /// Changes an object's state.
     ///
     /// # Errors
-    /// The device did not take it. Some never do.
+    /// The device refuses. Some always do.
     fn update_object(
         &mut self,
         object: ObjectHandle,
         state: &ConnectionObject,
     ) -> Result<(), DeviceRefusal>;
 
-    /// An object's state; `None` where the device does not tell it, or the object is gone.
+    /// An object's state; `None` if the device does not report it, or the object is gone.
     fn query_object(&mut self, object: ObjectHandle) -> Option<ConnectionObject>;
 
-    /// Removes an object, to which no rule refers any more. One that went with its port is no error.
+    /// Removes an object without rules. One that was removed with its port is no error.
     ///
     /// # Errors
-    /// The device did not, in its words.
+    /// The device failed, with its message.
     fn destroy_object(&mut self, object: ObjectHandle) -> Result<(), String>;
 }

@@ -1,21 +1,21 @@
-//! Guests' memory that is shorter than they say.
+//! Guest memory that is shorter than announced.
 //!
-//! A guest behind vhost-user lends its memory as files, and says how long they are. Where it lies, the
-//! kernel answers a look behind a file's end with SIGBUS, which would end the switch and with it
-//! everybody's traffic; DPDK does not compare the two. Here a page that is not there is given:
-//! one of zeros, so that the guest harms only itself, and `guest.rs` is told whose it was.
+//! A guest behind vhost-user shares its memory as files, and announces their sizes. The kernel answers an
+//! access beyond a file's end with SIGBUS, which would end the switch and all its traffic; DPDK does not
+//! compare the sizes. This handler maps a page of zeros in place of a missing one, so that the guest harms
+//! only itself, and reports the guest to `guest.rs`.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const PAGE: usize = 4096;
 const HUGE_PAGE: usize = 2 << 20;
-/// Pages that are given at most, so that guests cannot ask for all memory by lying.
+/// Maximum number of mapped pages, so that guests cannot exhaust memory with false sizes.
 const PAGES_MAX: u64 = 1 << 16;
 
 static GIVEN: AtomicU64 = AtomicU64::new(0);
 
-/// Gives pages from now on, in the whole process.
+/// Handles SIGBUS from now on, in the whole process.
 pub fn install() -> io::Result<()> {
     // SAFETY: needed because there is no safe way to handle a signal. A zeroed `sigaction` is a valid
     // one, and `on_bus_error` does only what may be done in a handler (signal-safety(7)).
@@ -35,18 +35,18 @@ extern "C" fn on_bus_error(
 ) {
     // SAFETY: the kernel hands over a valid `siginfo_t`, and of SIGBUS it has an address.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
-    // Memory that is broken (`BUS_MCEERR_AR`) must not be glossed over.
+    // Faulty hardware memory (`BUS_MCEERR_AR`) must not be hidden.
     if code == libc::BUS_ADRERR && GIVEN.fetch_add(1, Relaxed) < PAGES_MAX && give(address) {
         crate::guest::blame();
         return;
     }
-    // The instruction is tried again, and ends the process as it would have without this.
+    // The instruction is repeated, and ends the process as without this handler.
     // SAFETY: this only takes the handler away.
     unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
 }
 
-/// Puts zeros where the page of this address is missing. The kernel refuses a small page among huge
-/// ones (`EINVAL`), and with that alone a huge one is given: it cannot reach into a mapping beside.
+/// Maps zeros in place of the missing page of this address. The kernel refuses a small page within huge ones
+/// (`EINVAL`); only then is a huge one mapped: it cannot overlap an adjacent mapping.
 fn give(address: usize) -> bool {
     let before = errno();
     let is_given =

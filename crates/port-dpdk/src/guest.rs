@@ -1,50 +1,50 @@
-//! What guests behind vhost-user did wrong, for their port's `Interface.error`.
+//! Protocol errors of guests behind vhost-user, for the port's `Interface.error`.
 //!
-//! DPDK serves guests on a thread of its own and hangs up on those that break the protocol; all that it
-//! says of either is its log, whose lines name the guest's socket (since DPDK 22.07). Memory that is
-//! shorter than a guest says is found out by whichever thread looks at it (`guard.rs`), so each
-//! remembers whom it serves.
+//! DPDK serves guests on its own thread and disconnects those that violate the protocol; it reports both only
+//! in its log, whose lines contain the guest's socket (since DPDK 22.07). Guest memory that is shorter than
+//! announced is detected by any thread that accesses it (`guard.rs`), so each thread records which guest it
+//! serves.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-/// How DPDK's vhost library begins what it says of a guest: the socket follows, and a bracket.
+/// The prefix of log lines of DPDK's vhost library about a guest; the socket and a bracket follow.
 const SPEAKS_OF: &str = "VHOST_CONFIG: (";
-/// What it says when a guest is there, before it has said anything.
+/// The message when a guest connects.
 const CONNECTED: &str = "new vhost user connection";
-/// What it says when a guest's rings are in use.
+/// The message when a guest's rings are in use.
 const READY: &str = "virtio is now ready";
-/// More ports than DPDK has (RTE_MAX_ETHPORTS, 32 in Debian's); beyond, none is blamed.
+/// An upper limit for DPDK's ports (RTE_MAX_ETHPORTS, 32 in Debian's).
 const PORTS: usize = 256;
 const NO_PORT: u16 = u16::MAX;
 
-/// Pages that guests said to have and had not, by their port.
+/// Missing pages of guests, by port.
 static GIVEN: [AtomicU32; PORTS] = [const { AtomicU32::new(0) }; PORTS];
 static GUESTS: Mutex<Vec<Guest>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// The port that this thread serves or served last. A signal's handler reads it, so it is a
-    /// plain number that needs no set-up.
+    /// The port that this thread serves or served last. A signal handler reads it, so it is a plain number
+    /// without initialisation.
     static SERVED: Cell<u16> = const { Cell::new(NO_PORT) };
 }
 
-/// What is known of the guest of a port. A fault outlives its guest, until another does better.
+/// The state of a port's guest. A fault is kept after its guest, until another guest has none.
 #[derive(Debug)]
 struct Guest {
     port: u16,
     socket: String,
-    /// The first error since the guest connected, or the last guest's.
+    /// The first error since the guest connected, or of the previous guest.
     words: Option<String>,
-    /// Whether that was this guest's.
+    /// Whether the error is this guest's.
     is_at_fault: bool,
-    /// Pages given when the guest connected.
+    /// Missing pages when the guest connected.
     given_when_connected: u32,
-    /// Pages given to guests whose fault is forgotten.
+    /// Missing pages of guests whose fault was cleared.
     given_before: u32,
 }
 
-/// From now on there may be a guest at a port, if it has a socket.
+/// A guest may connect to this port from now on, if it has a socket.
 pub fn expect(port: u16, socket: Option<&str>) {
     let Some(socket) = socket else { return };
     let given = given(port);
@@ -64,7 +64,7 @@ pub fn forget(port: u16) {
     with_guests(|guests| guests.retain(|guest| guest.port != port));
 }
 
-/// What the last guest of a port did wrong.
+/// The fault of the last guest of a port.
 pub fn fault(port: u16) -> Option<String> {
     with_guests(|guests| guests.iter().find(|guest| guest.port == port).and_then(Guest::fault))
 }
@@ -75,7 +75,7 @@ pub fn serve(port: u16) {
     SERVED.set(port);
 }
 
-/// A page was given to whom this thread serves. Called by a signal's handler.
+/// Counts a missing page for the port that this thread serves. Called by a signal handler.
 pub fn blame() {
     let port = SERVED.try_with(Cell::get).unwrap_or(NO_PORT);
     if let Some(given) = GIVEN.get(usize::from(port)) {
@@ -161,7 +161,7 @@ mod tests {
         says("virtio is now ready for processing.", false);
         assert_eq!(told(), "", "a better one");
 
-        // The thread that heard of the guest last is the one that finds out.
+        // The thread that logged about the guest last is the one that detects the fault.
         says("new vhost user connection is 9", false);
         blame();
         blame();

@@ -1,4 +1,4 @@
-//! Where a frame's headers lie, for devices that want to be told.
+//! The positions of a frame's headers, for devices that need them.
 
 use wire::{ethertype, protocol};
 
@@ -18,11 +18,11 @@ pub(crate) struct Headers {
 }
 
 impl Headers {
-    /// Reads them; `None` where the frame is something else, cut short, or a fragment.
+    /// Parses the headers; `None` for anything else, a truncated frame, or a fragment.
     pub fn of(frame: &[u8]) -> Option<Headers> {
         let mut at = 12;
         let mut ethertype = get_u16(frame, at)?;
-        // At most two tags, as many as the switch's flows know.
+        // At most two tags, as in the switch's flows.
         for _ in 0..2 {
             if ethertype::is_vlan(ethertype) {
                 at += 4;
@@ -64,19 +64,19 @@ impl Headers {
         })
     }
 
-    /// Where the transport header begins.
+    /// The offset of the transport header.
     pub fn transport(&self) -> u16 {
         self.l2_bytes + self.l3_bytes
     }
 
-    /// Where in the transport header its checksum lies (RFC 9293 section 3.1, RFC 768).
+    /// The offset of the checksum in the transport header (RFC 9293 section 3.1, RFC 768).
     pub fn checksum_offset(&self) -> u16 {
         if self.is_tcp { 16 } else { 6 }
     }
 }
 
-/// The transport protocol of an IPv6 packet and where its header begins: behind hop-by-hop
-/// options, routing and destination options (RFC 8200 section 4).
+/// The transport protocol of an IPv6 packet and the offset of its header, behind hop-by-hop options, routing
+/// and destination options (RFC 8200 section 4).
 fn skip_extensions(packet: &[u8]) -> Option<(u8, usize)> {
     let (mut protocol, mut at) = (*packet.get(6)?, 40);
     for _ in 0..8 {
@@ -105,7 +105,7 @@ mod tests {
         let found =
             Headers::of(frame).map(|h| (h.l2_bytes, h.l3_bytes, h.l4_bytes, h.is_ipv6, h.is_tcp));
         assert_eq!(found, expect, "{frame:02x?}");
-        // Cut anywhere, it never reads outside.
+        // Truncated anywhere, it never reads out of bounds.
         for len in 0..frame.len() {
             let _ = Headers::of(&frame[..len]);
         }

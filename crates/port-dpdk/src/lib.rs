@@ -1,15 +1,15 @@
-//! DPDK ports: network cards without the kernel, and every virtual device that DPDK has.
+//! DPDK ports: network cards without the kernel, and all virtual devices of DPDK.
 //!
-//! [`start`] starts DPDK (its EAL), once a process; [`DpdkPort::open`] finds or plugs in the device
-//! that `dpdk-devargs` names and sets it up; its queues are [`port::RxQueue`] and
-//! [`port::TxQueue`], which any thread may own. A packet keeps the buffer that DPDK received it in
-//! and leaves through another DPDK port without being copied; frames in several buffers, and what
-//! goes to or comes from other kinds of ports, are copied. Between a guest behind vhost-user and a queue
-//! there is DPDK's vhost library alone; its driver `net_vhost` sets the device up and answers questions.
+//! [`start`] starts DPDK (its EAL), once per process; [`DpdkPort::open`] finds or attaches the device that
+//! `dpdk-devargs` names and configures it; its queues are [`port::RxQueue`] and [`port::TxQueue`], which any
+//! thread may own. A packet keeps the buffer in which DPDK received it and leaves through another DPDK port
+//! without a copy; frames in several buffers, and packets to or from other kinds of ports, are copied.
+//! Packets pass between a guest behind vhost-user and a queue through DPDK's vhost library alone; its driver
+//! `net_vhost` only configures the device and reports its state.
 //!
-//! DPDK is the system's own (`libdpdk-dev`), called through the C shim in `csrc/`, and only where
-//! the feature `dpdk` is on. Without it everything here is still there: options are read and
-//! checked as ever, and [`start`] says that this build has no DPDK.
+//! DPDK is the system's own (`libdpdk-dev`), called through the C shim in `csrc/`, and only if the feature
+//! `dpdk` is on. Without it the same items exist: options are parsed and checked, and [`start`] returns an
+//! error.
 
 mod config;
 mod error;

@@ -1,25 +1,25 @@
-//! What DPDK is started with, from the names that Open vSwitch gives its options.
+//! DPDK's start options, with Open vSwitch's names.
 
-/// The `dpdk-` options of `Open_vSwitch.other_config` that DPDK itself is started with.
+/// The `dpdk-` options of `Open_vSwitch.other_config` for DPDK's start.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EalOptions {
     /// Megabytes from each NUMA node at start, such as "1024,0" (`dpdk-socket-mem`).
     pub socket_mem: Option<String>,
-    /// Megabytes from anywhere at start (`dpdk-alloc-mem`); gives way to `socket_mem`.
+    /// Megabytes in total at start (`dpdk-alloc-mem`); `socket_mem` takes precedence.
     pub alloc_mem: Option<String>,
-    /// The most megabytes from each NUMA node (`dpdk-socket-limit`).
+    /// Maximum megabytes from each NUMA node (`dpdk-socket-limit`).
     pub socket_limit: Option<String>,
     /// The processors of DPDK's own threads, as a hexadecimal mask (`dpdk-lcore-mask`).
     pub lcore_mask: Option<String>,
-    /// Where huge pages are mounted (`dpdk-hugepage-dir`).
+    /// The mount point of huge pages (`dpdk-hugepage-dir`).
     pub hugepage_dir: Option<String>,
-    /// Further words of DPDK's command line (`dpdk-extra`); they win over the other options.
+    /// Further words of DPDK's command line (`dpdk-extra`); they take precedence over the other options.
     pub extra: Option<String>,
 }
 
 impl EalOptions {
-    /// DPDK's command line, and what is to be warned of. Its threads go to `cpu` where nothing
-    /// else is said (ovs: `lib/dpdk.c`, `dpdk_init__`).
+    /// DPDK's command line, and warnings. By default its threads run on `cpu` (ovs: `lib/dpdk.c`,
+    /// `dpdk_init__`).
     pub fn command_line(&self, cpu: usize) -> (Vec<String>, Vec<String>) {
         let mut line = Line { words: vec!["tidegate".to_owned()], warnings: Vec::new() };
         line.words.extend(words(self.extra.as_deref().unwrap_or_default()));
@@ -35,8 +35,8 @@ impl EalOptions {
                 line.option("dpdk-socket-mem", "--socket-mem", socket);
             }
         }
-        // No file is left behind, and switches on one system know nothing of each other.
-        // DPDK takes no word for that beside these, but another one that comes near it.
+        // No files are left behind, and switches on one system are separate. DPDK has no option for exactly
+        // that, but these, or another one that nearly does it.
         if line.has(&["--no-huge"]) {
             line.words.push("--no-shconf".to_owned());
         } else if !line.has(&["--in-memory", "--legacy-mem"]) {
@@ -58,7 +58,7 @@ struct Line {
 }
 
 impl Line {
-    /// Whether one of these stands there, alone or with "=" and a value.
+    /// Whether one of these options is present, alone or with "=" and a value.
     fn has(&self, options: &[&str]) -> bool {
         let is = |word: &String| options.contains(&word.split('=').next().unwrap_or_default());
         self.words.iter().any(is)
@@ -74,7 +74,7 @@ impl Line {
     }
 }
 
-/// The words of a text, as a shell would part them at spaces that are not quoted.
+/// The words of a text, separated like in a shell at unquoted spaces.
 fn words(text: &str) -> Vec<String> {
     let (mut words, mut word, mut quote, mut is_word) = (Vec::new(), String::new(), None, false);
     for c in text.chars() {

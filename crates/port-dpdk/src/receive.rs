@@ -1,5 +1,5 @@
-//! Receiving: a burst from the device. Packets keep the device's buffers where those are simple,
-//! and are copied where they are chains or shared.
+//! Receiving a burst from the device. Packets keep the device's buffers if these are single and unshared;
+//! others are copied.
 
 use crate::device::Device;
 use crate::ffi::{self, BURST, Received};
@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A receive queue of a DPDK port. It can only be polled.
+/// A receive queue of a DPDK port. It must be polled.
 #[derive(Debug)]
 pub struct DpdkRx {
     device: Arc<Device>,
@@ -20,8 +20,7 @@ pub struct DpdkRx {
     burst: Box<Burst>,
 }
 
-/// What one call tells of packets that their heads do not; kept, so that it need not be cleared for
-/// each.
+/// Per-packet results of a call that the packet heads do not contain; reused, so that it need not be cleared.
 struct Burst([Received; BURST]);
 
 // SAFETY: the pointers are of use only within one call of `receive`, which fills them in and
@@ -103,7 +102,7 @@ impl RxQueue for DpdkRx {
 }
 
 impl Burst {
-    /// Puts packets of which there is more to say into their places.
+    /// Puts packets that need more work into their places.
     fn take_others(&mut self, count: usize, pool: &mut Pool, places: &mut [Packet]) {
         for frame in &self.0[..count] {
             let Some(place) = places.get_mut(usize::from(frame.place)) else { continue };
@@ -129,7 +128,7 @@ fn keep(frame: &Received, head: NonNull<Head>) -> Packet {
     packet
 }
 
-/// A packet with the frame's bytes; an empty one where it is too long.
+/// A packet with a copy of the frame's bytes; empty if the frame is too long.
 #[inline]
 fn copy(frame: &Received, pool: &mut Pool) -> Packet {
     let mut packet = pool.take();
@@ -153,10 +152,10 @@ fn copy(frame: &Received, pool: &mut Pool) -> Packet {
     packet
 }
 
-/// Puts in words of ours what the device said of the frame.
+/// Converts the device's flags of the frame.
 fn finish(frame: &Received, packet: &mut Packet) {
     packet.offload = offload(frame, packet.data());
-    // The tag that the device took out is a part of the frame.
+    // A VLAN tag that the device stripped is part of the frame.
     if frame.has_vlan != 0 && packet.len() >= 12 && packet.insert(12, 4) {
         let tci = frame.vlan_tci.to_be_bytes();
         packet.data_mut()[12..16].copy_from_slice(&[0x81, 0x00, tci[0], tci[1]]);
@@ -169,7 +168,7 @@ fn offload(frame: &Received, bytes: &[u8]) -> Offload {
         let checksum = if good { Checksum::Good } else { Checksum::Unverified };
         return Offload { checksum, gso: None };
     }
-    // Only a guest sends these. What it says must be what the frame is.
+    // Only guests set these flags. They must match the frame.
     let Some(headers) = Headers::of(bytes) else { return Offload::default() };
     let checksum = match frame.checksum {
         ffi::CHECKSUM_PARTIAL => {

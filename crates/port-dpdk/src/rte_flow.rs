@@ -1,7 +1,7 @@
-//! Rules of `rte_flow` in the devices of DPDK.
+//! `rte_flow` rules in DPDK's devices.
 //!
-//! A rule lives as long as its port is set up. The list of all rules is kept here, so that a port that is
-//! closed or set up again removes its own first, and a handle that outlives its rule finds nothing.
+//! A rule exists as long as its port is configured. All rules are listed here, so that a port that is closed
+//! or reconfigured removes its own first, and a stale handle finds nothing.
 
 mod encode;
 mod objects;
@@ -29,18 +29,18 @@ const EXISTS: i32 = 17;
 const NO_MEMORY: i32 = 12;
 const NO_SPACE: i32 = 28;
 
-/// The rules by the numbers of their handles.
+/// The rules, by handle.
 struct Rules {
     next: u64,
     rules: BTreeMap<u64, Made>,
-    /// The connection objects by the numbers of their handles.
+    /// The connection objects, by handle.
     objects: BTreeMap<u64, objects::MadeObject>,
 }
 
-/// A rule that a device has.
+/// An installed rule.
 struct Made {
     made: ffi::MadeRule,
-    /// The port whose packets it is for.
+    /// The port of its packets.
     port: u16,
     ages: bool,
     /// The connection object that it refers to.
@@ -51,12 +51,12 @@ struct Made {
 // thread.
 unsafe impl Send for Made {}
 
-/// The devices of DPDK, as far as they take rules.
+/// The `rte_flow` rules of DPDK's devices.
 #[derive(Debug, Default)]
 pub struct DpdkRules(());
 
 impl DpdkRules {
-    /// Those of all ports.
+    /// The rules of all ports.
     pub fn new() -> DpdkRules {
         DpdkRules(())
     }
@@ -64,7 +64,7 @@ impl DpdkRules {
     /// Validates a rule without installing it (`rte_flow_validate`).
     ///
     /// # Errors
-    /// The refusal of the device.
+    /// The device's refusal.
     #[cfg(test)]
     pub(crate) fn validate(&self, port: u16, rule: &FlowRule) -> Result<(), DeviceRefusal> {
         let list = rules();
@@ -78,7 +78,7 @@ impl DpdkRules {
     }
 }
 
-/// A rule refers to a connection object that went with its port.
+/// The refusal of a rule that refers to a connection object removed with its port.
 fn no_object() -> DeviceRefusal {
     DeviceRefusal { kind: Refusal::Device, words: "its connection object is gone".to_owned() }
 }
@@ -87,7 +87,7 @@ fn rules() -> MutexGuard<'static, Rules> {
     RULES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Why a device did not take a rule (rte_flow.h, `rte_flow_validate`).
+/// Why a device refused a rule (rte_flow.h, `rte_flow_validate`).
 fn refusal(error: &io::Error, words: &[c_char]) -> DeviceRefusal {
     let kind = match error.raw_os_error() {
         Some(EXISTS) => Refusal::Twice,
@@ -102,12 +102,12 @@ fn refusal(error: &io::Error, words: &[c_char]) -> DeviceRefusal {
 }
 
 impl Made {
-    /// Returns whether the rule is for packets of a port, or was made through it.
+    /// Returns whether the rule applies to packets of a port, or was created through it.
     fn is_of(&self, port: u16) -> bool {
         self.port == port || self.made.owner == port
     }
 
-    /// Removes the rule from its device, or returns the device's words. The list's lock is held.
+    /// Removes the rule from its device. The error is the device's message. The list's lock is held.
     fn destroy(&self) -> Result<(), String> {
         let mut words = [0; ffi::WORDS];
         // SAFETY: the rule is in the list, from which it is taken only after it was destroyed; `words` is as in
@@ -119,14 +119,14 @@ impl Made {
 }
 
 impl Rules {
-    /// A number for a handle.
+    /// The number of a new handle.
     fn number(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
 
-    /// Has each device flushed through which rules of a port were made. That removes the rules of other ports
-    /// of the same device, too. Rules of a device that fails stay in the list.
+    /// Flushes each device through which rules of a port were created. That removes the rules of the device's
+    /// other ports, too. If a device fails, its rules stay in the list.
     fn flush(&mut self, port: u16) {
         let its = self.rules.values().filter(|rule| rule.is_of(port));
         for owner in its.map(|rule| rule.made.owner).collect::<BTreeSet<_>>() {
@@ -145,8 +145,8 @@ impl Rules {
     }
 }
 
-/// Removes all rules and connection objects that are for packets of a port, or were made through it, and with an object
-/// the rules of other ports that refer to it. The caller is about to stop the port.
+/// Removes all rules and connection objects that apply to packets of a port or were created through it, and
+/// with an object the rules of other ports that refer to it. The caller is about to stop the port.
 pub(crate) fn remove_rules(port: u16) {
     let mut list = rules();
     let objects = list.objects_of(port);
@@ -159,7 +159,7 @@ pub(crate) fn remove_rules(port: u16) {
         destroyed.is_err()
     });
     list.flush(port);
-    // What is left of those made through the port ends with it, and DPDK frees them.
+    // Remaining rules created through the port end with it, and DPDK frees them.
     list.rules.retain(|_, rule| rule.made.owner != port);
     list.remove_objects(port, &objects);
 }

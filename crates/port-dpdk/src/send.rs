@@ -1,4 +1,4 @@
-//! Sending, one burst per call: packets in DPDK's own buffers as they are, others copied into some.
+//! Sending a burst per call: packets in DPDK's buffers are sent as they are, others are copied.
 
 use crate::buffers::LENDER;
 use crate::device::Device;
@@ -10,15 +10,14 @@ use port::{TxCounters, TxQueue, offload};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A transmit queue of a DPDK port. Several may stand for one queue of the device; they take
-/// turns.
+/// A transmit queue of a DPDK port. Several may share one queue of the device under its lock.
 #[derive(Debug)]
 pub struct DpdkTx {
     device: Arc<Device>,
     queue: u16,
-    /// What the device is told of the packets of a burst; kept, so that it need not be cleared.
+    /// Descriptions of a burst's packets for the device; reused, so that it need not be cleared.
     frames: Box<[Frame; BURST]>,
-    /// Packets that were cut or finished in software.
+    /// Packets segmented or completed in software.
     pieces: Vec<Packet>,
 }
 
@@ -41,8 +40,8 @@ impl DpdkTx {
         DpdkTx { device, queue, frames: Box::new([nothing; BURST]), pieces: Vec::new() }
     }
 
-    /// Sends up to a burst of packets as they are. Those in DPDK's own buffers go with them, the
-    /// others are copied and their buffers given to the pool.
+    /// Sends up to a burst of packets as they are. DPDK takes back its own buffers; other packets are copied,
+    /// and their buffers return to the pool.
     fn send_burst(
         &mut self,
         pool: &mut Pool,
@@ -96,8 +95,8 @@ impl DpdkTx {
         }
     }
 
-    /// Sends a batch whose packets all lie in DPDK's own buffers and are as they should be sent;
-    /// says no, and does nothing, with any other.
+    /// Sends a batch whose packets are all in DPDK's buffers and need no work. Otherwise does nothing and
+    /// returns `false`.
     fn send_kept(&mut self, batch: &mut Batch, counters: &mut TxCounters) -> bool {
         let (queue, device) = (self.queue_now(), &self.device);
         let Some(lock) = device.tx_locks.get(usize::from(queue)) else { return false };
@@ -136,7 +135,7 @@ impl DpdkTx {
         true
     }
 
-    /// The device's queue that serves this one at the moment.
+    /// The device's queue currently used for this one.
     #[inline]
     fn queue_now(&self) -> u16 {
         // SAFETY: the device is open for as long as this holds it, and what is known of its guest
@@ -144,7 +143,7 @@ impl DpdkTx {
         unsafe { ffi::tidegate_dpdk_send_queue(self.device.port, self.queue) }
     }
 
-    /// Whether the device sends a packet as it is.
+    /// Whether the device can send the packet as it is.
     #[inline]
     fn is_ready(&self, packet: &Packet) -> bool {
         let is_plain = !matches!(packet.offload.checksum, Checksum::Partial { .. });
@@ -164,7 +163,7 @@ impl DpdkTx {
         }
     }
 
-    /// Sends packets of which not all are ready: what the device cannot do is done first.
+    /// Sends packets that partly need work: what the device cannot do is done in software first.
     fn send_unready(&mut self, pool: &mut Pool, batch: &mut Batch, counters: &mut TxCounters) {
         let mut pieces = std::mem::take(&mut self.pieces);
         let (most, mut refused) = (self.device.frame_max, 0);
@@ -207,7 +206,7 @@ impl TxQueue for DpdkTx {
     }
 }
 
-/// The headers, where the checksum that is left to be done is the transport header's own.
+/// The headers, if the pending checksum is the transport header's own.
 fn headers_of(packet: &Packet) -> Option<Headers> {
     let headers = Headers::of(packet.data())?;
     match packet.offload.checksum {
@@ -218,9 +217,9 @@ fn headers_of(packet: &Packet) -> Option<Headers> {
     }
 }
 
-/// What the device is to do to a packet.
+/// Describes the device's work on a packet.
 fn describe(packet: &Packet, frame: &mut Frame) {
-    // Packets without headers are not ready, so never come here.
+    // Packets without headers never get here.
     let Some(headers) = headers_of(packet) else { return };
     frame.l2_bytes = headers.l2_bytes;
     frame.l3_bytes = headers.l3_bytes;

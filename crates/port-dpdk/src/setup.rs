@@ -1,11 +1,11 @@
-//! What a device is set up with: its MTU, its queues, and which of its offloads are used.
+//! Configuration of a device: its MTU, its queues and its offloads.
 
 use crate::buffers::{Buffers, MTU_MAX};
 use crate::device::with_words;
 use crate::start::{check, take_words};
 use crate::{DpdkConfig, ffi, rte_flow};
 
-// DPDK's bits for what a device can do (rte_ethdev.h); csrc/device.c asserts them.
+// DPDK's capability bits (rte_ethdev.h); csrc/device.c asserts them.
 pub const RX_CHECKSUMS: u64 = 1 << 2 | 1 << 3;
 pub const RX_SCATTER: u64 = 1 << 13;
 pub const TX_IPV4_CHECKSUM: u64 = 1 << 1;
@@ -14,15 +14,15 @@ pub const TX_CUT_TCP: u64 = 1 << 5;
 pub const TX_CHAINS: u64 = 1 << 15;
 pub const TX_CUT_NEEDS: u64 = TX_CUT_TCP | TX_CHAINS | TX_IPV4_CHECKSUM | TX_CHECKSUMS;
 
-/// The MTU above which frames may need several of a device's buffers (IEEE 802.3).
+/// With a larger MTU, frames may need several of a device's buffers (IEEE 802.3).
 const ETHERNET_MTU: u16 = 1500;
 /// ENOTSUP (asm-generic/errno.h).
 pub const NOT_SUPPORTED: i32 = 95;
 
-/// The MTU that a device is to have.
+/// The MTU for a device.
 ///
 /// # Errors
-/// It is not one of its own, in words.
+/// The device does not support it.
 pub fn mtu(config: &DpdkConfig, facts: &ffi::Facts) -> Result<u16, String> {
     let Some(asked) = config.mtu else { return Ok(facts.mtu) };
     let (least, most) = (facts.min_mtu, facts.max_mtu.min(MTU_MAX));
@@ -36,8 +36,7 @@ pub fn mtu(config: &DpdkConfig, facts: &ffi::Facts) -> Result<u16, String> {
 }
 
 impl Buffers {
-    /// Sets a device up for an MTU, to receive into these buffers, with what it can do of what is
-    /// wanted.
+    /// Configures a device for an MTU and with these buffers, using the requested offloads that it supports.
     pub fn configure(
         self,
         port: u16,
@@ -57,13 +56,13 @@ impl Buffers {
             tx_queues: tx_queues.clamp(1, facts.max_tx_queues.max(1)),
             rx_descriptors: config.rx_descriptors,
             tx_descriptors: config.tx_descriptors,
-            // A guest's side has its own; the switch keeps to what it was told.
+            // A guest's side has its own MTU; the switch uses the configured one.
             mtu: if mtu == facts.mtu || config.is_vhost() { 0 } else { mtu },
             watches_link: 0,
             failed_step: 0,
             spare: [0; 4],
         };
-        // A driver may discard rules when its port stops (rte_flow's guide, "Caveats").
+        // A driver may discard rules when its port stops (`rte_flow` guide, "Caveats").
         rte_flow::remove_rules(port);
         take_words();
         // SAFETY: the shim reads and writes one structure of this type, which both sides assert;

@@ -1,4 +1,4 @@
-//! DPDK's start, once a process, and its log.
+//! DPDK's start, once per process, and its log.
 
 use crate::ffi;
 use crate::{DpdkError, EalOptions};
@@ -7,14 +7,14 @@ use std::ffi::{CStr, CString, c_char, c_int};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-/// What became of the one attempt to start it.
+/// The result of the only attempt to start it.
 static ATTEMPT: Mutex<Attempt> = Mutex::new(Attempt::None);
-/// What is kept of the errors that DPDK logs during one order, in bytes.
+/// Maximum bytes kept of the errors that DPDK logs during one call.
 const WORDS_MAX: usize = 300;
 
 thread_local! {
-    /// The errors that DPDK logged on this thread, so that those of a guest's thread are not taken
-    /// for the answer to an order.
+    /// The errors that DPDK logged on this thread, so that those of a guest's thread are not mistaken for the
+    /// result of a call.
     static WORDS: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
@@ -25,11 +25,11 @@ enum Attempt {
     Failed { why: String },
 }
 
-/// Starts DPDK and gives its version; where it runs already, only that. Its own threads go to
-/// `cpu` where the options say nothing else. What it logs goes to the log's target `dpdk`.
+/// Starts DPDK and returns its version; if it is running already, only returns it. By default its threads run
+/// on `cpu`. Its messages are logged with the target `dpdk`.
 ///
 /// # Errors
-/// It refuses: there are no huge pages, an option is wrong, or it did so before.
+/// The start fails: there are no huge pages, an option is wrong, or it failed before.
 pub fn start(options: &EalOptions, cpu: usize) -> Result<String, DpdkError> {
     let mut attempt = ATTEMPT.lock().unwrap_or_else(PoisonError::into_inner);
     match &*attempt {
@@ -58,7 +58,7 @@ pub fn start(options: &EalOptions, cpu: usize) -> Result<String, DpdkError> {
 fn start_with(words: &[String]) -> io::Result<()> {
     let words: Result<Vec<CString>, _> = words.iter().map(|word| CString::new(&**word)).collect();
     let words = words.map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    // DPDK keeps pointers to its arguments for as long as it runs.
+    // DPDK keeps pointers to its arguments while it runs.
     let mut pointers: Vec<*mut c_char> = words.into_iter().map(CString::into_raw).collect();
     let count = pointers.len() as c_int;
     pointers.push(std::ptr::null_mut());
@@ -68,7 +68,7 @@ fn start_with(words: &[String]) -> io::Result<()> {
     check(unsafe { ffi::tidegate_dpdk_start(count, pointers.as_mut_ptr(), log_line) })
 }
 
-/// The version of DPDK that is built in, such as "DPDK 22.11.11".
+/// The version of DPDK in this build, such as "DPDK 22.11.11".
 pub fn version() -> Option<String> {
     // SAFETY: the string is a constant of the library.
     let text = unsafe { CStr::from_ptr(ffi::tidegate_dpdk_version()) };
@@ -80,8 +80,8 @@ pub fn is_running() -> bool {
     *ATTEMPT.lock().unwrap_or_else(PoisonError::into_inner) == Attempt::Running
 }
 
-/// The errors that DPDK logged on this thread since this was asked last; empty where there were
-/// none. The first ones tell the cause, the later ones what it led to.
+/// The errors that DPDK logged on this thread since the last call; may be empty. The first ones tell the
+/// cause, later ones its consequences.
 pub(crate) fn take_words() -> String {
     WORDS.with_borrow_mut(std::mem::take)
 }
@@ -95,18 +95,18 @@ fn keep_words(text: &str) {
     });
 }
 
-/// The shim's answer as a result: errors are negative.
+/// Converts the shim's result: errors are negative.
 pub(crate) fn check(answer: c_int) -> io::Result<()> {
     if answer < 0 { Err(io::Error::from_raw_os_error(-answer)) } else { Ok(()) }
 }
 
-/// A line of DPDK's log, on whichever thread wrote it.
+/// A line of DPDK's log, on the thread that logged it.
 extern "C" fn log_line(level: c_int, text: *const c_char, bytes: usize) {
     // SAFETY: the C library's stream hands over `bytes` bytes that stay there during the call.
     let text = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), bytes) };
     let text = String::from_utf8_lossy(text);
     let text = text.trim_end();
-    // DPDK's levels (rte_log.h): 1 to 4 are emergency to error, 5 warnings, 8 is for debugging.
+    // DPDK's levels (rte_log.h): 1 to 4 are emergency to error, 5 is warning, 8 is debug.
     let level = match level {
         ..=4 => log::Level::Error,
         5 => log::Level::Warn,

@@ -1,5 +1,5 @@
-//! The real DPDK, without huge pages, through devices that need no hardware. All tests share the
-//! one DPDK that a process can have.
+//! The real DPDK, without huge pages, with devices that need no hardware. All tests share the one DPDK of the
+//! process.
 
 use super::*;
 use packet::{Batch, Checksum, Gso, GsoKind, Packet, Pool};
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 use wire::builder::PacketBuilder;
 
-/// Starts DPDK, or says why the test `name` cannot run here.
+/// Starts DPDK, or prints why the test `name` is skipped.
 pub(crate) fn dpdk(name: &str) -> bool {
     let extra = Some("--no-huge -m 512 --no-pci".to_owned());
     match start(&EalOptions { extra, ..EalOptions::default() }, 0) {
@@ -96,7 +96,7 @@ fn frames_are_read_from_a_file_and_written_to_another() {
     let written = Capture::open(&to).unwrap();
     let written: Vec<_> = (0..4).map(|i| written.frame(i).unwrap().1.to_vec()).collect();
     assert_eq!(written, frames[..4]);
-    // Closed, it is free to be opened again.
+    // After closing, it can be opened again.
     open("again", &config.devargs);
 }
 
@@ -105,7 +105,7 @@ fn what_the_device_cannot_do_is_done_in_software() {
     if !dpdk("what_the_device_cannot_do_is_done_in_software") {
         return;
     }
-    // What is sent into a ring comes out of it.
+    // Packets sent into a ring are received from it.
     let port = open("ring", "net_ring_tidegate");
     let (mut rx, mut tx, mut pool) = (port.rx(0).unwrap(), port.tx().unwrap(), Pool::new(64));
     let facts = port.facts().unwrap();
@@ -163,7 +163,7 @@ fn a_full_ring_drops_and_counts() {
     assert_eq!((down.packets, down.dropped), (0, 1));
 }
 
-/// Waits until a guest is there, or has gone.
+/// Waits until a guest is connected or disconnected.
 fn wait_for_link(port: &DpdkPort, is_up: bool) {
     for _ in 0..500 {
         if port.facts().unwrap().link_up == is_up {
@@ -198,7 +198,7 @@ fn what_a_guest_sends_can_be_sent_back_and_is_counted() {
     let (mut rx, mut tx) = (switch.rx(0).unwrap(), switch.tx().unwrap());
     let (mut guest_rx, mut guest_tx) = (guest.rx(0).unwrap(), guest.tx().unwrap());
     let mut pool = Pool::new(64);
-    // More packets than there are buffers: each has to come back, and only once.
+    // More packets than buffers: each buffer must return, and only once.
     for round in 0..ROUNDS {
         let numbered = |i| Packet::from_bytes(&[[round as u8, i], [7; 2]].concat().repeat(20));
         let sent = send(&mut guest_tx, &mut pool, (0..32).map(numbered).collect());
@@ -210,7 +210,7 @@ fn what_a_guest_sends_can_be_sent_back_and_is_counted() {
         let back: Vec<_> = back.iter().map(|packet| packet.data().to_vec()).collect();
         assert_eq!(back, (0..32).map(|i| numbered(i).data().to_vec()).collect::<Vec<_>>());
     }
-    // What is no buffer of DPDK's is copied.
+    // A packet outside DPDK's buffers is copied.
     assert_eq!(send(&mut tx, &mut pool, vec![Packet::from_bytes(&[9; 60])]).packets, 1);
     assert_eq!(receive(&mut guest_rx, &mut pool)[0].data(), [9; 60]);
     let counted = switch.statistics().unwrap();
@@ -222,7 +222,7 @@ fn what_a_guest_sends_can_be_sent_back_and_is_counted() {
     assert_eq!(own("tx_q0_bytes"), Some(ROUNDS * 32 * 80 + 60));
     assert_eq!(own("rx_q0_good_packets"), Some(ROUNDS * 32));
 
-    // A guest that takes nothing gets what its ring holds; the rest is lost, and given back.
+    // A guest that does not read gets what its ring holds; the rest is dropped and freed.
     let mut lost = 0;
     for _ in 0..1000 {
         let burst = (0..32).map(|i| Packet::from_bytes(&[i; 60])).collect();
@@ -254,7 +254,7 @@ fn a_guest_may_have_several_queues_or_fewer_than_its_port() {
         for (queue, (rx, tx)) in queues.iter_mut().enumerate() {
             let packet = || vec![Packet::from_bytes(&[queue as u8; 60])];
             if queue >= usize::from(has) {
-                // It gets what is sent to a queue that it has not through another.
+                // Packets for a queue that it lacks arrive through another.
                 assert_eq!(send(tx, &mut pool, packet()).packets, 1);
                 let mut guest_rx = guest.rx(0).unwrap();
                 assert_eq!(receive(&mut guest_rx, &mut pool)[0].data(), [queue as u8; 60]);
@@ -264,7 +264,7 @@ fn a_guest_may_have_several_queues_or_fewer_than_its_port() {
             let (mut guest_rx, mut guest_tx) =
                 (guest.rx(queue as u16).unwrap(), guest.tx().unwrap());
             assert_eq!(send(&mut guest_tx, &mut pool, packet()).packets, 1);
-            // A link is up with the first queue's rings, and others' may come a moment later.
+            // The link is up with the first queue's rings; those of others may follow a moment later.
             let end = std::time::Instant::now() + Duration::from_secs(10);
             let mut got = Vec::new();
             while got.is_empty() && std::time::Instant::now() < end {
@@ -299,7 +299,7 @@ fn guests_come_and_go_while_somebody_is_at_their_rings() {
             while !over.load(Ordering::Relaxed) {
                 let mut batch = Batch::new();
                 rx.receive(&mut pool, &mut batch).unwrap();
-                // A guest that goes takes what was on its way.
+                // A guest that disconnects takes the packets in flight.
                 let _ = tx.send(&mut pool, &mut batch);
             }
         });
@@ -331,7 +331,7 @@ fn bursts_of_a_guest_come_whole_however_many_came_before() {
         let (switch, guest) = switch_and_guest(number, &socket, ring);
         let (mut rx, mut tx, mut pool) =
             (switch.rx(0).unwrap(), guest.tx().unwrap(), Pool::new(64));
-        // How many are sent, and how many each look then finds.
+        // The number of packets sent, and those received by each poll.
         let cases: [(usize, &[usize]); 9] = [
             (0, &[0]),
             (0, &[0, 0, 0, 0]),
@@ -434,7 +434,7 @@ fn what_cannot_be_opened_is_told_in_words() {
     let long = DpdkConfig { mtu: Some(70_000), ..DpdkConfig::new("net_null_mtu") };
     let reason = refusal(&long);
     assert!(reason.contains("an MTU of 70000 bytes is not one of its own"), "{reason}");
-    // What was plugged in for it was pulled out again.
+    // The device attached for it was detached again.
     open("short", "net_null_mtu");
 }
 
@@ -457,15 +457,15 @@ fn a_device_that_waits_for_somebody_keeps_nobody_else_waiting() {
     waits();
     waits();
     assert!(!look_at_awaited(&[&args]), "no guest came");
-    // Others are opened meanwhile.
+    // Other devices are opened meanwhile.
     open("other", "net_ring_other");
-    // Given up, it leaves no socket in the way of the next.
+    // When given up, it leaves no socket that blocks the next.
     assert!(!look_at_awaited(&[]) && !path.exists());
-    // Nor does a switch that was killed.
+    // Nor does a killed switch.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     waits();
 
-    // A guest comes.
+    // A guest connects.
     let far = vhost_devargs(77, &path, VhostRole::Client, 1).unwrap();
     let far = open("far", &far);
     let end = std::time::Instant::now() + Duration::from_secs(10);
@@ -478,7 +478,7 @@ fn a_device_that_waits_for_somebody_keeps_nobody_else_waiting() {
     assert!(refusal(&config).contains("already in use by 'guest'"));
     drop((port, far));
 
-    // What fails at once is told at once: the socket cannot be made there.
+    // An immediate failure is reported at once: the socket cannot be created there.
     let nowhere = DpdkConfig::new("net_virtio_user_nowhere,path=/nosuch/a,server=1");
     let reason = match DpdkPort::open_or_wait("nowhere", &nowhere, 1) {
         Err(PortError::Invalid { reason, .. }) => reason,

@@ -5,19 +5,19 @@ use super::item::Ipv4;
 use base::MacAddr;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// One action. A rule's actions are carried out in order.
+/// An action. The actions of a rule are executed in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RuleAction {
-    /// `COUNT`: packets and bytes of the rule are counted, as they came in.
+    /// `COUNT`: counts packets and bytes of the rule, as received.
     Count,
-    /// `AGE`: the device notes when the rule had no packet for this time.
+    /// `AGE`: the device reports when the rule had no packet for this time.
     Age {
         /// At most 2^24 - 1.
         timeout_s: u32,
     },
-    /// `VXLAN_DECAP`: takes all headers up to VXLAN's away.
+    /// `VXLAN_DECAP`: removes all headers up to and including VXLAN's.
     VxlanDecap,
-    /// `VXLAN_ENCAP`: puts these headers in front, with the packet's lengths and checksums.
+    /// `VXLAN_ENCAP`: adds these headers, with lengths and checksums.
     VxlanEncap(Box<VxlanEncap>),
     /// `OF_POP_VLAN`.
     PopVlan,
@@ -49,30 +49,30 @@ pub enum RuleAction {
     SetIpv4Dscp(u8),
     /// `SET_IPV6_DSCP`.
     SetIpv6Dscp(u8),
-    /// `REPRESENTED_PORT`: sends the packet to what this port of DPDK represents. Ends the list.
+    /// `REPRESENTED_PORT`: sends the packet to the entity that this DPDK port represents. Ends the list.
     RepresentedPort(u16),
     /// `DROP`. Ends the list.
     Drop,
-    /// `MARK`: the packet is delivered with this number, which is not 0.
+    /// `MARK`: delivers the packet with this non-zero number.
     Mark(u32),
     /// `INDIRECT`: a connection object checks the packet.
     Check(ObjectHandle),
-    /// `JUMP`: the rules of another group say what becomes of the packet. Ends the list.
+    /// `JUMP`: continues with the rules of another group. Ends the list.
     Jump(u32),
-    /// `PORT_REPRESENTOR`: this port of DPDK receives the packet. Ends the list.
+    /// `PORT_REPRESENTOR`: this DPDK port receives the packet. Ends the list.
     PortRepresentor(u16),
-    /// `RSS`: the port receives the packet, on the queue on which it does without the rule. Ends the list.
+    /// `RSS`: the port receives the packet, on the same queue as without the rule. Ends the list.
     Rss,
 }
 
-/// The headers that VXLAN encapsulation puts in front.
+/// The headers that VXLAN encapsulation adds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VxlanEncap {
     /// Ethernet source.
     pub mac_source: MacAddr,
     /// Ethernet destination.
     pub mac_destination: MacAddr,
-    /// The IP header. UDP over IPv6 has a checksum, which `VXLAN_ENCAP` is not said to compute.
+    /// The IP header. UDP over IPv6 needs a checksum, which `VXLAN_ENCAP` is not documented to compute.
     pub ip: Ipv4,
     /// UDP source port.
     pub udp_source: u16,

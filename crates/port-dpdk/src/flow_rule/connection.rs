@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// A connection object that a device has, by a number that is not used again.
+/// The handle of an installed connection object; never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ObjectHandle(pub u64);
 
@@ -20,14 +20,14 @@ pub enum ConnectionState {
     FinWait,
     /// The FIN was acknowledged.
     CloseWait,
-    /// The other side sent its FIN, too.
+    /// The other side sent its FIN as well.
     LastAck,
-    /// Both are acknowledged.
+    /// Both FINs are acknowledged.
     TimeWait,
 }
 
 impl ConnectionState {
-    /// All of them, by their numbers.
+    /// All states, by number.
     pub const ALL: [ConnectionState; 6] = [
         ConnectionState::SynReceived,
         ConnectionState::Established,
@@ -41,13 +41,13 @@ impl ConnectionState {
 /// One direction of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TcpDirection {
-    /// The shift of its windows; 15 where they are not scaled.
+    /// The shift of its windows; 15 without scaling.
     pub scale: u8,
     /// It sent a FIN.
     pub close_initiated: bool,
     /// It received an acknowledgement.
     pub last_ack_seen: bool,
-    /// What it sent is not all acknowledged.
+    /// Some of its data is not acknowledged.
     pub data_unacked: bool,
     /// The highest sequence number that it sent, plus one.
     pub sent_end: u32,
@@ -59,14 +59,14 @@ pub struct TcpDirection {
     pub max_ack: u32,
 }
 
-/// The state of a connection in a device, which checks segments against it and moves it on.
+/// The state of a connection in a device, which checks segments against it and updates it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ConnectionObject {
-    /// The device checks segments. It turns that off by itself after an invalid one.
+    /// The device checks segments. It clears this after an invalid one.
     pub enable: bool,
-    /// The connection had an acknowledgement after its handshake.
+    /// The connection has had an acknowledgement after its handshake.
     pub live_connection: bool,
-    /// Selective acknowledgements are allowed.
+    /// Selective acknowledgements are permitted.
     pub selective_ack: bool,
     /// A challenge acknowledgement passed (RFC 5961).
     pub challenge_ack_passed: bool,
@@ -74,11 +74,11 @@ pub struct ConnectionObject {
     pub last_direction: bool,
     /// Segments outside the windows are valid.
     pub liberal_mode: bool,
-    /// Where the connection is in its life.
+    /// The state of the connection.
     pub state: ConnectionState,
     /// The shift of the largest window.
     pub max_ack_window: u8,
-    /// How often a segment may be sent again.
+    /// Maximum number of retransmissions of a segment.
     pub retransmission_limit: u8,
     /// The original direction.
     pub original: TcpDirection,
@@ -97,7 +97,7 @@ pub struct ConnectionObject {
 }
 
 impl fmt::Display for ConnectionObject {
-    /// The commands of `dpdk-testpmd` that set the state which the next object is made of.
+    /// The `dpdk-testpmd` commands that set the state for the next object.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bit = u8::from;
         let (state, last) = (self.state as u8, bit(self.last_direction));

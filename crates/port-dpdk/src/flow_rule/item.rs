@@ -8,27 +8,27 @@ pub const L3_OK: u64 = 1 << 2;
 /// Bit of an integrity item: the transport layer passed all checks of the device.
 pub const L4_OK: u64 = 1 << 3;
 
-/// Flags of a connection item: the segment is within the windows, and changes nothing but them
+/// Flag of a connection item: the segment is within the windows and changes only them
 /// (`RTE_FLOW_CONNTRACK_PKT_STATE_VALID`).
 pub const IN_WINDOW: u32 = 1;
 /// The segment is within the windows, and changes the connection's state (the same with
 /// `RTE_FLOW_CONNTRACK_PKT_STATE_CHANGED`).
 pub const CHANGES_STATE: u32 = 3;
 
-/// Values of a header's fields, and which of their bits are compared.
+/// Values of a header's fields, with a mask.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Spec<T> {
-    /// The values. Bits that are not compared are zero.
+    /// The values. Bits outside the mask are zero.
     pub value: T,
-    /// The bits that are compared.
+    /// The mask.
     pub mask: T,
 }
 
-/// One item of a pattern. The items of headers stand in the order of the headers in a packet.
+/// An item of a pattern. Header items are in the order of the headers in a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Item {
-    /// `REPRESENTED_PORT`: the packet enters the device's switch from what this port of DPDK represents:
-    /// the wire, or a guest's function.
+    /// `REPRESENTED_PORT`: the packet enters the device's embedded switch from the entity that this DPDK port
+    /// represents: the wire, or a guest's function.
     RepresentedPort(u16),
     /// `ETH`.
     Eth(Spec<Eth>),
@@ -42,11 +42,11 @@ pub enum Item {
     Tcp(Spec<Tcp>),
     /// `UDP`.
     Udp(Spec<Udp>),
-    /// `VXLAN`, with all bits of the VNI. The items behind it are of the inner packet.
+    /// `VXLAN`, with an exact VNI. Later items match the inner packet.
     Vxlan {
         /// The network identifier.
         vni: u32,
-        /// The flags are compared, too: the VNI's alone is set (RFC 7348, section 5).
+        /// Whether the flags are matched as well: only the VNI's is set (RFC 7348 section 5).
         compares_flags: bool,
     },
     /// `INTEGRITY`: the device checked the packet, and these bits are set.
@@ -56,7 +56,7 @@ pub enum Item {
         /// Bits, such as [`L3_OK`].
         bits: u64,
     },
-    /// `CONNTRACK`: what a connection object said of the packet, all bits of it; [`IN_WINDOW`] or [`CHANGES_STATE`].
+    /// `CONNTRACK`: the result of a connection object, matched exactly; [`IN_WINDOW`] or [`CHANGES_STATE`].
     Connection(u32),
 }
 
@@ -67,7 +67,7 @@ pub struct Eth {
     pub destination: MacAddr,
     /// Source.
     pub source: MacAddr,
-    /// The type, or that of a VLAN tag where one follows.
+    /// The type; that of a VLAN tag if one follows.
     pub ethertype: u16,
     /// Whether a VLAN tag follows.
     pub has_vlan: bool,

@@ -1,4 +1,4 @@
-//! Rules as commands of `dpdk-testpmd` ("Testpmd Application User Guide", "Flow rules management"), so that a
+//! Rules as `dpdk-testpmd` commands ("Testpmd Application User Guide", "Flow rules management"), so that a
 //! rule can be tried on a card without the switch.
 
 use super::FlowRule;
@@ -8,12 +8,12 @@ use base::MacAddr;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// No bits and all bits of an address.
+/// The empty and the full mask of an address.
 const NONE_ALL_MAC: (MacAddr, MacAddr) = (MacAddr([0; 6]), MacAddr::BROADCAST);
 const NONE_ALL_V4: (Ipv4Addr, Ipv4Addr) = (Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST);
 const NONE_ALL_V6: (Ipv6Addr, Ipv6Addr) = (Ipv6Addr::UNSPECIFIED, Ipv6Addr::from_bits(u128::MAX));
 
-/// A rule, and the number of the port whose packets it is for.
+/// A rule, with the number of the port of its packets.
 pub struct Commands<'a>(pub u16, pub &'a FlowRule);
 
 impl fmt::Display for Commands<'_> {
@@ -29,7 +29,7 @@ impl fmt::Display for Commands<'_> {
 }
 
 impl fmt::Display for FlowRule {
-    /// The rule as in a command, from its attribute on.
+    /// The rule as in a command, starting with its attribute.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.group != 0 {
             write!(f, "group {} priority {} ", self.group, self.priority)?;
@@ -58,7 +58,7 @@ impl fmt::Display for Item {
                 f.write_str("udp")?;
                 ports_text(f, value, mask)
             }
-            // The grammar has no flags.
+            // The grammar has no syntax for flags.
             Item::Vxlan { vni, .. } => write!(f, "vxlan vni is {vni}"),
             Item::Integrity { level, bits } => {
                 write!(f, "integrity level is {level} value spec {bits:#x} value mask {bits:#x}")
@@ -109,7 +109,7 @@ fn ports_text(f: &mut fmt::Formatter<'_>, value: &Udp, mask: &Udp) -> fmt::Resul
     field(f, "dst", value.destination, mask.destination, (0, u16::MAX))
 }
 
-/// A field's value, if it is compared; with its mask, if that is not `all`.
+/// A field's value, if its mask is not empty; with the mask, if that is not `all`.
 fn field<T: fmt::Display + PartialEq>(
     f: &mut fmt::Formatter<'_>,
     name: &str,
@@ -126,7 +126,7 @@ fn field<T: fmt::Display + PartialEq>(
     write!(f, " {name} spec {value} {name} mask {mask}")
 }
 
-/// The same with hexadecimal numbers.
+/// The same in hexadecimal.
 fn hex<T: fmt::LowerHex + PartialEq + Default>(
     f: &mut fmt::Formatter<'_>,
     name: &str,
@@ -179,7 +179,7 @@ impl fmt::Display for RuleAction {
 }
 
 impl fmt::Display for VxlanEncap {
-    /// The command that says what `vxlan_encap` of the next rule puts in front.
+    /// The command that sets the headers for `vxlan_encap` in the next rule.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Ipv4 { source, destination, tos, ttl, .. } = self.ip;
         write!(

@@ -1,4 +1,4 @@
-//! Items and actions in the shim's structures, where headers are bytes as packets have them.
+//! Encodes items and actions into the shim's structures, in which headers are bytes as in packets.
 
 use crate::ffi;
 use crate::flow_rule::{
@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::net::Ipv4Addr;
 use wire::vxlan;
 
-// The shim's numbers of items (csrc/shim.h).
+// The shim's item numbers (csrc/shim.h).
 const REPRESENTED_PORT: u32 = 0;
 const ETH: u32 = 1;
 const VLAN: u32 = 2;
@@ -26,7 +26,7 @@ const INDIRECT: u32 = 23;
 pub(super) struct Encoded {
     items: Vec<ffi::Item>,
     actions: Vec<ffi::Action>,
-    /// The headers of encapsulation.
+    /// The headers of an encapsulation.
     _encap: Vec<ffi::Item>,
     transfers: bool,
     group: u32,
@@ -34,7 +34,8 @@ pub(super) struct Encoded {
 }
 
 impl Encoded {
-    /// Encodes a rule. `object` knows connection objects; `None` where the rule refers to one that is gone.
+    /// Encodes a rule. `object` resolves connection objects; returns `None` if the rule refers to one that is
+    /// gone.
     pub fn of(
         rule: &FlowRule,
         object: impl Fn(ObjectHandle) -> Option<*mut c_void>,
@@ -56,7 +57,7 @@ impl Encoded {
         Some(Encoded { items, actions, _encap: encap, transfers, group, priority })
     }
 
-    /// The rule, which points into this.
+    /// The rule, which points into this value.
     pub fn rule(&self) -> ffi::Rule {
         ffi::Rule {
             items: self.items.as_ptr(),
@@ -71,7 +72,7 @@ impl Encoded {
     }
 }
 
-/// Bytes with zeros behind them.
+/// Bytes padded with zeros.
 fn padded(bytes: &[u8]) -> [u8; 44] {
     let mut out = [0; 44];
     out[..bytes.len()].copy_from_slice(bytes);
@@ -150,8 +151,8 @@ fn udp(from: &Udp) -> Vec<u8> {
     [from.source.to_be_bytes(), from.destination.to_be_bytes()].concat()
 }
 
-/// The headers that encapsulation puts in front. Their masks say which fields are given; all others are the
-/// device's to compute for each packet.
+/// The headers of an encapsulation. Their masks mark the given fields; the device computes all others for
+/// each packet.
 fn encap_items(from: &VxlanEncap) -> Vec<ffi::Item> {
     let all = base::MacAddr::BROADCAST;
     let (destination, source) = (from.mac_destination, from.mac_source);
@@ -169,7 +170,7 @@ fn encap_items(from: &VxlanEncap) -> Vec<ffi::Item> {
         destination: Ipv4Addr::BROADCAST,
     };
     let mut ip = item(&Item::Ipv4(Spec { value: from.ip, mask }));
-    // Version and length of the header.
+    // Version and header length.
     (ip.value[0], ip.mask[0]) = (0x45, 0xff);
     let value = Udp { source: from.udp_source, destination: from.udp_destination };
     let mask = Udp { source: u16::MAX, destination: u16::MAX };
@@ -211,7 +212,7 @@ fn action(from: &RuleAction, encap: &[ffi::Item]) -> ffi::Action {
         RuleAction::Drop => with(20, 0, &[]),
         RuleAction::Mark(mark) => with(21, *mark, &[]),
         RuleAction::Rss => with(22, 0, &[]),
-        // The handle is its object's.
+        // The object supplies the pointer.
         RuleAction::Check(_) => with(INDIRECT, 0, &[]),
         RuleAction::Jump(group) => with(24, *group, &[]),
         RuleAction::PortRepresentor(port) => with(25, (*port).into(), &[]),

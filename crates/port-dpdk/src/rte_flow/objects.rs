@@ -1,5 +1,5 @@
-//! Connection objects in the devices of DPDK. They are kept in the list of rules, so that a port that is closed loses its
-//! own, and a handle that outlives its object finds nothing.
+//! Connection objects in DPDK's devices. They are kept in the list of rules, so that a port that is closed
+//! removes its own, and a stale handle finds nothing.
 
 use super::{Rules, no_object, refusal};
 use crate::ffi;
@@ -10,10 +10,10 @@ use crate::start::check;
 use std::collections::BTreeSet;
 use std::ffi::c_void;
 
-/// A connection object that a device has.
+/// An installed connection object.
 pub(super) struct MadeObject {
     made: ffi::MadeObject,
-    /// The port that packets of the original direction come in on.
+    /// The port that receives packets of the original direction.
     port: u16,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct MadeObject {
 unsafe impl Send for MadeObject {}
 
 impl MadeObject {
-    /// Returns whether packets of a port are checked by it, or it was made through the port.
+    /// Returns whether it checks packets of a port, or was created through it.
     fn is_of(&self, port: u16) -> bool {
         self.port == port || self.made.peer == port || self.made.owner == port
     }
@@ -63,7 +63,7 @@ impl MadeObject {
 }
 
 impl Rules {
-    /// The object of a handle.
+    /// The object with this handle.
     pub fn object(&self, handle: ObjectHandle) -> Result<&MadeObject, DeviceRefusal> {
         self.objects.get(&handle.0).ok_or_else(no_object)
     }
@@ -93,7 +93,7 @@ impl Rules {
         Ok(ObjectHandle(number))
     }
 
-    /// An object that no device has.
+    /// An object without a device.
     #[cfg(test)]
     pub fn add_for_test(&mut self, port: u16, peer: u16) -> ObjectHandle {
         let handle = std::ptr::null_mut();
@@ -103,7 +103,7 @@ impl Rules {
         ObjectHandle(number)
     }
 
-    /// The objects that check packets of a port, or were made through it.
+    /// The objects that check packets of a port, or were created through it.
     pub fn objects_of(&self, port: u16) -> BTreeSet<u64> {
         self.objects.iter().filter(|(_, it)| it.is_of(port)).map(|(number, _)| *number).collect()
     }
@@ -119,7 +119,7 @@ impl Rules {
                     "DPDK: cannot remove a connection object of port {port}: {words}"
                 );
             }
-            // What was made through the port ends with it, and DPDK frees it.
+            // An object created through the port ends with it, and DPDK frees it.
             if destroyed.is_ok() || object.made.owner == port {
                 self.objects.remove(number);
             }
@@ -159,7 +159,7 @@ pub(super) fn plain(from: &ConnectionObject) -> ffi::Object {
     }
 }
 
-/// The reverse of [`plain`]; `None` where the state has a number that the API does not name.
+/// The reverse of [`plain`]; `None` if the API does not define the state's number.
 pub(super) fn object(from: &ffi::Object) -> Option<ConnectionObject> {
     let direction = |from: &ffi::Direction| TcpDirection {
         sent_end: from.sent_end,

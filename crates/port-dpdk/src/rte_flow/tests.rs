@@ -1,4 +1,4 @@
-//! Rules in the shim's structures, and the answers of real devices.
+//! Rules in the shim's structures, and the results of real devices.
 
 use super::encode::Encoded;
 use super::*;
@@ -7,7 +7,7 @@ use crate::flow_rule::{
 };
 use crate::tests::{dpdk, open};
 
-/// Packets that a port receives, with the actions that end them.
+/// A rule for packets that a port receives, with terminating actions.
 fn rule(items: &[Item], actions: &[RuleAction]) -> FlowRule {
     FlowRule { items: items.to_vec(), actions: actions.to_vec(), ..FlowRule::default() }
 }
@@ -72,7 +72,7 @@ fn net_tap_takes_what_its_driver_can_and_says_what_it_cannot() {
         println!("\nSKIPPED: {name}: there is no /dev/net/tun");
         return;
     }
-    // The device appears in the namespace of the thread that makes it.
+    // The device appears in the namespace of the thread that creates it.
     let run = move || {
         // SAFETY: the namespace of this thread alone changes, which ends with the test.
         if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
@@ -137,7 +137,7 @@ fn net_tap() {
         let expect = expect.map_err(|words| (Refusal::Device, words.to_owned()));
         assert_eq!(got, expect, "{rule}");
     }
-    // The driver spreads packets by a program of the kernel's, which may not take it.
+    // The driver implements RSS by a kernel program, which the kernel may refuse.
     let rss = rules.validate(port, &rule(&[eth(), ipv4(source), udp(53)], &[RuleAction::Rss]));
     assert!(
         rss.as_ref().map_or_else(|it| it.words.contains("not supported"), |()| true),
@@ -147,7 +147,7 @@ fn net_tap() {
     refuse_objects(port);
 }
 
-/// Makes a rule; the driver does that by the kernel's traffic control, which may lack what it takes.
+/// Creates a rule; the driver uses the kernel's traffic control, which may lack what it needs.
 fn create_on(port: u16) {
     let mut rules = DpdkRules::new();
     let drops = rule(&[eth(), ipv4([10, 0, 0, 2]), udp(53)], &[RuleAction::Drop]);
@@ -183,7 +183,7 @@ fn a_device_without_rules_says_so() {
     refuse_objects(number);
 }
 
-/// Neither driver has connection objects.
+/// Neither driver supports connection objects.
 fn refuse_objects(port: u16) {
     let mut device = DpdkRules::new();
     let refused = device.create_object(port, port, &ConnectionObject::default()).unwrap_err();
@@ -265,7 +265,8 @@ fn an_object_ends_with_each_of_its_ports_and_takes_the_rules_that_refer_to_it_al
     let (object, its_rule) = add();
     assert_eq!(device.destroy_object(object), Err("Function not implemented".to_owned()));
     assert!(is_there(object), "the driver removes none, so that it stays in the list");
-    // The rule and the object were made through the other port, which keeps what the driver does not remove.
+    // The rule and the object were created through the other port, which keeps what the driver does not
+    // remove.
     remove_rules(peer);
     assert!(is_there(object) && is_listed(its_rule));
     remove_rules(port);
@@ -282,7 +283,7 @@ fn a_rule_that_the_device_does_not_remove_stays_in_the_list_as_long_as_its_port(
     if !dpdk(name) {
         return;
     }
-    // The driver has no rules, so that it neither removes nor flushes any.
+    // The driver has no rules, so it neither removes nor flushes any.
     let ports = [open("null", "net_null_kept"), open("null", "net_null_owner")];
     let [port, owner] = ports.each_ref().map(|it| it.facts().unwrap().port);
     let add = |port, owner| {
