@@ -2,8 +2,8 @@
 //! (`n-revalidator-threads`).
 //!
 //! Both use the snapshot that the control thread publishes. Answers go directly to the worker that sent the
-//! upcall. The control thread receives only what changes its state: learned addresses, and packets that teach
-//! flows. Without handler threads each worker answers its own misses ([`Answering`]).
+//! upcall. The control thread receives only what changes its state: learned addresses, and packets from which
+//! `learn` adds flows. Without handler threads each worker answers its own misses ([`Answering`]).
 
 use super::secret::secret;
 use super::slow_path::{STACK_BYTES, SlowPath};

@@ -168,8 +168,8 @@ impl Switch {
         };
         let mac = link.as_ref().map_or_else(random_mac, |link| link.mac);
         let mut spec = PortSpec::new(&interface.name, mac, device);
-        // The request where it can be met; otherwise the port keeps the number that it has had, also
-        // where it is taken out and added anew for a changed option.
+        // The requested number if possible; otherwise the port keeps its previous number, even if it is
+        // removed and added again because an option changed.
         let bridge = self.ofproto.bridges().named(&running.bridge);
         let is_free = |number: &OfPort| {
             let port = bridge.and_then(|bridge| bridge.port(*number));

@@ -20,7 +20,7 @@ use std::time::Duration;
 /// How long a worker may take to return a queue.
 const HAND_OVER_TIME: Duration = Duration::from_secs(1);
 
-/// A receive queue of an open port, as the control thread knows it.
+/// A receive queue of an open port, as seen by the control thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RxqPlace {
     /// The worker that polls it, if any.

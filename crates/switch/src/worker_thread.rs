@@ -86,7 +86,7 @@ pub enum WorkerCommand {
 pub enum WorkerEvent {
     /// Misses for the control thread are queued.
     Upcalls,
-    /// Handlers answered packets that teach something, or left flows to revalidate.
+    /// Handlers queued effects for the control thread, or flows to revalidate.
     Answered,
     /// Flow statistics, with the worker's generation.
     Dump(u32, FlowDump),

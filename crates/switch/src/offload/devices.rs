@@ -1,4 +1,4 @@
-//! What connections are offloaded to: XDP for devices of the system, `rte_flow` for those of DPDK.
+//! The devices for offload: XDP for system devices, `rte_flow` for DPDK devices.
 
 use base::PortNo;
 use flow::{
@@ -10,19 +10,19 @@ use offload_xdp::{ProgramError, XdpOffload};
 use port_dpdk::DpdkRules;
 use std::time::Duration;
 
-/// Set in the number of a rule that a DPDK device has.
+/// Set in the id of a DPDK device's rule.
 const IS_DPDK: u32 = 1 << 31;
 
-/// The devices that forward by themselves, as one. The port that packets come in on says which it is.
+/// All offload devices as one. The input port of the packets selects the device.
 pub struct Devices {
-    /// Where the kernel takes the program.
+    /// `Some` if the kernel accepts the program.
     xdp: Option<XdpOffload>,
     dpdk: DpdkOffload<DpdkRules>,
 }
 
 impl Devices {
-    /// Makes what is possible here, with room for so many connections in the kernel; says too why there is no
-    /// XDP.
+    /// Creates the available devices, with room for this many connections in the kernel. Also returns why XDP
+    /// is not available.
     pub fn new(connections: u32) -> (Devices, Result<(), ProgramError>) {
         let (xdp, possible) = match XdpOffload::new(connections) {
             Ok(xdp) => (Some(xdp), Ok(())),
@@ -32,10 +32,10 @@ impl Devices {
         (Devices { xdp, dpdk }, possible)
     }
 
-    /// Makes a device of the system one that packets may be sent to; see [`XdpOffload::add_port`].
+    /// Permits output to a system device; see [`XdpOffload::add_port`].
     ///
     /// # Errors
-    /// The device does not take the program.
+    /// The device does not accept the program.
     pub fn add_port(
         &mut self,
         port: PortNo,
@@ -45,12 +45,12 @@ impl Devices {
         self.xdp.as_mut().map_or(Ok(false), |xdp| xdp.add_port(port, place, receives))
     }
 
-    /// Makes a port of DPDK's one whose packets may be offloaded and sent to. Returns whether the port is new or changed.
+    /// Permits input from and output to a DPDK port. Returns whether the port is new or changed.
     pub fn add_dpdk_port(&mut self, port: PortNo, number: u16, mtu: u32) -> bool {
         self.dpdk.add_port(port, number, mtu)
     }
 
-    /// Forgets a port. The caller removes the port's rules.
+    /// Removes a port. The caller removes the port's rules.
     pub fn remove_port(&mut self, port: PortNo) {
         if let Some(xdp) = &mut self.xdp {
             xdp.remove_port(port);
@@ -68,7 +68,7 @@ impl Devices {
         self.xdp.as_ref()?.tagged(port)
     }
 
-    /// The device that has a rule, and its own number of it.
+    /// The device with a rule, and its own id of the rule.
     fn of(&mut self, id: OffloadId) -> Option<(&mut dyn FlowOffload, OffloadId)> {
         if id.0 & IS_DPDK != 0 {
             return Some((&mut self.dpdk, OffloadId(id.0 & !IS_DPDK)));

@@ -20,9 +20,9 @@ use wire::protocol::TCP;
 
 pub use counts::{Credit, FlowOffloads, Totals};
 
-/// Most offers that wait.
+/// Maximum number of waiting offers.
 const WAITING_MAX: usize = 16_384;
-/// How long an offer waits at least: most connections are shorter.
+/// Minimum wait of an offer: most connections are shorter.
 const WAIT: Duration = Duration::from_millis(50);
 
 /// The flag that all segments forwarded by a device have.
@@ -32,22 +32,22 @@ const ACK: u16 = 0x10;
 #[derive(Debug, Default)]
 pub struct Table {
     rules: BTreeMap<OffloadId, Held>,
-    /// The rules by their first connection's number and direction.
+    /// The rules by connection number and direction.
     directions: HashMap<(u32, bool), OffloadId>,
     flows: HashMap<FlowId, FlowOffloads>,
     waiting: VecDeque<Waiting>,
     pairs: Pairs,
-    /// The rule that the last sweep ended at.
+    /// The last rule of the previous sweep.
     swept: Option<OffloadId>,
     credits: Vec<Credit>,
     totals: Totals,
 }
 
-/// What is installed for the direction of an offer.
+/// The installed rule for the direction of an offer.
 enum Known {
     /// The same rule.
     Same,
-    /// The same rule but for the tunnel that packets come out of, or for the mark that they get.
+    /// The same rule, except for the tunnel that packets come out of, or for the mark.
     Other(OffloadId),
     /// A rule of other flows, connections or ports.
     Twice,
@@ -135,7 +135,7 @@ impl Table {
         }
     }
 
-    /// Installs the rule of one direction, whose windows the device does not check.
+    /// Installs a rule for one direction, without window checks by the device.
     fn install_alone(
         &mut self,
         device: &mut dyn FlowOffload,
@@ -159,8 +159,8 @@ impl Table {
         }
     }
 
-    /// Compares an offer with the rule of the same direction: a worker offers a cache entry again when it inserts
-    /// it again, and the packets of a connection may come out of another tunnel than before.
+    /// Compares an offer with the rule of the same direction: a worker offers a cache entry again when it
+    /// inserts it again, and the connection's packets may come out of another tunnel than before.
     fn compare(&self, OffloadOffer { worker, rule, flows }: &OffloadOffer) -> Known {
         let Some(id) = self.directions.get(&direction(rule.connection)) else { return Known::None };
         let Some(held) = self.rules.get(id) else { return Known::None };
@@ -225,7 +225,7 @@ impl Table {
         self.swept = part.last().copied().filter(|_| part.len() == at_most);
         self.settle(conntrack, now, |it| it.is_due(now));
         for id in part {
-            // It may have gone with its connection's other direction.
+            // It may have been removed together with its connection's other direction.
             if !self.rules.contains_key(&id) {
                 continue;
             }
@@ -344,12 +344,12 @@ impl Table {
         self.settle(conntrack, now, |_| true);
     }
 
-    /// Forgets a flow that was deleted.
+    /// Removes the state of a deleted flow.
     pub fn forget_flow(&mut self, flow: FlowId) {
         self.flows.remove(&flow);
     }
 
-    /// Forgets all flows, which were deleted with their workers.
+    /// Removes the state of all flows, which were deleted with their workers.
     pub fn forget_flows(&mut self) {
         self.flows.clear();
         self.credits.clear();
@@ -361,14 +361,14 @@ impl Table {
     }
 }
 
-/// Why the device does less than it could, in the words of why it does not do more.
+/// Why the device does less than it could: combines the reason with the device's message.
 fn only(does: Refusal, OffloadRefusal { kind, words }: &OffloadRefusal) -> OffloadRefusal {
     let words = words.as_ref().map_or_else(|| kind.to_string(), |words| format!("{kind}: {words}"));
     OffloadRefusal { kind: does, words: Some(words.into()) }
 }
 
-/// Returns why an offer is refused: for this reason, or because its flows changed, since flows that were deleted
-/// must not be remembered.
+/// Returns the reason for refusing an offer: this one, or that its flows changed, since no state may be kept
+/// of deleted flows.
 fn current(changes: &Changes, seen: u64, offer: &OffloadOffer, refusal: Refusal) -> Refusal {
     if changes.are_none_since(seen, offer) { refusal } else { Refusal::FlowChanged }
 }

@@ -1,4 +1,4 @@
-//! What is known of the offload of flows, and the counters of all offers.
+//! The offload state of flows, and the counters of all offers.
 
 use base::WorkerId;
 use flow::{FlowId, OffloadId, OffloadTraffic, Refusal};
@@ -19,9 +19,9 @@ pub struct FlowOffloads {
 /// Offers of a flow's packets that were refused for the same reason.
 #[derive(Debug, Default)]
 pub struct Refused {
-    /// How many.
+    /// The number of offers.
     pub count: u64,
-    /// What the device said of the last one, where it said anything.
+    /// The device's message about the last one, if there is any.
     pub words: Option<Arc<str>>,
 }
 

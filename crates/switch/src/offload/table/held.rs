@@ -1,4 +1,4 @@
-//! Offers that wait, and rules that are installed.
+//! Waiting offers and installed rules.
 
 use super::Changes;
 use super::pairs::Checked;
@@ -17,20 +17,20 @@ pub(super) struct Held {
     pub tcp_flags: u16,
     /// The tunnel that its packets come out of. Its headers are credited to the first flow.
     pub tunnel: Option<OffloadTunnel>,
-    /// The mark that the device puts on its packets, which it does not forward.
+    /// The mark that the device sets on packets that it does not forward.
     pub mark: Option<u32>,
-    /// The device checks the windows of its connection.
+    /// Set if the device checks the windows of its connection.
     pub checked: Option<Checked>,
 }
 
-/// An offer that waits.
+/// A waiting offer.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub since: Instant,
     /// Number of commands that the worker had received.
     pub seen: u64,
     pub offer: OffloadOffer,
-    /// Its connection's windows are not checked by the device.
+    /// The device does not check its connection's windows.
     pub is_alone: bool,
 }
 

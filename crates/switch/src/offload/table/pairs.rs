@@ -1,5 +1,5 @@
-//! TCP connections whose windows the device checks: both directions are installed and removed together, and the
-//! connection learns the windows that the device kept.
+//! TCP connections whose windows the device checks: both directions are installed and removed together, and
+//! the connection takes over the windows of the device.
 
 use super::{Changes, Table, Waiting, direction, only};
 use base::Instant;
@@ -8,21 +8,21 @@ use flow::{FlowOffload, OffloadId, OffloadRefusal, Refusal, TcpWindows, WindowCh
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// How long a direction waits for the other one, before it is offloaded alone.
+/// How long a direction waits for the other one before it is offloaded alone.
 const PAIR_WAIT: Duration = Duration::from_millis(500);
-/// How long windows stay unchecked after the device handed them over. A worker that judges a segment at that moment
-/// writes the numbers that it read before; what is written again after this time stays.
+/// How long windows stay unchecked after the device returned them. A worker that judges a segment at that
+/// moment stores values that it read before; a repeated change after this time persists.
 const SETTLE: Duration = Duration::from_millis(50);
 
-/// Connections on their way to the device and back.
+/// Connections being installed in or returned from the device.
 #[derive(Debug, Default)]
 pub(super) struct Pairs {
-    /// Directions that wait for the other one, and since when.
+    /// Directions that wait for the other one, with their start times.
     parked: HashMap<(u32, bool), (Instant, Waiting)>,
     settling: Vec<Settling>,
 }
 
-/// What the device knows of a held rule's connection.
+/// The pair of an installed rule whose connection the device checks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Checked {
     /// The rule of the other direction.
@@ -30,7 +30,7 @@ pub(super) struct Checked {
     kept: WindowsKept,
 }
 
-/// A connection whose windows the device handed over.
+/// A connection whose windows the device has returned.
 #[derive(Debug)]
 pub(super) struct Settling {
     kept: WindowsKept,
@@ -51,7 +51,7 @@ impl Pairs {
         self.parked.len()
     }
 
-    /// Forgets the waiting directions that are not meant to be kept.
+    /// Removes the waiting directions for which `keeps` is false.
     pub fn retain(&mut self, keeps: impl Fn(&Waiting) -> bool) {
         self.parked.retain(|_, (_, waiting)| keeps(waiting));
     }
@@ -63,12 +63,12 @@ impl Table {
         self.rules.values().filter(|held| held.checked.is_some()).count() / 2
     }
 
-    /// Has directions installed alone that waited too long for the other one.
+    /// Installs directions alone that waited too long for the other one.
     pub(super) fn give_up_pairs(&mut self, now: Instant, changes: &Changes) {
         let is_over = |since: Instant| now >= since + PAIR_WAIT;
         let alone: Vec<_> = self.pairs.parked.extract_if(|_, (since, _)| is_over(*since)).collect();
         for (_, (_, waiting)) in alone {
-            // A flow that was deleted must not be remembered.
+            // No state may be kept of deleted flows.
             if !changes.are_none_since(waiting.seen, &waiting.offer) {
                 self.refuse(&waiting.offer, &Refusal::FlowChanged.into());
                 continue;
@@ -78,8 +78,8 @@ impl Table {
         }
     }
 
-    /// Installs a direction with the other one if the device may check their windows, or lets it wait for the other
-    /// one. Returns it if it is to be installed alone.
+    /// Installs a direction together with the other one if the device may check their windows, or makes it
+    /// wait for the other one. Returns it if it is to be installed alone.
     pub(super) fn pair(
         &mut self,
         device: &mut dyn FlowOffload,
@@ -117,8 +117,8 @@ impl Table {
         None
     }
 
-    /// Installs both directions. If the device does not check their windows, returns the first one, to be installed
-    /// alone, and puts the other one in front of the waiting ones.
+    /// Installs both directions. If the device does not check their windows, returns the first one, to be
+    /// installed alone, and puts the other one at the head of the waiting offers.
     fn install_pair(
         &mut self,
         device: &mut dyn FlowOffload,
@@ -155,8 +155,8 @@ impl Table {
         }
     }
 
-    /// Moves a connection's windows on to those that the device tells. Returns whether the device checks them as the
-    /// settings want it.
+    /// Advances a connection's windows to those of the device. Returns whether the device's checks match the
+    /// settings.
     pub(super) fn follow_windows(
         &self,
         device: &mut dyn FlowOffload,
@@ -173,8 +173,8 @@ impl Table {
         is_checked == windows.is_checked || device.set_checked(id, is_checked)
     }
 
-    /// Ends the rules of both directions of a connection, one of which is about to be removed, and removes the other
-    /// one. Its windows are the switch's to check again; until it knows the last ones, it checks none.
+    /// Removes the rule of the other direction when one of a pair is about to be removed. The switch checks
+    /// the windows again; until it has the device's last ones, it does not check them.
     pub(super) fn end_pair(
         &mut self,
         device: &mut dyn FlowOffload,
@@ -183,7 +183,7 @@ impl Table {
         (id, Checked { partner, kept }): (OffloadId, Checked),
     ) {
         let was_checked = conntrack.with_offloaded(now, |it| it.loosen(&kept));
-        // A connection whose windows the device lost stays without a check, like one that it never checked.
+        // If the device lost the windows they stay unchecked, as after offload without checks.
         if let Some(windows) = device.end_checked(id)
             && was_checked
         {
@@ -196,7 +196,7 @@ impl Table {
         }
     }
 
-    /// Has the windows of connections checked again that the device handed over.
+    /// Resumes window checks of connections whose windows the device returned.
     pub(super) fn settle(
         &mut self,
         conntrack: &Conntrack,
@@ -208,7 +208,7 @@ impl Table {
             let has_rule = |is_reply| self.directions.contains_key(&(kept.id(), is_reply));
             conntrack.with_offloaded(now, |it| {
                 it.advance(&kept, &windows);
-                // The device may forward its packets again, without a look at the windows.
+                // The device may forward its packets again without checking windows.
                 if ![false, true].into_iter().any(has_rule) {
                     it.tighten(&kept);
                 }
@@ -217,7 +217,7 @@ impl Table {
     }
 }
 
-/// Why the device does not check windows, where it was not asked to.
+/// The refusal if the device was not asked to check windows.
 fn unchecked(words: &str) -> OffloadRefusal {
     OffloadRefusal { kind: Refusal::Unchecked, words: Some(words.into()) }
 }

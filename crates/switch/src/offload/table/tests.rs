@@ -217,7 +217,7 @@ fn packets_out_of_another_tunnel_than_before_replace_the_rule() {
     assert_eq!(bench.table.connections(), (1, 0));
     let credited: u64 = bench.table.take_credits().iter().map(|it| it.traffic.packets).sum();
     assert_eq!(credited, 14, "the last packets of the old rule are credited");
-    // A connection that ended takes nothing away on account of an offer.
+    // An offer of a connection that ended removes nothing.
     bench.conntrack.flush(START, &conntrack::CtFlush::default()).unwrap();
     moved.rule.tunnel = Some(out_of("172.31.1.4"));
     bench.install(vec![moved]);
@@ -242,7 +242,7 @@ fn packets_that_are_only_marked_are_left_to_the_switch() {
     offer.rule.mark = Some(42);
     bench.install(vec![offer]);
     assert_eq!(bench.device.rules.keys().collect::<Vec<_>>(), [&OffloadId(2)]);
-    // Its time goes on without packets, of which the switch tells.
+    // Without packets the rule's timeout runs by the switch's clock.
     assert_eq!(bench.sweep(after_ms(29_000)), []);
     assert!(!bench.device.rules.is_empty());
     bench.sweep(after_ms(30_060));

@@ -1,4 +1,4 @@
-//! Pairs of directions with a device that keeps windows, refuses them, and hands them over.
+//! Pairs of directions, with a device that keeps, refuses or returns windows.
 
 use super::super::super::changes::Changes;
 use super::super::*;
@@ -16,16 +16,16 @@ fn after_ms(ms: u64) -> Instant {
     Instant::from_millis(1_000_000 + ms)
 }
 
-/// Keeps the windows of pairs.
+/// A device that keeps the windows of pairs.
 #[derive(Default)]
 struct Keeper {
     rules: BTreeSet<OffloadId>,
     pairs: HashMap<OffloadId, ([OffloadId; 2], TcpWindows)>,
     never: bool,
     refused: Option<OffloadRefusal>,
-    /// What each rule is told of when it is asked next.
+    /// The next status of each rule.
     told: HashMap<OffloadId, OffloadStatus>,
-    /// It forgets the windows.
+    /// It loses the windows.
     forgets: bool,
     keeps_settings: bool,
     next: u32,
@@ -38,7 +38,7 @@ impl Keeper {
         OffloadId(self.next)
     }
 
-    /// Both directions moved on, of which both rules tell.
+    /// Advances both directions; both rules report it.
     fn moves(&mut self, id: u32, by: u32) {
         let Some((ids, windows)) = self.pairs.get_mut(&OffloadId(id)) else { panic!("no pair") };
         for side in [&mut windows.original, &mut windows.reply] {
@@ -215,7 +215,7 @@ fn a_direction_whose_other_one_does_not_come_is_offloaded_alone() {
     assert_eq!((bench.table.connections(), bench.table.checked()), ((1, 0), 0));
     assert_eq!(bench.refused(), [(Refusal::Unchecked, 1)]);
     assert!(!bench.checks(&offers[0]), "the device looks at no windows");
-    // The other direction comes too late.
+    // The other direction is offered too late.
     bench.offer(after_ms(550), [offers[1].clone()]);
     bench.iterate(after_ms(600));
     assert_eq!((bench.table.connections(), bench.table.checked()), ((0, 1), 0));
@@ -238,7 +238,7 @@ fn a_device_that_checks_no_windows_forwards_as_before_and_says_why() {
         assert_eq!(refused[&Refusal::Unchecked].words.as_deref(), Some(expect));
     }
     assert!(!bench.checks(&offers[0]));
-    // One that never could is not worth a word.
+    // A connection that could never be checked is not reported.
     let mut bench = Bench::new(Keeper { never: true, ..Keeper::default() });
     let offers = bench.offers(1000);
     bench.offer(START, offers);
@@ -283,7 +283,7 @@ fn the_connection_learns_windows_while_the_device_keeps_them() {
     bench.iterate(after_ms(100));
     assert!(!bench.is_invalid(FAR));
     assert!(bench.is_invalid("10.0.0.1:1000>10.0.0.2:80 . seq=101 ack=501 win=8000 len=10"));
-    // A RST is one of the connection if the device says so.
+    // A RST belongs to the connection if the device says so.
     let mut packet =
         Packet::from_bytes(&wire::text::parse("10.0.0.1:1000>10.0.0.2:80 R seq=77").unwrap());
     packet.mark = MARK_IN_WINDOW;
@@ -331,7 +331,7 @@ fn the_end_of_one_direction_ends_both_and_the_switch_checks_from_the_last_window
             }
             bench.iterate(after_ms(149));
             bench.iterate(after_ms(150));
-            // What the device forgot cannot be checked again.
+            // Windows that the device lost cannot be checked again.
             assert_eq!(bench.is_invalid(early), !forgets, "{end}");
             assert!(!bench.is_invalid(FAR), "{end}");
             assert_eq!(bench.table.pairs.settling.len(), 0);
@@ -392,7 +392,7 @@ fn what_changes_while_a_direction_waits_for_the_other_one_is_not_installed() {
     assert_eq!((bench.refused(), bench.table.waiting()), (vec![(Refusal::FlowChanged, 1)], 1));
     bench.iterate(after_ms(600));
     assert_eq!((bench.table.connections(), bench.table.checked()), ((1, 0), 0));
-    // It is not remembered where the other direction never comes.
+    // It is dropped if the other direction is never offered.
     let mut bench = Bench::new(Keeper::default());
     let offers = bench.offers(1000);
     bench.offer(START, [offers[0].clone()]);
@@ -401,7 +401,7 @@ fn what_changes_while_a_direction_waits_for_the_other_one_is_not_installed() {
     bench.iterate(after_ms(550));
     assert_eq!(bench.refused(), [(Refusal::FlowChanged, 1)]);
     assert!(bench.table.flow(FlowId(10)).is_none() && bench.device.rules.is_empty());
-    // Its port goes, or all is removed.
+    // Its port is removed, or everything is.
     for end in ["port", "all"] {
         let mut bench = Bench::new(Keeper::default());
         let offers = bench.offers(1000);
