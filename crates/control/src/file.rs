@@ -8,32 +8,32 @@
 //! [switch]
 //! pmd_cpu_mask = "0x6"              # run workers on cores 1 and 2
 //! pmd_rxq_assign = "cycles"         # or "group", "roundrobin"
-//! pmd_rxq_isolate = true            # only "group" can do without
+//! pmd_rxq_isolate = true            # may be false only with "group"
 //! pmd_auto_lb = false
 //! pmd_auto_lb_rebal_interval_min = 1
 //! pmd_auto_lb_load_threshold = 95   # percent
 //! pmd_auto_lb_improvement_threshold = 25
-//! pmd_sleep_max = "0"               # microseconds; "50,8:100" has core 8 apart
+//! pmd_sleep_max = "0"               # microseconds; "50,8:100" sets another value for core 8
 //! max_connections = 3000000
 //! flow_limit = 200000               # megaflows
 //! max_idle_ms = 10000               # how long a megaflow stays without packets
 //! vlan_limit = 1                    # VLAN headers that are parsed; 0 for as many as are supported
 //! emc_insert_inv_prob = 100
-//! unified_cache_entries = 524288    # of each worker; 0 for none
-//! hw_offload = false                # whether XDP and network cards forward established connections' packets
-//! pmd_perf_metrics = false          # histograms and a history of workers' turns
+//! unified_cache_entries = 524288    # per worker; 0 disables the cache
+//! hw_offload = false                # offload established connections to XDP and network cards
+//! pmd_perf_metrics = false          # histograms and a history of workers' iterations
 //! max_revalidator_ms = 1000
-//! min_revalidate_pps = 0            # slower flows are removed where revalidation lasts long; 0 keeps them
-//! flow_stats_interval_ms = 1000     # how often flows' statistics are collected; 0 is never
-//! handler_threads = 1               # that answer misses; 0: each worker answers its own
-//! revalidator_threads = 1           # that revalidate flows; 0: the control thread does
-//! flow_expiry = true                # whether flows without packets leave the datapath
-//! upcall_rates = "neighbor=1000,p1/ip=500"  # the most upcalls per second of each port, or of one
+//! min_revalidate_pps = 0            # slower flows are removed when revalidation takes long; 0 keeps all
+//! flow_stats_interval_ms = 1000     # interval of collecting flow statistics; 0 disables it
+//! handler_threads = 1               # threads that answer misses; 0: each worker answers its own
+//! revalidator_threads = 1           # threads that revalidate flows; 0: the control thread does
+//! flow_expiry = true                # whether idle flows are removed from the datapath
+//! upcall_rates = "neighbor=1000,p1/ip=500"  # maximum upcalls per second of each port, or of one port
 //! stats_update_interval_ms = 5000
-//! bundle_idle_timeout_s = 10        # how long an OpenFlow bundle stays without messages
-//! run_dir = "/run/openvswitch"      # where br0.mgmt lies
+//! bundle_idle_timeout_s = 10        # an OpenFlow bundle without messages is discarded after this time
+//! run_dir = "/run/openvswitch"      # directory of br0.mgmt
 //! unixctl = "/run/openvswitch/tidegate.ctl"
-//! dpdk_init = "true"                # and dpdk_socket_mem, dpdk_extra and the like, all texts
+//! dpdk_init = "true"                # also dpdk_socket_mem, dpdk_extra and so on, all strings
 //!
 //! [tls]                             # for controllers at "ssl:..."
 //! private_key = "/etc/tidegate/key.pem"
@@ -41,7 +41,7 @@
 //! ca_cert = "/etc/tidegate/ca.pem"
 //! bootstrap_ca_cert = false
 //!
-//! [zone.default]                    # zones that set no limit
+//! [zone.default]                    # zones without a limit of their own
 //! limit = 100000                    # connections
 //!
 //! [zone.5]
@@ -63,13 +63,13 @@
 //! flows = ["br0.flows"]             # files in the syntax of ovs-ofctl
 //!
 //! [[bridge.port]]
-//! name = "veth0"                    # type "system": a device that is there
+//! name = "veth0"                    # type "system": an existing device
 //! ofport = 1
 //! tag = 10                          # an access port of VLAN 10
 //!
 //! [[bridge.port]]
 //! name = "int0"
-//! type = "internal"                 # a device that the switch makes; "tap" is another
+//! type = "internal"                 # a device that the switch creates; "tap" is another type
 //! mac = "02:00:00:00:00:02"
 //! mtu = 1500
 //! vlan_mode = "trunk"               # "access", "native-tagged", "native-untagged", "dot1q-tunnel"
@@ -89,13 +89,13 @@
 //!
 //! [[bridge.port]]
 //! name = "veth1"
-//! type = "afxdp"                    # a device that is there, through AF_XDP
+//! type = "afxdp"                    # an existing device, through AF_XDP
 //! options = { xdp-mode = "best-effort", n_rxq = "1", use-need-wakeup = "true" }
 //! pmd_rxq_affinity = "0:1"          # queue 0 belongs to core 1
 //!
 //! [[bridge.port]]
 //! name = "play0"
-//! type = "pcap"                     # no device: plays a file, records another
+//! type = "pcap"                     # no device: plays one file and records another
 //! options = { rx_pcap = "in.pcap", infinite_rx = "true", tx_pcap = "out.pcap" }
 //!
 //! [[bridge]]

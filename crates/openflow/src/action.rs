@@ -283,7 +283,7 @@ pub enum Action {
     EncapNsh {
         /// The header's length as the controller gave it, which has no effect.
         header_bytes: u16,
-        /// What else the controller said of the header.
+        /// Other properties that the controller gave.
         properties: Vec<NshProperty>,
     },
     /// Decrement the TTL of NSH; a packet whose TTL would become 0 is sent to the controller instead.

@@ -210,7 +210,7 @@ pub enum Message {
         /// The table.
         desc: TableDesc,
     },
-    /// Asks for statistics.
+    /// Requests statistics.
     StatsRequest(StatsRequest),
     /// Statistics.
     StatsReply(StatsReply),
@@ -220,7 +220,7 @@ pub enum Message {
     BarrierRequest,
     /// All earlier messages are processed.
     BarrierReply,
-    /// Asks for a role (OFPT_ROLE_REQUEST or NXT_ROLE_REQUEST).
+    /// Requests a role (OFPT_ROLE_REQUEST or NXT_ROLE_REQUEST).
     RoleRequest {
         /// The role.
         role: Role,

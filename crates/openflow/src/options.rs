@@ -1,4 +1,4 @@
-//! Tunnel options in actions, and what a bridge's TLV table says of them (ovs: `lib/meta-flow.c`,
+//! Tunnel options in actions, resolved by a bridge's TLV table (ovs: `lib/meta-flow.c`,
 //! `mf_vl_mff_nx_pull_header`).
 
 use crate::action::{Action, Learn, LearnSource, LearnSpec, Subfield, ZoneSource};
@@ -11,10 +11,10 @@ pub fn unmapped(index: u8) -> OfError {
     OfError::new(ErrorCode::TlvUnmapped, reason)
 }
 
-/// Gives the tunnel options that actions name their lengths.
+/// Sets the lengths of the tunnel options in actions.
 ///
 /// # Errors
-/// The table lacks an option, or an action names bits beyond its length.
+/// The table lacks an option, or an action uses bits beyond its length.
 pub fn place_options(actions: &mut [Action], table: &[OptionMapping]) -> Result<(), OfError> {
     actions.iter_mut().try_for_each(|action| place(action, table))
 }
@@ -95,7 +95,7 @@ fn mapping(index: u8, table: &[OptionMapping]) -> Result<&OptionMapping, OfError
     OptionMapping::of(table, index).ok_or_else(|| unmapped(index))
 }
 
-/// Returns which tunnel options actions name: bit `n` for `tun_metadata<n>`.
+/// Returns the tunnel options that actions use: bit `n` for `tun_metadata<n>`.
 pub fn option_fields(actions: &[Action]) -> u64 {
     actions.iter().fold(0, |all, action| all | of_action(action))
 }

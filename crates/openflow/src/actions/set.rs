@@ -122,7 +122,7 @@ pub(super) fn take_set_field(body: &mut Input<'_>, version: Version) -> Result<A
     take_assignment(body, SetForm::SetField, version == Version::V15)
 }
 
-/// `NXAST_REG_LOAD2`, after its header: the entry stands in the place of the padding.
+/// `NXAST_REG_LOAD2`, after its header: the entry replaces the padding.
 pub(super) fn take_load2(body: &mut Input<'_>) -> Result<Action, OfError> {
     take_assignment(body, SetForm::SetField, true)
 }

@@ -14,7 +14,7 @@ pub struct QueueId {
 /// The statistics of a queue; `None` means "not counted".
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueStats {
-    /// Which queue.
+    /// The queue.
     pub id: QueueId,
     /// Bytes, packets, and dropped packets.
     pub counters: [Option<u64>; 3],

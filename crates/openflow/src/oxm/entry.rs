@@ -107,7 +107,7 @@ pub(crate) fn known(header: Header) -> Result<&'static Spec, OfError> {
         return Err(OfError::new(ErrorCode::MatchBadField, reason));
     };
     let want = if header.has_mask { spec.bytes * 2 } else { spec.bytes };
-    // A tunnel option has the length in the sender's table, or the maximum.
+    // The length of a tunnel option is that in the sender's table, or the maximum.
     let is_option = spec.option().is_some() && header.len <= want;
     if header.len != want && !is_option {
         let reason = format!("field {} has {} bytes, not {want}", spec.name, header.len);
@@ -135,8 +135,8 @@ pub(crate) fn take_header(input: &mut Input<'_>) -> Result<&'static Spec, OfErro
     Ok(spec)
 }
 
-/// Reads an entry in an action: field, value and mask. A mask is permitted here also for fields that a match
-/// takes only as a whole (ovs: `lib/nx-match.c`, `nx_pull_entry__`).
+/// Reads an entry in an action: field, value and mask. Here a mask is also permitted for fields without masks
+/// in matches (ovs: `lib/nx-match.c`, `nx_pull_entry__`).
 pub(crate) fn take_entry(input: &mut Input<'_>) -> Result<(&'static Spec, Entry), OfError> {
     let entry = take_raw_entry(input)?;
     let spec = known(entry.header)?;
@@ -151,7 +151,7 @@ pub(crate) fn put_header(out: &mut Vec<u8>, part: &Subfield, proto: Proto, versi
     }
 }
 
-/// Writes a tunnel option with its value, and the mask unless it is of the whole value.
+/// Writes a tunnel option with its value, and the mask unless it covers the whole value.
 pub(crate) fn put_option(out: &mut Vec<u8>, version: u8, option: &OptionMatch) {
     let field = Field::tun_metadata(option.index);
     let Some(spec) = field.and_then(|field| for_field(field, Proto::default())) else { return };
@@ -190,8 +190,8 @@ pub(crate) fn put_entry(
     }
 }
 
-/// Returns the bits of a field that a group hashes, which are the value of an entry. Of a tunnel option, whose field
-/// in the key is its presence, they are the whole value.
+/// Returns the bits of a field that a group hashes, which are the value of an entry. For a tunnel option,
+/// whose field in the key is its presence, these are all bits.
 pub(crate) fn hashed_bits(spec: &Spec, entry: &Entry) -> Option<u128> {
     let ones = spec.field.all_ones();
     let is_whole = match &entry.option {

@@ -50,8 +50,8 @@ impl Writer<'_> {
     }
 }
 
-/// Whether a field can have the value, as far as NSH is concerned (ovs: `lib/meta-flow.c`,
-/// `mf_is_value_valid`): its TTL has 6 bits, and its MD types are 1 and 2.
+/// Whether a field of NSH can have the value (ovs: `lib/meta-flow.c`, `mf_is_value_valid`): the TTL has 6
+/// bits, and the MD types are 1 and 2.
 pub(crate) fn is_of_nsh(field: Field, value: u128) -> bool {
     match field {
         Field::NshTtl => value <= 63,

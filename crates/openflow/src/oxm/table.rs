@@ -24,7 +24,7 @@ impl Code {
     const ERICSSON: u16 = 0x1000;
     /// The class of experimenter fields; those in the table are Nicira's.
     const EXPERIMENTER: u16 = 0xffff;
-    /// Stands in the table for the class of experimenter fields with the experimenter of NSH.
+    /// Represents the class of experimenter fields with NSH's experimenter in the table.
     const NSH: u16 = 0xfffe;
     /// The experimenter of the fields of NSH.
     const NSH_EXPERIMENTER: u32 = 0x005a_d650;
@@ -322,7 +322,7 @@ fn registers() -> Vec<Spec> {
     out
 }
 
-/// The fields of tunnel options, whose length a TLV table says: these are the longest.
+/// The fields of tunnel options with their maximum lengths; a TLV table sets the actual ones.
 fn tunnel_options() -> Vec<Spec> {
     let fields = Field::ALL.iter().filter_map(|&it| Some((it, it.tun_metadata_index()?)));
     let spec = |(field, n): (Field, u8)| {

@@ -24,7 +24,7 @@ pub(crate) fn is_tunnel_ipv4(value: u128, mask: u128) -> bool {
     mask & BEYOND_IPV4 == BEYOND_IPV4 && value & BEYOND_IPV4 == 0
 }
 
-/// Adds a match on a tunnel option, which may be there once.
+/// Adds a match on a tunnel option, at most once per option.
 pub(super) fn add_option(
     matching: &mut Match,
     spec: &Spec,

@@ -154,7 +154,7 @@ pub(super) fn check_prerequisites(matching: &Match, span: Span<'_>) -> Result<()
         return Ok(());
     }
     let is_lost = |field: &&Field| kept.mask().get(**field) != matching.mask().get(**field);
-    // Fields share places; the one that is written there is meant.
+    // Fields share places; the one named in the text is meant.
     let is_written = |field: &&Field| is_lost(field) && span.text.contains(field.name());
     let lost = Field::ALL.iter().find(is_written).or_else(|| Field::BASIC.iter().find(is_lost));
     let name = lost.map_or("a field", |field| field.name());

@@ -231,7 +231,7 @@ impl Generate {
         }
     }
 
-    /// A generator of its own, which leaves the sequence of this one as it is.
+    /// A separate generator, which leaves the sequence of this one unchanged.
     fn fork(&self) -> Generate {
         Generate { state: !self.state, version: self.version }
     }
@@ -255,7 +255,7 @@ impl Generate {
         }
     }
 
-    /// A match on a tunnel option, whose mask would not say the same as none.
+    /// A match on a tunnel option with a mask that is not equivalent to none.
     fn option(&mut self, index: u8) -> OptionMatch {
         let value = Wide::from(self.wide() & !1).shift_left(self.below(860) as u32);
         match self.below(3) {
@@ -689,7 +689,7 @@ impl Generate {
         })
     }
 
-    /// Its actions are written in OpenFlow 1.3 or newer, in which the switch writes those of older controllers.
+    /// Its actions are those of OpenFlow 1.3 or later, in which the switch writes those of older controllers.
     fn continuation(&mut self) -> Continuation {
         let version = self.version;
         self.version = version.max(Version::V13);

@@ -1,4 +1,4 @@
-//! Actions that add or remove what a packet begins with.
+//! Actions that add or remove a packet's first header.
 
 use super::State;
 use crate::action::Action;
@@ -42,8 +42,7 @@ impl State {
         self.matching.set_masked(Field::PacketType, ethertype.into(), u128::MAX);
     }
 
-    /// Records that this header is the packet's first one behind Ethernet's. Nothing is known of what is behind
-    /// it.
+    /// Records that this header directly follows Ethernet's. The headers behind it are unknown.
     fn becomes(&mut self, ethertype: u16) {
         self.matching.wildcard(Field::EthType);
         self.matching.wildcard(Field::NwProto);
