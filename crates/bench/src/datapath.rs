@@ -51,19 +51,21 @@ const NAT: &str = include_str!("flows/nat.flows");
   tidegate bench datapath --tunnel vxlan --frame 114 --ct   behind VXLAN, 64 bytes inside
   tidegate bench datapath --ct --workers 2                  two workers against one
 
-With --port dpdk the packets come through DPDK's net_pcap (infinite_rx=1), as they come to Open
-vSwitch in bench/peers/. DPDK wants 1 GB of huge pages (vm.nr_hugepages=512), or for a try
---dpdk-extra '--no-pci --no-huge -m 1024'.
+With --port dpdk the packets come through DPDK's net_pcap (infinite_rx=1), as they come to Open \
+vSwitch in bench/peers/. DPDK needs 1 GB of huge pages (vm.nr_hugepages=512), or, to try it without \
+them, --dpdk-extra '--no-pci --no-huge -m 1024'.
 
-With several workers each has a processor, two ports, flows and connections of its own, in one table
-of connections. Worker 0 is measured alone first, and then all at once: `ratio` is their rate together
-over that of one alone. --fwd and --rev given once are every worker's; or give one for each.
+With several workers each has a processor, two ports, flows and connections of its own, in one table \
+of connections. Worker 0 is measured alone first, and then all at once: `ratio` is their rate \
+together over that of one alone. --fwd and --rev given once are every worker's; or give one for \
+each.
 
-The two ports are called p0 and p1 in flows; --fwd is played into p0, --rev into p1. Generated
-packets are UDP of 60 bytes, one per connection and direction. With --tunnel, flows' p1 is a tunnel whose
-outer packets pass a bridge of their own on their way to and from p1, and --rev has outer packets. Each packet is copied once, on
-receipt, as from a network card that writes into the switch's buffers. UDP timeouts are the
-defaults (60 s, 30 s once answered); all connections are established and in use.")]
+The two ports are called p0 and p1 in flows; --fwd is played into p0, --rev into p1. Generated \
+packets are UDP of 60 bytes, one per connection and direction. With --tunnel, flows' p1 is a tunnel \
+whose outer packets pass a bridge of their own on their way to and from p1, and --rev has outer \
+packets. Each packet is copied once, on receipt, as from a network card that writes into the \
+switch's buffers. UDP timeouts are the defaults (60 s, 30 s once answered); all connections are \
+established and in use.")]
 pub struct DatapathArgs {
     /// Connections per worker in the traffic
     #[arg(long, value_name = "N", default_value_t = 1000, conflicts_with = "fwd", value_parser = whole::<u32>(1..=10_000_000))]

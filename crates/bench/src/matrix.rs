@@ -33,14 +33,15 @@ pub const VERB: &str = "bench matrix";
   tidegate bench matrix results --list               what would be measured, what is there, how long
   tidegate report results                            the same as a page
 
-Our switch and Open vSwitch's daemon are measured through vhost-user, a core for each worker of the
-switch and of the generator, where this program has DPDK and Open vSwitch's daemon with DPDK is
-installed; else ours in memory and both between veth pairs. The difference is between the two on
-the same ports. Beside each rate stands what the busiest worker does then, locks marked with a star.
-A cell's result is DIR/CELL.json; to measure a cell again, remove it. Interrupted, the table of what
-is there is shown, and the same command goes on with the cell that was cut short. A cell that cannot
-be measured, or whose samples were all invalid, is named, and measured again by the next run. The
-table stays in DIR/matrix.json. The exit status is 0 if every cell was measured, 1 otherwise.")]
+Our switch and Open vSwitch's daemon are measured through vhost-user, a core for each worker of the \
+switch and of the generator, where this program has DPDK and Open vSwitch's daemon with DPDK is \
+installed; else ours in memory and both between veth pairs. The difference is between the two on the \
+same ports. Beside each rate stand the functions in which the busiest worker spends its time, locks \
+marked with a star. A cell's result is DIR/CELL.json; to measure a cell again, remove it. An \
+interrupt prints the table of the cells that were measured, and the same command continues with the \
+cell that was interrupted. A cell that cannot be measured, or whose samples were all invalid, is \
+named, and measured again by the next run. The table stays in DIR/matrix.json. The exit status is 0 \
+if every cell was measured, 1 otherwise.")]
 pub struct MatrixArgs {
     /// The folder for results
     #[arg(value_name = "DIR")]

@@ -24,16 +24,16 @@ use testbed::Screen;
   tidegate bench offload --rate 200000 --rounds 5
   tidegate bench offload --seconds 1 --json
 
-A host sends datagrams to another one through veths, in namespaces of their own. Four forwarders take turns:
-a veth from host to host, with nothing between (direct); the switch with a rule set that tracks
-(switch); the same with other_config:hw-offload (offload); and the kernel's IP forwarding with an
-nftables rule set that tracks (kernel).
+A host sends datagrams to another one through veths, in namespaces of their own. Four forwarders \
+alternate: a veth from host to host, with nothing between (direct); the switch with a rule set that \
+tracks (switch); the same with other_config:hw-offload (offload); and the kernel's IP forwarding \
+with an nftables rule set that tracks (kernel).
 
-cpu_ns_per_packet is the time that the sending thread and the switch's process had on processors, for
-each packet that arrived: on veths the kernel forwards in the sender's context. forwarding_ns_per_packet
-is without what the direct path costs, and packets_per_cpu_second is its inverse. Time is counted by
-thread, so that other programs on the machine change it little. Needs ovsdb-server, the stock tools and
-nftables, and for offload the rights to load an XDP program.")]
+cpu_ns_per_packet is the time that the sending thread and the switch's process had on processors, \
+for each packet that arrived: on veths the kernel forwards in the sender's context. \
+forwarding_ns_per_packet is without what the direct path costs, and packets_per_cpu_second is its \
+inverse. Time is counted by thread, so that other programs on the machine change it little. Needs \
+ovsdb-server, the stock tools and nftables, and for offload the rights to load an XDP program.")]
 pub struct OffloadArgs {
     /// Packets sent per second
     #[arg(long, value_name = "N", default_value_t = 50_000, value_parser = whole::<u32>(1000..=1_000_000))]

@@ -52,12 +52,12 @@ const TIMEOUT_S: u32 = 600;
   tidegate bench rfc rfc9693-capacity --maxconns 100k
   tidegate bench rfc rfc3511-concurrent --client eth1 --server eth2 --json
 
--m and -M bound what is searched for: frames or connections per second, or connections. Devices that
-are brought up get timeouts of 600 s, and forward without connection tracking in the tests of RFC
-2544; their table is emptied between trials. A device that stands between --client and --server is
-emptied by --reset-command. With --workers and --queues the device has several of them; one thread
-of the generator looks after all of its queues. The rest is as in `tidegate cps-ndr`. The exit status
-is 0 with an answer, 1 otherwise; what was measured until then is printed all the same.")]
+-m and -M bound what is searched for: frames or connections per second, or connections. Devices that \
+the program starts get timeouts of 600 s, and forward without connection tracking in the tests of \
+RFC 2544; their table is emptied between trials. A device that stands between --client and --server \
+is emptied by --reset-command. With --workers and --queues the device has several of them; one \
+thread of the generator serves all of its queues. The other options are those of `tidegate cps-ndr`. \
+The exit status is 0 with an answer, 1 otherwise; results up to then are printed in either case.")]
 pub struct RfcArgs {
     /// The test
     #[arg(value_enum, required_unless_present = "list")]

@@ -30,12 +30,11 @@ const EMPTY_ZONE: Zone = Zone(65_535);
   tidegate bench zones 10000 290 100             as ovstest test-conntrack benchmark-zones
   tidegate bench zones 60000 2 50 --json         one large zone and another
 
-Each call of connection tracking is for one packet, whose headers are read from its bytes into a frame
-that all packets pass through, as in a worker, and whose IP checksum is verified; ovstest reads where
-the headers begin beforehand, and keeps what was said of a packet beside it. A flushed zone's
-connections are gone at once; their memory is handed back behind the flush, as the switch does it in
-slices between packets, and 'drain' is what that takes in all. All connections are made, however many (ovstest stops at 3 million).
-UDP timeouts are the defaults (60 s, 30 s once answered) and time stands still during the run.")]
+Each call of connection tracking is for one packet, whose headers are parsed and whose IP checksum \
+is verified; ovstest parses headers before the measurement. A flush removes the connections at once; \
+their memory is freed afterwards, in slices, as in the switch, and 'drain' is the time of all \
+slices. All connections are made (ovstest stops at 3 million). UDP timeouts are the defaults (60 s, \
+30 s once answered) and time stands still during the run.")]
 pub struct ZonesArgs {
     /// Connections per zone
     #[arg(value_parser = whole::<u32>(1..=65_535))]

@@ -24,8 +24,9 @@ use std::process::ExitCode;
   tidegate report results                    writes results/report.html
   tidegate report results -o page.html
 
-Every file DIR/*.json that tidegate wrote with --json or -o is taken: cps-ndr, generate and its
-self-test, bench, its table and its tests of RFCs. The page needs nothing but itself, prints well, and has a text for every plot.")]
+Every file DIR/*.json that tidegate wrote with --json or -o is taken: cps-ndr, generate and its \
+self-test, bench, its table and its tests of RFCs. The page is one file without external parts, can \
+be printed, and has a text for every plot.")]
 pub struct ReportArgs {
     /// The folder with the results
     #[arg(value_name = "DIR")]

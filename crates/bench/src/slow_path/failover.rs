@@ -52,11 +52,11 @@ table=1,priority=0,actions=drop";
   tidegate bench failover --svg waits.svg      the longest waits over time
   tidegate bench failover --zones 10 --peer ovs    whole switches, ours and Open vSwitch's
 
-A whole switch in memory tracks connections of all zones. The packets of one zone come through one port,
-those of all others through another, in turns and as fast as they are taken. First nothing is flushed;
-then the zone is flushed every 50 ms by another thread, which hands its memory back, as the control
-thread does, and its connections are made again by its next packets. A wait is the time from one batch
-of the other zones to the next, by the processor time of the worker's thread.
+A whole switch in memory tracks connections of all zones. The packets of one zone come through one \
+port, those of all others through another, alternating, as fast as the worker takes them. First \
+nothing is flushed; then the zone is flushed every 50 ms by another thread, which frees its memory, \
+as the control thread does, and its connections are made again by its next packets. A wait is the \
+time from one batch of the other zones to the next, by the processor time of the worker's thread.
 
 With --peer whole switches in processes and namespaces of their own, each with one worker, play pcap files
 (Open vSwitch: DPDK's net_pcap) as fast as they take them. The zone is flushed by dpctl/flush-conntrack;

@@ -46,14 +46,14 @@ const OLD_SINK: u16 = 4;
   tidegate bench flow-setup --flows 200000 --hold --peer ovs --json
   tidegate bench flow-setup --flows 50000 --svg flows.svg    flows over time
 
-A switch in a process and namespaces of its own has one worker on the last processor and plays pcap
-files (type=pcap; Open vSwitch: DPDK's net_pcap). Each packet of the first needs a flow of its own,
-since the rule copies source address and port to registers; 20 rules are loaded. A second port plays
-1,000 flows that are established. Each switch runs twice: with its flow limit as it is by default, and
-with the limit raised (other_config:flow-limit, upcall/set-flow-limit). Played as fast as they are taken,
-packets come faster than flows can be made, so that many find the queue of misses full and are refused.
-Ours runs a third time as a sender with a window sends: the rules send packets back, and no more than
---window are under way. Then none is to be refused.
+A switch in a process and namespaces of its own has one worker on the last processor and plays pcap \
+files (type=pcap; Open vSwitch: DPDK's net_pcap). Each packet of the first needs a flow of its own, \
+since the rule copies source address and port to registers; 20 rules are loaded. A second port plays \
+1,000 flows that are established. Each switch runs twice: with its flow limit as it is by default, \
+and with the limit raised (other_config:flow-limit, upcall/set-flow-limit). Played as fast as they \
+are taken, packets come faster than flows can be made, so that many find the queue of misses full \
+and are refused. Ours runs a third time as a sender with a window sends: the rules send packets \
+back, and no more than --window are under way. Then none is to be refused.
 
 All rates and shares are of the time until the last flow came. refused counts packets that found no room
 on their way up; since its counters are published late, it includes the following 1.2 s.

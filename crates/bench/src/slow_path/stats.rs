@@ -33,10 +33,10 @@ const FRAME: usize = 128;
   tidegate bench stats --flows 100000 --most 200000 --seconds 5 --json
   tidegate bench stats --peer ovs --svg stats.svg      the first phase through whole switches
 
-128-byte packets of all flows in turn, 450,000 per second, then as fast as they are taken. Megaflows are
-disabled, so each flow is exact; the rule sends to a port that is down; nothing else uses the switch. Three times: statistics collected every second with expiry, every
-five seconds with expiry, and neither (other_config:tidegate-stats-interval and
-tidegate-flow-expiry).
+128-byte packets of all flows in turn, 450,000 per second, then as fast as they are taken. Megaflows \
+are disabled, so each flow is exact; the rule sends to a port that is down; nothing else uses the \
+switch. Three times: statistics collected every second with expiry, every five seconds with expiry, \
+and neither (other_config:tidegate-stats-interval and tidegate-flow-expiry).
 
 The switch is in memory, on one thread that does the work of a worker, a handler and the control thread.
 Its time is the processor time of that thread, so that other programs do not count; the whole switch,
@@ -47,9 +47,10 @@ a flow-mod, an aggregate or the deletion of all flows at the end is carried out;
 the publication of that many new rules and the translation of all flows that follows. bytes_per_flow is the
 growth of resident memory in the first of the three.
 
-With --peer the first phase goes through whole switches in processes and namespaces of their own, ours
-and Open vSwitch's with DPDK (max-revalidator in place of the interval; it always collects), with one
-worker each; times are then those of a clock. Needs ovsdb-server, the stock tools, root and huge pages.")]
+With --peer the first phase goes through whole switches in processes and namespaces of their own, \
+ours and Open vSwitch's with DPDK (max-revalidator in place of the interval; it always collects), \
+with one worker each; times are then those of a clock. Needs ovsdb-server, the stock tools, root and \
+huge pages.")]
 pub struct StatsArgs {
     /// Flows of the first phase
     #[arg(long, value_name = "N", default_value_t = 768_000, value_parser = whole::<u32>(1000..=10_000_000))]

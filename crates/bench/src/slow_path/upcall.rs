@@ -32,14 +32,14 @@ use switch::latency::{Report, Stage};
   tidegate bench upcall --namespaces --hosts 64    real hosts
   tidegate bench upcall --namespaces --hosts 64 --peer ovs    through Open vSwitch, too
 
-Each host has a port in memory, asks for its partner's Ethernet address, opens a TCP connection to it and
-sends ten segments, each acknowledged. It repeats an ARP request and a SYN after a second, three times in
-all. The bridge is a learning switch. The same is run again with neighbour caches filled and the
-transfers spread over the time that the first run took, which shows what IPv4 packets wait without the
-ARP requests.
+Each host has a port in memory, asks for its partner's Ethernet address, opens a TCP connection to \
+it and sends ten segments, each acknowledged. It repeats an ARP request and a SYN after a second, \
+three times in all. The bridge is a learning switch. The same is run again with neighbour caches \
+filled and the transfers spread over the time that the first run took, which shows how long IPv4 \
+packets wait without the ARP requests.
 
-Three policies hand upcalls to handlers: all ARP to one handler and the rest by flow, as kernels did
-before the patch; ARP to each handler in turn, as the patch does; and this switch's, by flow with a
+Three policies hand upcalls to handlers: all ARP to one handler and the rest by flow, as kernels did \
+before the patch; ARP to each handler in turn, as the patch does; and this switch's, by flow with a \
 queue for each port and class at each handler.
 
 With --namespaces each host is a network namespace of the kernel's, with a veth to a port of our switch in a
@@ -49,8 +49,9 @@ With --peer the same hosts then talk through Open vSwitch's userspace datapath, 
 answers misses for ports like these; what can be compared is how long connections take to open, and what is sent
 again. Needs ovsdb-server and the stock tools.
 
-The worker, the handlers and the control thread are the switch's. Each has a clock that goes on by the
-processor time of its own work, as if each had a processor to itself and no lock were waited for.")]
+The worker, the handlers and the control thread are the switch's. Each has a clock that goes on by \
+the processor time of its own work, as if each had a processor of its own and never waited for a \
+lock.")]
 pub struct UpcallArgs {
     /// Number of hosts
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = whole::<u16>(2..=4096))]

@@ -33,9 +33,10 @@ use testbed::Screen;
   tidegate cps-ndr -n 500 -w 50 -T 30 -m 500 -M 4k        long-lived connections
   tidegate cps-ndr --generator trex --server trex1 -m 1k  connections of a TRex server
 
-A line is printed for each sample: \u{25b2}\u{25b2}\u{25b2} passed, \u{25bc}\u{25bc}\u{25bc} did not, \u{25a0}\u{25a0}\u{25a0} INVALID: the generator did not offer
-the requested load, so the sample says nothing about the device. The exit status is 0 with an answer, 1 if no rate passed,
-2 for invalid options, 3 where samples were invalid or nothing could be measured.")]
+A line is printed for each sample: \u{25b2}\u{25b2}\u{25b2} passed, \u{25bc}\u{25bc}\u{25bc} did \
+not, \u{25a0}\u{25a0}\u{25a0} INVALID: the generator did not offer the requested load, so the sample \
+says nothing about the device. The exit status is 0 with an answer, 1 if no rate passed, 2 for \
+invalid options, 3 where samples were invalid or nothing could be measured.")]
 pub struct CpsNdrArgs {
     /// How long the rate is sampled, in seconds, 1 to 600
     #[arg(short = 'T', long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..=600))]

@@ -48,12 +48,12 @@ const ROOM: f64 = 2e6;
   tidegate generate --dut ovs --ports veth --rate 2k     through Open vSwitch's own daemon
   tidegate generate --dut ovs --ports vhost --rate 20k   the same with DPDK, a core for each
 
-Ports: DEVICE or packet:DEVICE (AF_PACKET), tap:NAME, afxdp:DEVICE, dpdk:DEVARGS. Profiles: short-lived, long-lived, http, dns,
-or a TOML file with the keys that --print-profile shows. Connections that fail are shown by
-kind. With --rate the exit status is 0 if that rate passed, 1 if the device did not carry it, 3 if the
-generator did not send it; without, 0 if no connection failed, 1 otherwise. It is 2 for invalid
-options, 3 if nothing could be measured, and 130 after an interrupt: the figures printed then are
-marked, and are not a result.")]
+Ports: DEVICE or packet:DEVICE (AF_PACKET), tap:NAME, afxdp:DEVICE, dpdk:DEVARGS. Profiles: \
+short-lived, long-lived, http, dns, or a TOML file with the keys that --print-profile shows. \
+Connections that fail are shown by kind. With --rate the exit status is 0 if that rate passed, 1 if \
+the device did not carry it, 3 if the generator did not send it; without, 0 if no connection failed, \
+1 otherwise. It is 2 for invalid options, 3 if nothing could be measured, and 130 after an \
+interrupt: the figures printed then are marked, and are not a result.")]
 pub struct GenerateArgs {
     /// What hosts do: short-lived, long-lived, http, dns or a TOML file
     #[arg(long, value_name = "NAME|FILE", default_value = "short-lived")]

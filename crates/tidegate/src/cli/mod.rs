@@ -74,7 +74,7 @@ enum Verb {
     Latency(LatencyArgs),
     WhyNotOffloaded(WhyNotOffloadedArgs),
     Trace(TraceArgs),
-    /// Print a script that completes our command lines
+    /// Print a shell completion script
     #[command(after_help = "Examples:
   tidegate completion bash > /etc/bash_completion.d/tidegate
   tidegate completion zsh > /usr/share/zsh/site-functions/_tidegate")]
@@ -82,12 +82,12 @@ enum Verb {
         /// The shell
         shell: Shell,
     },
-    /// Print the manual page, or write all of them
+    /// Print the manual page, or write all manual pages to a directory
     #[command(after_help = "Examples:
   tidegate man | man -l -                  read tidegate(1)
   tidegate man /usr/local/share/man/man1   install every page")]
     Man {
-        /// The directory to write them to
+        /// The directory to write all pages to
         directory: Option<PathBuf>,
     },
 }
@@ -167,17 +167,17 @@ pub fn command() -> Command {
         .about("A stateful software switch, in Open vSwitch's place")
         .after_help(
             "Examples:
-  tidegate demo                              see it at work
+  tidegate demo                              show the switch with real traffic
   tidegate bench conntrack 1 33554432 32     what connection tracking costs
   tidegate cps-ndr                           the most connections per second without loss
-  tidegate generate --self-test              what the load generator itself can do
+  tidegate generate --self-test              the ceiling of the load generator
   tidegate report DIR                        one page from the results in a folder
   tidegate switch --config bridge.toml       a switch with no database
   tidegate switch --pidfile --detach         a switch that ovs-vsctl configures
-  tidegate conntrack --events --json         what happens to its connections
+  tidegate conntrack --events --json         events of its connections
   tidegate latency                           how long its upcalls take
-  tidegate trace tcp,tp_dst=80               what it does to a packet, and how long that takes
-  ovs-appctl list-commands                   what can be asked of a running switch",
+  tidegate trace tcp,tp_dst=80               each step of a packet, and its duration
+  ovs-appctl list-commands                   the commands of a running switch",
         )
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -202,10 +202,10 @@ fn switch_command() -> Command {
         .about("Run the switch; it takes every option of ovs-vswitchd 3.1")
         .after_help(
             "Examples:
-  tidegate switch --config bridge.toml                 what the file says, no database
-  tidegate switch --config bridge.toml --check         what is wrong with the file
-  tidegate switch --pidfile --detach --log-file        ask ovsdb-server at its usual place
-  tidegate switch unix:/tmp/db.sock -vbridge:dbg       ask another one, and tell more
+  tidegate switch --config bridge.toml                 configured by a file, without a database
+  tidegate switch --config bridge.toml --check         check the file
+  tidegate switch --pidfile --detach --log-file        configured by ovsdb-server at its default socket
+  tidegate switch unix:/tmp/db.sock -vbridge:dbg       another database, and a detailed log
 
 Under the name ovs-vswitchd the program is this command.",
         )

@@ -17,24 +17,24 @@ use daemon::unixctl::client::{Client, ClientError};
 /// Interval at which events are fetched.
 const FETCH_EVERY: Duration = Duration::from_millis(200);
 
-/// Show the connections of a running switch, or what happens to them
+/// Show the connections of a running switch, or their events
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   tidegate conntrack                                   all connections
   tidegate conntrack --zone 5 --protocol tcp --state established
   tidegate conntrack --source 10.0.0.0/8 --port 443 --mark 0x1/0xff --json
-  tidegate conntrack zone=5 port=443                   the same choice without dashes
-  tidegate conntrack --events --json                   new, updated, destroyed: one JSON object per line
+  tidegate conntrack zone=5 port=443                   conditions without dashes
+  tidegate conntrack --events --json                   new, updated, destroyed; JSON
 
-A connection must meet all conditions. Events are not filtered. Events that occur faster than they
+A connection must meet all conditions. Events are not filtered. Events that occur faster than they \
 are fetched are lost, and a line contains their number.")]
 pub struct ConntrackArgs {
     #[command(flatten)]
     choice: Choice,
-    /// What the connections must have, as the options say it: zone=5, source=10.0.0.0/8
+    /// Conditions, named as the options without dashes: zone=5, source=10.0.0.0/8
     #[arg(value_name = "NAME=VALUE", conflicts_with = "events")]
     filters: Vec<String>,
-    /// Show what happens to connections from now on
+    /// Show events of connections from now on
     #[arg(long)]
     events: bool,
     /// Print one JSON object per line
@@ -43,8 +43,8 @@ pub struct ConntrackArgs {
     /// With --events, end after this many seconds
     #[arg(long, value_name = "SECONDS", requires = "events", value_parser = whole::<u64>(..))]
     seconds: Option<u64>,
-    /// The switch's control socket; by default that of the one whose pidfile
-    /// lies in OVS_RUNDIR, or of the only one there
+    /// The switch's control socket [default: that of the process in ovs-vswitchd.pid in OVS_RUNDIR, or
+    /// the only one there]
     #[arg(long, value_name = "FILE")]
     target: Option<PathBuf>,
 }

@@ -29,13 +29,13 @@ use testbed::{Screen, Switch, TestbedError, namespaces, programs, switch};
 #[command(after_help = "Examples:
   tidegate demo                                      ten seconds of real traffic
   tidegate demo --seconds 3 --json                   the same, shorter, for a script
-  tidegate demo --shell                              and then a shell, to look around in
+  tidegate demo --shell                              and then a shell in the testbed
   tidegate demo --switch /usr/sbin/ovs-vswitchd      the same with Open vSwitch's own daemon")]
 pub struct DemoArgs {
-    /// How many seconds wrk runs
+    /// Seconds that wrk runs
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = whole::<u32>(1..=3600))]
     pub seconds: u32,
-    /// How many connections wrk keeps open at a time
+    /// Connections that wrk keeps open at a time
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = whole::<u32>(1..=400))]
     pub connections: u32,
     /// The switch to show, started with ovs-vswitchd's own options [default: this program]
@@ -47,7 +47,7 @@ pub struct DemoArgs {
     /// Print one JSON object at the end; everything else goes to standard error
     #[arg(long)]
     pub json: bool,
-    /// Open a shell inside at the end, with everything still running
+    /// Open a shell in the testbed at the end, with all programs still running
     #[arg(long, conflicts_with = "json")]
     pub shell: bool,
 }
@@ -60,7 +60,7 @@ pub enum Offloads {
     Auto,
     /// As the kernel sets them: partial checksums and frames of up to 64 KB reach the switch
     On,
-    /// Off: the hosts finish their checksums themselves
+    /// Off: the hosts complete their checksums themselves
     Off,
 }
 

@@ -28,7 +28,7 @@ const PEER: &str = "/usr/sbin/ovs-vswitchd";
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   tidegate lab akraino                         one round of the published measurements
-  tidegate lab akraino --peer ovs --rounds 3   beside Open vSwitch's own daemon, in turns
+  tidegate lab akraino --peer ovs --rounds 3   compared with Open vSwitch's own daemon
   tidegate lab akraino --seconds 5 --json      shorter, for a script
   tidegate lab akraino --peer ovs --svg l.svg  and a drawing of the table
   tidegate lab akraino --offload               and with connections offloaded to the kernel (XDP)
@@ -38,19 +38,19 @@ pub struct LabArgs {
     /// The testbed
     #[arg(value_enum)]
     pub testbed: Testbed,
-    /// How many seconds each measurement takes
+    /// Seconds that each measurement takes
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = whole::<u32>(1..=3600))]
     pub seconds: u32,
-    /// How many connections each wrk keeps open at a time
+    /// Connections that each wrk keeps open at a time
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole::<u32>(1..=4000))]
     pub connections: u32,
     /// How many threads each wrk has
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..=256))]
     pub threads: u32,
-    /// How often everything is measured
+    /// Rounds of all measurements
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..=100))]
     pub rounds: u32,
-    /// Measure another switch in the same testbed, in turns
+    /// Measure another switch in the same testbed, alternating with ours
     #[arg(long, value_enum)]
     pub peer: Option<Peer>,
     /// Measure the switch also with connections offloaded to the kernel (XDP), in turns
@@ -65,7 +65,7 @@ pub struct LabArgs {
     /// Draw the table into a file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// Open a shell inside at the end, with everything still running
+    /// Open a shell in the testbed at the end, with all programs still running
     #[arg(long, conflicts_with = "json")]
     pub shell: bool,
 }

@@ -19,19 +19,19 @@ const CLEAR: &str = "\x1b[2J\x1b[H";
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   tidegate latency                        round trips of upcalls: ARP, IPv4, IPv6, others
-  tidegate latency --watch                the same every second, since the watch began
+  tidegate latency --watch                the same every second, from now on
   tidegate latency --json                 one JSON object, with the stages of each handler
-  tidegate latency --clear                forget what was recorded
+  tidegate latency --clear                clear the records
 
-Times are microseconds, from a packet's receipt by a worker (K) to a handler (OVS) and back until the
-worker has installed the flow and executed the packet. Percentiles are within one part in 32. Upcalls
-that were refused because the queue was full are counted at the end. The same report comes from
-`ovs-appctl tidegate/latency-show`.")]
+Times are microseconds, from a packet's receipt by a worker (K) to a handler (OVS) and back until \
+the worker has installed the flow and executed the packet. Percentiles are within one part in 32. \
+Upcalls that were refused because the queue was full are counted at the end. The same report comes \
+from `ovs-appctl tidegate/latency-show`.")]
 pub struct LatencyArgs {
-    /// Forget what was recorded, then show the report every second
+    /// Clear the records, then show the report every second
     #[arg(long, conflicts_with = "clear")]
     watch: bool,
-    /// Forget what was recorded, and show nothing
+    /// Clear the records, and show nothing
     #[arg(long, conflicts_with = "json")]
     clear: bool,
     /// Print one JSON object; with --watch one per second and line
@@ -40,8 +40,8 @@ pub struct LatencyArgs {
     /// With --watch, end after this many seconds
     #[arg(long, value_name = "SECONDS", requires = "watch", value_parser = whole::<u64>(..))]
     seconds: Option<u64>,
-    /// The switch's control socket; by default that of the one whose pidfile
-    /// lies in OVS_RUNDIR, or of the only one there
+    /// The switch's control socket [default: that of the process in ovs-vswitchd.pid in OVS_RUNDIR, or
+    /// the only one there]
     #[arg(long, value_name = "FILE")]
     target: Option<PathBuf>,
 }

@@ -8,15 +8,15 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Say why packets of a flow are forwarded by a running switch, and not by a device
+/// Show why packets of a flow are forwarded by the switch and not by a device
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   tidegate why-not-offloaded ufid:00000000-0000-0000-0000-00000000002a
   tidegate why-not-offloaded --json \"$(ovs-appctl dpctl/dump-flows -m | grep -o -m1 'ufid:[0-9a-f-]*')\"
 
-The answer contains the number of rules that the device has for connections of the flow, the traffic
-that it forwarded, and each reason why it has no more rules, with the number of refused offers. Flows
-and their identifiers are those of `ovs-appctl dpctl/dump-flows -m`. `ovs-appctl
+The answer contains the number of rules that the device has for connections of the flow, the traffic \
+that it forwarded, and each reason why it has no more rules, with the number of refused offers. \
+Flows and their identifiers are those of `ovs-appctl dpctl/dump-flows -m`. `ovs-appctl \
 tidegate/why-not-offloaded` prints the same answer.")]
 pub struct WhyNotOffloadedArgs {
     /// The flow: its ufid, or the key of its packets, as dpctl/dump-flows -m prints it
@@ -25,8 +25,8 @@ pub struct WhyNotOffloadedArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// The switch's control socket; by default that of the one whose pidfile
-    /// lies in OVS_RUNDIR, or of the only one there
+    /// The switch's control socket [default: that of the process in ovs-vswitchd.pid in OVS_RUNDIR, or
+    /// the only one there]
     #[arg(long, value_name = "FILE")]
     target: Option<PathBuf>,
 }

@@ -13,41 +13,43 @@ use std::time::{Duration, Instant};
 /// Interval at which traced packets are fetched.
 const FETCH_EVERY: Duration = Duration::from_millis(100);
 
-/// Show what becomes of some packets of a running switch, step by step
+/// Trace single packets through a running switch, step by step
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
-  tidegate trace                                    the next packet, whatever it is
+  tidegate trace                                    the next packet
   tidegate trace tcp,nw_dst=10.0.0.2,tp_dst=80 --count 3
   tidegate trace in_port=p0 icmp --json             one JSON object per line
   tidegate trace udp --sample 1/1000 --timeout 60   where millions of packets pass
 
-The filter has the syntax of ovs-ofctl(8) and matches packets as they are received: in_port is a
-port's name, or its number in `ovs-appctl dpctl/show`; the connection tracking state is not known yet.
+The filter has the syntax of ovs-ofctl(8) and matches packets as they are received: in_port is a \
+port's name, or its number in `ovs-appctl dpctl/show`; the connection tracking state is not known \
+yet.
 
-Each packet is shown with every step of its processing: parsing, unified cache, matching flows,
-connection tracking, actions, ports, and the reason why it was dropped. A packet that causes an upcall
-is shown twice, the second time when it returns from the control side. Each line contains the duration
-of the step. A traced packet is processed alone, after the earlier packets of its batch and before the
-later ones: the cache misses of a batch do not overlap then, so its time exceeds its share of a batch.
-The cost of reading the clock is subtracted. Without a trace, no packet is examined.")]
+Each packet is shown with every step of its processing: parsing, unified cache, matching flows, \
+connection tracking, actions, ports, and the reason why it was dropped. A packet that causes an \
+upcall is shown twice, the second time when it returns from the control side. Each line contains the \
+duration of the step. A traced packet is processed alone, after the earlier packets of its batch and \
+before the later ones: the cache misses of a batch do not overlap then, so its time exceeds its \
+share of a batch. The cost of reading the clock is subtracted. Without a trace, no packet is \
+examined.")]
 pub struct TraceArgs {
-    /// Which packets
+    /// The packets to trace, in the syntax of ovs-ofctl(8) [default: any]
     #[arg(value_name = "FILTER")]
     filter: Vec<String>,
-    /// How many packets
+    /// Packets to trace
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..=10_000))]
     count: u32,
     /// Trace one in this many packets, at random
     #[arg(long, value_name = "1/N", default_value = "1/1", value_parser = read_sample)]
     sample: u32,
-    /// End after this many seconds, found or not
+    /// End after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = whole::<u64>(1..=86_400))]
     timeout: u64,
     /// Print one JSON object per line
     #[arg(long)]
     json: bool,
-    /// The switch's control socket; by default that of the one whose pidfile
-    /// lies in OVS_RUNDIR, or of the only one there
+    /// The switch's control socket [default: that of the process in ovs-vswitchd.pid in OVS_RUNDIR, or
+    /// the only one there]
     #[arg(long, value_name = "FILE")]
     target: Option<PathBuf>,
 }

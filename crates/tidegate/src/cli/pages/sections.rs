@@ -10,6 +10,8 @@ pub struct Sections {
     pub environment: Terms,
 }
 
+const NO_COLOR: (&str, &str) =
+    ("NO_COLOR", "If it is not empty, the output to a terminal has no colours.");
 const INVALID_OPTIONS: (&str, &str) = ("2", "An option or argument is invalid.");
 
 /// Sections of the program itself.
@@ -37,7 +39,7 @@ const SWITCH: Sections = Sections {
         ),
     ],
     files: &[
-        ("/var/run/openvswitch/db.sock", "The database's socket, where none is named."),
+        ("/var/run/openvswitch/db.sock", "The database's socket, if DATABASE is not given."),
         ("/var/run/openvswitch/ovs-vswitchd.pid", "The process id, with --pidfile."),
         ("/var/run/openvswitch/ovs-vswitchd.PID.ctl", "The socket of ovs-appctl(8)."),
         ("/var/run/openvswitch/BRIDGE.mgmt", "The socket of ovs-ofctl(8) for a bridge."),
@@ -48,7 +50,7 @@ const SWITCH: Sections = Sections {
         ("OVS_LOGDIR", "In place of /var/log/openvswitch."),
         ("OVS_DBDIR", "In place of /etc/openvswitch."),
         ("OVS_SYSCONFDIR", "In place of /etc."),
-        ("OVS_SYSLOG_METHOD", "How the log reaches syslog, as --syslog-method has it."),
+        ("OVS_SYSLOG_METHOD", "How the log reaches syslog, if --syslog-method is not given."),
     ],
 };
 
@@ -60,8 +62,8 @@ const ASKING: Sections = Sections {
         INVALID_OPTIONS,
     ],
     files: &[
-        ("/var/run/openvswitch/ovs-vswitchd.pid", "Names the process that is asked."),
-        ("/var/run/openvswitch/ovs-vswitchd.PID.ctl", "The socket on which it is asked."),
+        ("/var/run/openvswitch/ovs-vswitchd.pid", "The process id of the switch that answers."),
+        ("/var/run/openvswitch/ovs-vswitchd.PID.ctl", "The control socket of that switch."),
     ],
     environment: &[("OVS_RUNDIR", "In place of /var/run/openvswitch.")],
 };
@@ -79,7 +81,7 @@ const TRACING: Sections = Sections {
     ..ASKING
 };
 
-/// Sections of the verbs that show that something works.
+/// Sections of the verbs that run checks in a testbed.
 const SHOWING: Sections = Sections {
     exit_status: &[
         ("0", "Every check passed."),
@@ -87,7 +89,7 @@ const SHOWING: Sections = Sections {
         INVALID_OPTIONS,
     ],
     files: &[],
-    environment: &[],
+    environment: &[NO_COLOR],
 };
 
 const GENERATING: Sections = Sections {
@@ -95,11 +97,11 @@ const GENERATING: Sections = Sections {
         ("0", "The rate passed; without a rate, no connection failed."),
         ("1", "The device did not carry the rate; without a rate, connections failed."),
         ("2", "An option or the profile is invalid."),
-        ("3", "Nothing could be measured, or what was sent is not what was asked for."),
-        ("130", "It was interrupted; what is printed then is no result."),
+        ("3", "Nothing could be measured, or the generator did not send the requested load."),
+        ("130", "It was interrupted; the printed figures are not a result."),
     ],
     files: &[],
-    environment: &[],
+    environment: &[NO_COLOR],
 };
 
 const SEARCHING: Sections = Sections {
@@ -108,10 +110,10 @@ const SEARCHING: Sections = Sections {
         ("1", "No rate passed."),
         ("2", "An option or the profile is invalid."),
         ("3", "Samples were invalid, or nothing could be measured."),
-        ("130", "It was interrupted; what is printed then is no result."),
+        ("130", "It was interrupted; the printed figures are not a result."),
     ],
     files: &[],
-    environment: &[],
+    environment: &[NO_COLOR],
 };
 
 const MEASURING: Sections = Sections {
@@ -137,7 +139,7 @@ const WRITING: Sections = Sections {
 const REPORT: Sections = Sections {
     files: &[
         ("DIR/*.json", "The results that are read."),
-        ("DIR/report.html", "The page, where -o names no other."),
+        ("DIR/report.html", "The page, if -o is not given."),
     ],
     ..WRITING
 };
