@@ -152,16 +152,16 @@ pub fn document() -> String {
 
 const HEAD: &str = "# Settings of Open vSwitch's database
 
-What the switch does with each column of Open vSwitch 3.1's schema, and with each key that
-ovs-vswitchd.conf.db(5) documents. A key stands behind its column and a colon.
+The support of each column of Open vSwitch 3.1's schema, and of each key that ovs-vswitchd.conf.db(5)
+documents. A key is written after its column and a colon.
 
 | state | meaning |
 |---|---|
-| done | has the effect that it has in Open vSwitch, but for what the note says |
+| done | as in Open vSwitch, except for what the note says |
 | written | written by the switch, as Open vSwitch does |
 | not written | Open vSwitch writes it, this switch does not |
-| ignored, logged | has no effect; where it is set, a warning names it and the reason |
-| refused | an interface that needs it is not opened; its column `error` says why |
+| ignored, logged | has no effect; a warning with the reason is logged if it is set |
+| refused | an interface that needs it is not opened; its column `error` has the reason |
 | not read | matters only to another setting that is ignored |
 | for others | for other programs; Open vSwitch's daemon does not read it either |
 

@@ -12,13 +12,13 @@ use std::fmt::Write;
 /// The heading of this half of the page.
 const HEADING: &str = "# OpenFlow, commands and options\n";
 const HEAD: &str = "
-Of each OpenFlow message, action and match field, each command of `ovs-appctl` and each option of Open
-vSwitch 3.1: what this switch does.
+The support of each OpenFlow message, action and match field, each command of `ovs-appctl` and each option of
+Open vSwitch 3.1.
 
 | state | meaning |
 |---|---|
-| supported | does what it does in Open vSwitch, but for what the note says |
-| error | answered with an error, which the note explains; nothing is ignored in silence |
+| supported | as in Open vSwitch, except for what the note says |
+| error | answered with an error, for the reason in the note |
 | sent | sent by the switch, never by a controller |
 | own | this switch's own, or of later versions of Open vSwitch |
 

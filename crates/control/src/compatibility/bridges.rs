@@ -32,7 +32,7 @@ pub(super) static CONTROLLER: &[Settings] = &[
     settings(Done, "target type", ""),
     settings(Done, "max_backoff inactivity_probe", ""),
     settings(Done, "controller_rate_limit controller_burst_limit controller_queue_size", ""),
-    settings(Done, "enable_async_messages", "a change counts for the next connection"),
+    settings(Done, "enable_async_messages", "a change takes effect at the next connection"),
     settings(IgnoredUnless("out-of-band"), "connection_mode", IN_BAND),
     settings(Ignored, "local_ip local_netmask local_gateway", IN_BAND),
     settings(Ignored, "other_config:dscp", "the system's default is used"),
@@ -53,7 +53,7 @@ pub(super) static FLOW_TABLE: &[Settings] = &[
 #[rustfmt::skip]
 pub(super) static MIRROR: &[Settings] = &[
     settings(Done, "name select_all select_dst_port select_src_port select_vlan output_port output_vlan", ""),
-    settings(Done, "snaplen", "copies into tunnels are whole; into patches there are none then"),
+    settings(Done, "snaplen", "copies into tunnels are not truncated, and patch ports get none"),
     settings(NotWritten, "statistics statistics:tx_bytes statistics:tx_packets", ""),
     settings(Others, "external_ids", ""),
 ];

@@ -37,7 +37,7 @@ pub(super) static INTERFACE: &[Settings] = &[
     settings(Written, "ofport mac_in_use mtu error admin_state link_state link_resets link_speed duplex ifindex", ""),
     settings(Written, "statistics statistics:rx_packets statistics:rx_bytes statistics:rx_dropped statistics:rx_errors statistics:rx_crc_err statistics:rx_frame_err statistics:rx_over_err statistics:tx_packets statistics:tx_bytes statistics:tx_dropped statistics:tx_errors statistics:collisions", ""),
     settings(Written, "status status:driver_name status:driver_version status:firmware_version status:if_descr status:if_type status:max_mac_addrs status:max_rx_pktlen status:max_rx_queues status:max_tx_queues status:min_rx_bufsize status:numa_id status:peer_ifindex status:port_no", "those of DPDK in builds with it"),
-    settings(NotWritten, "status:max_hash_mac_addrs status:max_vfs status:max_vmdq_pools status:pci-device_id status:pci-vendor_id", "newer DPDK does not tell them"),
+    settings(NotWritten, "status:max_hash_mac_addrs status:max_vfs status:max_vmdq_pools status:pci-device_id status:pci-vendor_id", "newer versions of DPDK do not report them"),
     settings(Written, "status:tunnel_egress_iface status:tunnel_egress_iface_carrier", "of tunnels"),
     settings(NotWritten, "status:source_ip", "Open vSwitch does not write it either"),
     settings(Done, "options:n_rxq options:n_rxq_desc options:n_txq_desc options:dpdk-devargs options:vhost-server-path", "of DPDK ports; `n_rxq` of AF_XDP, too"),

@@ -4,7 +4,7 @@ use super::State::{Done, Ignored, IgnoredUnless, NotWritten, Others, Written};
 use super::{Settings, settings};
 
 const NO_OFFLOAD: &str = "offload is to XDP and DPDK, by the control thread";
-const NO_NOTIFIER: &str = "neighbours are learned from the packets that pass";
+const NO_NOTIFIER: &str = "neighbours are learned from all packets";
 
 #[rustfmt::skip]
 pub(super) static OPEN_VSWITCH: &[Settings] = &[
@@ -18,12 +18,12 @@ pub(super) static OPEN_VSWITCH: &[Settings] = &[
     settings(Others, "other_config:private_key other_config:certificate other_config:ca_cert other_config:ipsec_skb_mark", "read by ovs-monitor-ipsec"),
     settings(Done, "other_config:stats-update-interval other_config:flow-limit other_config:max-idle other_config:bundle-idle-timeout", ""),
     settings(Done, "other_config:flow-restore-wait", ""),
-    settings(Done, "other_config:max-revalidator", "the default is 1000, since changes are followed at once"),
+    settings(Done, "other_config:max-revalidator", "the default is 1000, since changes are revalidated at once"),
     settings(Done, "other_config:min-revalidate-pps", "the default is 0, since only flows that a change can affect are revalidated"),
     settings(Done, "other_config:n-handler-threads other_config:n-revalidator-threads", "by default as many as in Open vSwitch, but at most 4 of each; with fewer than 3 processors, or where `--enable-dummy` is given, the control thread does the work; 0 handler threads: each worker answers its own misses; with `hw-offload` the control thread revalidates"),
     settings(Done, "other_config:tidegate-stats-interval", "this switch's own: how often flows' statistics are collected, in milliseconds; 0 is never; `max-revalidator` where it is not set"),
-    settings(Done, "other_config:tidegate-flow-expiry", "this switch's own: `false` keeps flows without packets in the datapath, whatever `max-idle` says"),
-    settings(Done, "other_config:tidegate-upcall-rates", "this switch's own: the most upcalls per second of a class, of each port (`neighbor=1000`) or of one (`eth1/multicast=100`), with commas between; the classes are `control`, `neighbor`, `tcp-syn`, `ip`, `multicast`, `other` and `controller`; a tenth of a second's worth may come at once; a limit of a tunnel, a patch port or an unknown name has no effect and is logged"),
+    settings(Done, "other_config:tidegate-flow-expiry", "this switch's own: `false` keeps flows without packets in the datapath, regardless of `max-idle`"),
+    settings(Done, "other_config:tidegate-upcall-rates", "this switch's own: the most upcalls per second of a class, of each port (`neighbor=1000`) or of one (`eth1/multicast=100`), with commas between; the classes are `control`, `neighbor`, `tcp-syn`, `ip`, `multicast`, `other` and `controller`; the burst is a tenth of a second; a limit of a tunnel, a patch port or an unknown name has no effect and is logged"),
     settings(Done, "other_config:vlan-limit", "at most 2 tags"),
     settings(Done, "other_config:hw-offload", "to XDP, of ports with `options:xdp-offload`, and to the network cards of DPDK ports; in force at once; see docs/offload.md"),
     settings(Ignored, "other_config:n-offload-threads other_config:tc-policy other_config:offload-rebalance", NO_OFFLOAD),
@@ -65,7 +65,7 @@ pub(super) static CT_TIMEOUT_POLICY: &[Settings] = &[
 
 #[rustfmt::skip]
 pub(super) static SSL: &[Settings] = &[
-    settings(Done, "private_key certificate ca_cert", "files are read again for every connection"),
+    settings(Done, "private_key certificate ca_cert", "the files are read for every connection"),
     settings(Done, "bootstrap_ca_cert", "from the first peer that the switch connects to, never from one that connects to it"),
     settings(Others, "external_ids", ""),
 ];

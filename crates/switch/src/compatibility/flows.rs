@@ -89,6 +89,8 @@ const FIELDS: &[(&str, &str)] = &[
     ("in_port in_port_oxm", "in_port=1"),
     ("recirc_id", "recirc_id=0"),
     ("dp_hash", "dp_hash=1"),
+    ("skb_priority", "skb_priority=1"),
+    ("tun_tos tun_ttl", "tun_tos=1,tun_ttl=64"),
     ("packet_type", "packet_type=(1,0x800)"),
     ("conj_id", "conj_id=1"),
     ("actset_output", "actset_output=1"),
@@ -149,6 +151,7 @@ const FIELDS: &[(&str, &str)] = &[
 const FIELD_NOTES: &[(&str, &str)] = &[
     ("tun_metadata0*", "an option must be mapped to the field first (`ovs-ofctl add-tlv-map`)"),
     ("recirc_id dp_hash", "no rule of OpenFlow may match it, as in Open vSwitch"),
+    ("skb_priority tun_tos*", "no OpenFlow message can carry it, as in Open vSwitch"),
     ("nd_reserved*", "neighbour discovery's reserved bits and option types are not read"),
     ("actset_output", "no flow may match it here"),
 ];
