@@ -1,4 +1,4 @@
-//! Makes of the switch's rules those of `rte_flow`.
+//! Converts rules of the switch to rules of `rte_flow`.
 
 mod actions;
 mod pattern;
@@ -7,27 +7,27 @@ use base::PortNo;
 use flow::{Action, Headers, MARK_IN_WINDOW, OffloadRule, OffloadTunnel, Refusal, TunnelPush};
 use port_dpdk::flow_rule::{CHANGES_STATE, FlowRule, IN_WINDOW, Item, ObjectHandle, RuleAction};
 
-/// The group of the rules that look at what a connection object said of a packet.
+/// The group of the rules that match the verdict of a connection object.
 pub const CHECKED_GROUP: u32 = 1;
 
-/// A rule for a device, with what hangs on its ports.
+/// A rule for a device, with the properties that depend on its ports.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceRule {
-    /// DPDK's number of the port that the packets come in on.
+    /// DPDK's number of the input port.
     pub in_port: u16,
     /// The rule.
     pub rule: FlowRule,
-    /// The port that the packets leave by; `None` where they are dropped.
+    /// The output port; `None` for a drop.
     pub out: Option<PortNo>,
     /// The longest frame, with its Ethernet header, that may be encapsulated.
     pub encapsulated_max: Option<u32>,
-    /// Bytes in front of the inner frame that the rule takes away.
+    /// Bytes in front of the inner frame that the rule removes.
     pub decapsulated_bytes: u32,
-    /// VLAN tags that packets come with and leave with, within tunnels.
+    /// VLAN tags of packets at the input and at the output, within tunnels.
     pub tags: [u32; 2],
 }
 
-/// Makes a device's rule. `number` is DPDK's number of a port, if the port is DPDK's.
+/// Makes a device rule. `number` returns DPDK's number of a port, if it is a DPDK port.
 ///
 /// # Errors
 /// What of it `rte_flow` cannot say, or a port that is not DPDK's.
@@ -67,8 +67,8 @@ pub fn device_rule(
     Ok(DeviceRule { in_port, rule, out, encapsulated_max, decapsulated_bytes, tags })
 }
 
-/// The rule by which a port marks packets for the switch, which looks at all else by itself: only addresses, ports
-/// and the tunnel tell the packets apart.
+/// Returns the rule by which a port marks packets for the switch. It matches only addresses, ports and the
+/// tunnel; the switch checks all other fields itself.
 ///
 /// # Errors
 /// The worker has no mark for them, or a tunnel that `rte_flow` does not know.
@@ -85,8 +85,9 @@ pub fn marking(from: &OffloadRule) -> Result<FlowRule, Refusal> {
     Ok(FlowRule { items, actions, ..FlowRule::default() })
 }
 
-/// The two rules of a direction whose segments a connection object checks: the one of the first group has all of the
-/// connection's segments checked; the other one does with those within the windows what `device_rule` says.
+/// Returns the two rules of a direction whose segments a connection object checks: the rule of the first
+/// group passes all segments of the connection to the object; the other one executes `device_rule`'s actions
+/// for those within the windows.
 ///
 /// # Errors
 /// The packets are not of one connection that the device could recognize.
@@ -106,9 +107,9 @@ pub fn checking(
     Ok([check, forward])
 }
 
-/// The rules by which a port receives what the rules of [`CHECKED_GROUP`] do not forward: with a mark where the segment
-/// is within the windows, without one where it is not. What becomes of a packet that no rule of a group describes is a
-/// device's own matter (DPDK's programmer's guide, "Action: `JUMP`").
+/// Returns the rules by which a port receives segments that the rules of [`CHECKED_GROUP`] do not forward:
+/// with a mark if the segment is within the windows, without one if it is not. The API leaves open what
+/// happens to packets that no rule of a group matches (DPDK's programmer's guide, "Action: `JUMP`").
 pub fn leaving(port: u16) -> [FlowRule; 3] {
     let rule = |priority, said: Option<u32>| {
         let said = said.map(Item::Connection);
@@ -127,7 +128,7 @@ pub fn leaving(port: u16) -> [FlowRule; 3] {
     [rule(1, Some(IN_WINDOW)), rule(1, Some(CHANGES_STATE)), rule(2, None)]
 }
 
-/// The encapsulation among a rule's steps.
+/// Returns the encapsulation among a rule's actions.
 fn push(from: &OffloadRule) -> Option<&TunnelPush> {
     from.actions.iter().find_map(|action| match action {
         Action::TunnelPush(to) => Some(&**to),

@@ -1,4 +1,4 @@
-//! Network cards of DPDK as a device that forwards by itself.
+//! Network cards of DPDK as an offload device.
 
 mod checked;
 
@@ -15,63 +15,63 @@ use port_dpdk::flow_rule::{
 };
 use std::time::Duration;
 
-/// Bytes of an Ethernet header and of a VLAN tag, which an MTU does not count.
+/// Bytes of an Ethernet header and of a VLAN tag, which an MTU does not include.
 const ETHERNET_BYTES: u32 = wire::ethernet::HEADER_LEN as u32;
 const TAG_BYTES: u32 = wire::vlan::HEADER_LEN as u32;
 /// Forwards packets of offloaded connections by rules of `rte_flow`.
 pub struct DpdkOffload<D> {
     device: D,
     ports: HashMap<PortNo, Port>,
-    /// By the number of an [`OffloadId`].
+    /// Indexed by the number of an [`OffloadId`].
     rules: Vec<Option<Installed>>,
     free_rules: Vec<u32>,
 }
 
-/// A port of DPDK's.
+/// A DPDK port.
 #[derive(Debug)]
 struct Port {
     number: u16,
     mtu: u32,
     /// The strictness at which its device accepted the first rule of each shape.
     accepted: [Option<Strictness>; SHAPES],
-    /// Its device refused to mark packets: without a tunnel, and with one.
+    /// Whether its device refused to mark packets: without a tunnel, and with one.
     refuses_marks: [bool; 2],
     checks: checked::PortChecks,
 }
 
-/// Shapes of rules: with `transfer` or without, with a tunnel's outer headers or without, and the two of connections
+/// Kinds of rules: with or without `transfer`, with or without outer headers, and the two for connections
 /// whose windows the device checks.
 const SHAPES: usize = 6;
 const CHECK_SHAPE: usize = 4;
 const CHECKED_SHAPE: usize = 5;
 
-/// A rule that a device has.
+/// An installed rule.
 #[derive(Debug)]
 struct Installed {
     handle: RuleHandle,
-    /// DPDK's number of the port whose packets it is for.
+    /// DPDK's number of the input port.
     port: u16,
-    /// Why the device only marks packets by it; `None` where it forwards them.
+    /// The reason why the device only marks packets; `None` if it forwards them.
     only_marks: Option<OffloadRefusal>,
-    /// The counters when they were read last.
+    /// The counters at the last reading.
     read: OffloadTraffic,
-    /// What checks its packets.
+    /// The connection object that checks its packets.
     check: Option<checked::Check>,
 }
 
 impl<D: FlowDevice> DpdkOffload<D> {
-    /// Nothing offloaded yet.
+    /// Creates an offload without rules.
     pub fn new(device: D) -> DpdkOffload<D> {
         DpdkOffload { device, ports: HashMap::new(), rules: Vec::new(), free_rules: Vec::new() }
     }
 
-    /// The device.
+    /// Returns the device.
     pub fn device(&mut self) -> &mut D {
         &mut self.device
     }
 
-    /// Makes DPDK's port `number` one whose packets may be offloaded and sent to. Returns whether the port is new
-    /// or changed.
+    /// Adds DPDK's port `number`, whose packets may be offloaded and to which packets may be sent. Returns
+    /// whether the port is new or changed.
     pub fn add_port(&mut self, port: PortNo, number: u16, mtu: u32) -> bool {
         if self.ports.get(&port).is_some_and(|it| (it.number, it.mtu) == (number, mtu)) {
             return false;
@@ -83,7 +83,7 @@ impl<D: FlowDevice> DpdkOffload<D> {
         true
     }
 
-    /// Forgets a port. The caller removes the port's rules.
+    /// Removes a port. The caller removes the port's rules.
     pub fn remove_port(&mut self, port: PortNo) {
         if let Some(port) = self.ports.remove(&port) {
             self.device.flush(port.number);
@@ -95,7 +95,7 @@ impl<D: FlowDevice> DpdkOffload<D> {
         self.ports.contains_key(&port)
     }
 
-    /// Has the device make a rule that is as strict as the device accepts.
+    /// Installs a rule, as strict as the device accepts.
     fn create(
         &mut self,
         in_port: PortNo,
@@ -107,7 +107,7 @@ impl<D: FlowDevice> DpdkOffload<D> {
         self.create_shape(in_port, rule, idle, (shape, Strictness::all(is_tunnelled)))
     }
 
-    /// The same with what is tried for a shape.
+    /// The same for one kind of rules, with its accepted strictness.
     fn create_shape(
         &mut self,
         in_port: PortNo,
@@ -139,7 +139,7 @@ impl<D: FlowDevice> DpdkOffload<D> {
     /// Removes a rule of a port.
     fn destroy(&mut self, handle: RuleHandle, port: u16) {
         if let Err(words) = self.device.destroy(handle) {
-            // The rule must not outlive what it depends on, so that all rules of its device go.
+            // The rule must not outlive what it depends on, so all rules of its device are flushed.
             log::error!(
                 target: "netdev_offload",
                 "DPDK: cannot remove a rule: {words}; all rules of its device are removed"
@@ -148,7 +148,7 @@ impl<D: FlowDevice> DpdkOffload<D> {
         }
     }
 
-    /// Keeps a rule that the device has.
+    /// Stores an installed rule.
     fn keep(&mut self, installed: Installed) -> OffloadId {
         let id = self.free_rules.pop().unwrap_or(self.rules.len() as u32);
         if id as usize == self.rules.len() {
@@ -162,12 +162,12 @@ impl<D: FlowDevice> DpdkOffload<D> {
         self.rules.get_mut(id.0 as usize)?.as_mut()
     }
 
-    /// What a rule forwarded since it was asked last, and whether it does so still.
+    /// Returns the traffic of a rule since the last reading, and whether the rule still forwards.
     fn read(&mut self, id: OffloadId) -> OffloadStatus {
         let Some(rule) = self.rules.get_mut(id.0 as usize).and_then(Option::as_mut) else {
             return OffloadStatus::default();
         };
-        // The switch forwards and counts what is only marked.
+        // The switch forwards and counts packets that are only marked.
         if rule.only_marks.is_some() {
             return OffloadStatus::default();
         }
@@ -182,20 +182,21 @@ impl<D: FlowDevice> DpdkOffload<D> {
         if rule.check.is_some() {
             return OffloadStatus { traffic, ..self.read_check(id) };
         }
-        // A packet may have come since the device took note.
+        // A packet may have arrived after the device reported it idle.
         OffloadStatus { traffic, is_ended: is_aged && traffic.packets == 0, windows: None }
     }
 }
 
-/// A device's refusal as the switch tells it.
+/// Converts a device's refusal.
 fn in_words(DeviceRefusal { kind, words }: DeviceRefusal) -> OffloadRefusal {
     OffloadRefusal { kind, words: (!words.is_empty()).then(|| words.into()) }
 }
 
-/// Whether all frames that a port receives fit the way out: a device neither fragments nor answers larger ones.
+/// Returns whether all frames of the input port fit the output port: a device neither fragments nor answers
+/// larger ones.
 fn fits(device_rule: &DeviceRule, in_mtu: u32, out_mtu: u32) -> bool {
     let &DeviceRule { decapsulated_bytes, tags: [came, leave], encapsulated_max, .. } = device_rule;
-    // An inner frame counts with its tags.
+    // The tags of an inner frame are part of the outer packet.
     let outer_tags = if decapsulated_bytes == 0 { came } else { 0 };
     let received = in_mtu + ETHERNET_BYTES + outer_tags * TAG_BYTES;
     let inner = received.saturating_sub(decapsulated_bytes);
@@ -204,7 +205,7 @@ fn fits(device_rule: &DeviceRule, in_mtu: u32, out_mtu: u32) -> bool {
 }
 
 impl<D: FlowDevice> DpdkOffload<D> {
-    /// Has the device forward the packets of a rule.
+    /// Installs a rule by which the device forwards packets.
     fn forward(
         &mut self,
         from: &OffloadRule,
@@ -214,15 +215,15 @@ impl<D: FlowDevice> DpdkOffload<D> {
         self.create(from.in_port(), &device_rule.rule, idle)
     }
 
-    /// Makes a device's rule, if frames of its way in fit its way out.
+    /// Makes a device rule, if frames of its input port fit its output port.
     fn device_rule(&self, from: &OffloadRule) -> Result<DeviceRule, Refusal> {
         let (in_port, ports) = (from.in_port(), &self.ports);
         let device_rule = device_rule(from, &|port| Some(ports.get(&port)?.number))?;
         let received = ports.get(&in_port).ok_or(Refusal::InPort)?;
         if let Some(out) = device_rule.out.and_then(|out| ports.get(&out)) {
             if device_rule.out == Some(in_port) {
-                // To send a packet back where it came from is left to the switch, which knows when that
-                // is right.
+                // Packets that return to their input port are left to the switch, which decides whether that
+                // is allowed.
                 return Err(Refusal::OutPort);
             }
             if !fits(&device_rule, received.mtu, out.mtu) {
@@ -232,7 +233,7 @@ impl<D: FlowDevice> DpdkOffload<D> {
         Ok(device_rule)
     }
 
-    /// Has the device mark the packets of a rule that it does not forward, if it does that.
+    /// Installs a rule by which the device marks packets that it does not forward, if it supports that.
     fn mark(&mut self, from: &OffloadRule, refusal: Refusal) -> Option<RuleHandle> {
         let is_tunnelled = usize::from(from.tunnel.is_some());
         let port = self.ports.get_mut(&from.in_port())?;
@@ -289,7 +290,7 @@ impl<D: FlowDevice> FlowOffload for DpdkOffload<D> {
     }
 
     fn remove(&mut self, id: OffloadId) -> OffloadTraffic {
-        // Without the other direction, the device would take segments for invalid.
+        // Without the other direction, the device would treat segments as invalid.
         self.end_pair(id);
         let traffic = self.read(id).traffic;
         let Some(rule) = self.rules.get_mut(id.0 as usize).and_then(Option::take) else {

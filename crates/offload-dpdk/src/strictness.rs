@@ -1,24 +1,24 @@
-//! How much of what it receives a rule leaves to the switch.
+//! The optional parts of a rule, by which a device leaves packets to the switch.
 
 use port_dpdk::flow_rule::{FlowRule, Item, L3_OK, L4_OK, RuleAction};
 use std::time::Duration;
 
-/// The longest time of `AGE`.
+/// The maximum time of `AGE`.
 const AGE_MAX_S: u32 = (1 << 24) - 1;
 
-/// Which optional parts a rule has.
+/// The optional parts of a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Strictness {
     /// `INTEGRITY`: packets with wrong checksums or lengths are left to the switch.
     integrity: bool,
-    /// `AGE`: the device notes idle rules.
+    /// `AGE`: the device reports idle rules.
     age: bool,
     /// The flags of `VXLAN` are compared: packets with extensions are left to the switch.
     vxlan_flags: bool,
 }
 
 impl Strictness {
-    /// All of them, the strictest first.
+    /// Returns all combinations, the strictest first.
     pub fn all(is_tunnelled: bool) -> impl Iterator<Item = Strictness> {
         const CHOICE: [bool; 2] = [true, false];
         let flags = if is_tunnelled { &CHOICE[..] } else { &CHOICE[..1] };
@@ -29,7 +29,7 @@ impl Strictness {
         })
     }
 
-    /// Those of rules whose packets a connection object checks: the connection's time is the switch's matter.
+    /// Returns those for rules whose packets a connection object checks, whose timeout the switch keeps.
     pub fn without_age() -> impl Iterator<Item = Strictness> {
         [true, false].into_iter().map(|integrity| Strictness {
             integrity,
@@ -38,7 +38,7 @@ impl Strictness {
         })
     }
 
-    /// A rule with these parts.
+    /// Adds these parts to a rule.
     pub fn apply(self, rule: &FlowRule, idle: Duration) -> FlowRule {
         let mut rule = rule.clone();
         for item in &mut rule.items {

@@ -1,7 +1,7 @@
-//! An array that grows by chunks which stay where they are.
+//! An array that grows by chunks whose addresses never change.
 //!
-//! This is one of five places in the crate with `unsafe`: a group is found by a pointer, which is a
-//! quarter of the memory, and half of the instructions, that going by the chunk itself would take.
+//! This is one of five places in the crate with `unsafe`: a group is found by a pointer, which needs a
+//! quarter of the memory, and half of the instructions, of access through the chunk.
 
 use crate::atomic::{AtomicPtr, AtomicU64, OnceLock, Ordering};
 use crate::pages::Pages;
@@ -10,22 +10,21 @@ use std::ptr::null_mut;
 /// Groups in a chunk: with 16 words a group, two huge pages; with 24, three.
 #[cfg(not(any(loom, miri)))]
 pub(crate) const CHUNK: usize = 1 << 15;
-/// Miri goes through the whole chunk at each look.
+/// Small, since Miri checks the whole chunk at each access.
 #[cfg(miri)]
 pub(crate) const CHUNK: usize = 1 << 6;
 #[cfg(loom)]
 pub(crate) const CHUNK: usize = 8;
 
-/// Groups of `N` atomic words each, by number. What was made stays, at the same place, as long as
-/// the array does.
+/// Groups of `N` atomic words each, by number. A chunk stays at its address as long as the array exists.
 pub(crate) struct Chunks<const N: usize> {
     chunks: Box<[OnceLock<Pages<N>>]>,
-    /// Where the chunks that were made begin, each with [`CHUNK`] groups; null where there is none.
+    /// The addresses of the chunks, each with [`CHUNK`] groups; null if not allocated.
     starts: Box<[AtomicPtr<[AtomicU64; N]>]>,
 }
 
 impl<const N: usize> Chunks<N> {
-    /// An array that can grow to `capacity` groups.
+    /// Creates an array that can grow to `capacity` groups.
     pub fn new(capacity: usize) -> Self {
         let count = capacity.div_ceil(CHUNK);
         Chunks {
@@ -34,7 +33,7 @@ impl<const N: usize> Chunks<N> {
         }
     }
 
-    /// Makes the chunk that `number` lies in; whether it is there.
+    /// Allocates the chunk of `number`, if necessary. Returns whether it exists.
     pub fn make(&self, number: usize) -> bool {
         let at = number / CHUNK;
         let (Some(chunk), Some(start)) = (self.chunks.get(at), self.starts.get(at)) else {
@@ -45,7 +44,7 @@ impl<const N: usize> Chunks<N> {
         }
         if chunk.get().is_none() {
             let Some(pages) = Pages::zeroed(CHUNK) else { return false };
-            // If another thread was faster, its chunk serves.
+            // If another thread was faster, its chunk is used.
             let _ = chunk.set(pages);
         }
         let Some(pages) = chunk.get().filter(|pages| pages.len() == CHUNK) else { return false };
@@ -53,7 +52,7 @@ impl<const N: usize> Chunks<N> {
         true
     }
 
-    /// A group.
+    /// Returns a group.
     ///
     /// # Panics
     ///

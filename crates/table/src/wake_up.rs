@@ -1,12 +1,12 @@
-//! How threads that have nothing to do are told of work: without a lock of their own for each way, and without
-//! a wake-up that is lost. `tests/models.rs` shows it in all orders.
+//! Notification of idle threads about work, without an extra lock and without lost wake-ups.
+//! `tests/models.rs` checks it in all orders.
 
 use crate::atomic::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering, lock};
 use std::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
 use std::time::Duration;
 
-/// What one thread waits for and others put in.
+/// Work for one waiting thread, which other threads add.
 #[derive(Debug)]
 pub struct Mailbox<T> {
     state: Mutex<State<T>>,
@@ -16,7 +16,7 @@ pub struct Mailbox<T> {
 #[derive(Debug)]
 struct State<T> {
     content: T,
-    /// The thread that waits is to look up, whether something came or not.
+    /// The waiting thread must return, with or without content.
     is_woken: bool,
 }
 
@@ -30,7 +30,7 @@ impl<T: Default> Default for Mailbox<T> {
 }
 
 impl<T> Mailbox<T> {
-    /// With this content.
+    /// Creates a mailbox with this content.
     pub fn new(content: T) -> Self {
         let state = Mutex::new(State { content, is_woken: false });
         Mailbox { state, arrived: Condvar::new() }
@@ -41,19 +41,19 @@ impl<T> Mailbox<T> {
         Opened(lock(&self.state))
     }
 
-    /// Tells the thread that waits that something was put into an empty mailbox.
+    /// Notifies the waiting thread that an empty mailbox got content.
     pub fn notify(&self) {
         self.arrived.notify_one();
     }
 
-    /// Ends the wait of a thread, or its next one.
+    /// Ends the current wait of a thread, or its next one.
     pub fn wake(&self) {
         lock(&self.state).is_woken = true;
         self.arrived.notify_all();
     }
 
-    /// Waits while the content is empty, until [`Self::notify`] or [`Self::wake`] is called or the time is over.
-    /// It may end for no reason.
+    /// Waits while the content is empty, until [`Self::notify`] or [`Self::wake`] is called or the time has
+    /// passed. The wait may end spuriously.
     pub fn wait(&self, at_most: Duration, is_empty: impl FnOnce(&T) -> bool) {
         let mut state = lock(&self.state);
         if is_empty(&state.content) && !state.is_woken {
@@ -78,7 +78,7 @@ impl<T> DerefMut for Opened<'_, T> {
     }
 }
 
-/// Wakes all threads that have nothing to do.
+/// Wakes all idle threads.
 #[derive(Debug)]
 pub struct WakeUp {
     rings: Mutex<u64>,
@@ -92,13 +92,14 @@ impl Default for WakeUp {
 }
 
 impl WakeUp {
-    /// Wakes all.
+    /// Wakes all threads.
     pub fn ring(&self) {
         *lock(&self.rings) += 1;
         self.rung.notify_all();
     }
 
-    /// Waits until it is rung after the ring that was heard last, or the time is over. It may end for no reason.
+    /// Waits until it is rung after the ring that was heard last, or the time has passed. The wait may end
+    /// spuriously.
     pub fn wait(&self, heard: &mut u64, at_most: Duration) {
         let mut rings = lock(&self.rings);
         if *rings == *heard {
@@ -109,8 +110,9 @@ impl WakeUp {
     }
 }
 
-/// Tells an owner once that there is something to take up, until it looks. What there is lies under a lock, which
-/// orders it: the owner looks first and takes the lock then, others put it there first and post then.
+/// Notifies an owner once of new content, until the owner looks. The content is under a lock, which orders
+/// the accesses: the owner looks first and then takes the lock; others add content under the lock and then
+/// post.
 #[derive(Debug)]
 pub struct Notice(AtomicU32);
 
@@ -121,12 +123,12 @@ impl Default for Notice {
 }
 
 impl Notice {
-    /// Something is there. Says whether the owner is to be told.
+    /// Posts that there is content. Returns whether the owner must be notified.
     pub fn post(&self) -> bool {
         self.0.swap(1, Ordering::AcqRel) == 0
     }
 
-    /// The owner is about to take up what there is: it is told of what comes after.
+    /// Called before the owner takes the content: later content is notified again.
     pub fn look(&self) {
         self.0.store(0, Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! Steps of the datapath as actions.
+//! Datapath actions as `rte_flow` actions.
 
 use base::MacAddr;
 use flow::{Action, Field, Headers, OffloadRule, Refusal, SetField, TunnelKind, TunnelPush};
@@ -12,7 +12,7 @@ const DSCP: u128 = 0xfc;
 const VID: u16 = 0xfff;
 const PCP_SHIFT: u16 = 13;
 
-/// The NAT rewrite: the addresses and ports that are others behind connection tracking.
+/// Adds the NAT rewrite: the addresses and ports that differ after connection tracking.
 pub fn nat_rewrite(from: &OffloadRule, actions: &mut Vec<RuleAction>) {
     let Some(to) = &from.nat_rewrite else { return };
     let (before, after) = (from.headers.key_addresses(), to.addresses);
@@ -56,7 +56,7 @@ pub fn steps(from: &OffloadRule, actions: &mut Vec<RuleAction>) -> Result<[u32; 
             Action::PopVlan => tags.pop(actions)?,
             Action::PushVlan { tpid, tci } => tags.push(from, actions, *tpid, *tci),
             Action::Set(set) => set_field(set, &from.headers, actions)?,
-            // What follows would be done with the outer headers.
+            // Later actions would apply to the outer headers.
             Action::TunnelPush(to) if at + 1 == before.len() => {
                 let encap = encapsulation(to, from).ok_or(Refusal::Tunnel)?;
                 actions.push(RuleAction::VxlanEncap(Box::new(encap)));
@@ -67,10 +67,10 @@ pub fn steps(from: &OffloadRule, actions: &mut Vec<RuleAction>) -> Result<[u32; 
     Ok([had_tags, tags.depth])
 }
 
-/// The VLAN tags that packets have on their way.
+/// The VLAN tags of packets during the actions.
 struct Tags {
     depth: u32,
-    /// Where the steps begin among the actions.
+    /// The index of the first of them among the actions.
     first: usize,
 }
 
@@ -78,7 +78,7 @@ impl Tags {
     fn pop(&mut self, actions: &mut Vec<RuleAction>) -> Result<(), Refusal> {
         self.depth = self.depth.checked_sub(1).ok_or(Refusal::Actions)?;
         match actions[self.first..] {
-            // A tag that was pushed a moment ago.
+            // A tag that was pushed before.
             [.., RuleAction::PushVlan(_), RuleAction::SetVlanVid(_), RuleAction::SetVlanPcp(_)] => {
                 actions.truncate(actions.len() - 3);
             }
@@ -89,7 +89,7 @@ impl Tags {
 
     fn push(&mut self, from: &OffloadRule, actions: &mut Vec<RuleAction>, tpid: u16, tci: u16) {
         let is_same_type = from.mask.has_tag_type() && from.headers.tag_type() == Some(tpid);
-        // The packet's own tag, which was popped a moment ago, becomes another one of the same type.
+        // The packet's own tag, which was popped before, is replaced by another one of the same type.
         let replaces = is_same_type
             && self.depth == 0
             && actions[self.first..].last() == Some(&RuleAction::PopVlan);
@@ -122,14 +122,14 @@ fn set_field(
     Ok(())
 }
 
-/// What VXLAN encapsulation puts in front; `None` where a device would not do the same as the switch.
+/// Returns the VXLAN encapsulation; `None` if a device would not do the same as the switch.
 fn encapsulation(to: &TunnelPush, from: &OffloadRule) -> Option<VxlanEncap> {
     if to.kind != TunnelKind::Vxlan || to.strips_ethernet {
         return None;
     }
     let (ethernet, rest) = to.header.split_first_chunk::<{ ethernet::HEADER_LEN }>()?;
     let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, type_high, type_low] = *ethernet;
-    // UDP over IPv6 has a checksum, which no device is told to compute.
+    // UDP over IPv6 has a checksum, which a device does not compute.
     if u16::from_be_bytes([type_high, type_low]) != ethertype::IPV4 {
         return None;
     }

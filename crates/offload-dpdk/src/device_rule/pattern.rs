@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::protocol::{TCP, UDP};
 use wire::vxlan;
 
-/// TCP's FIN, SYN, RST and ACK. Only a segment with ACK alone of these leaves a connection as it is.
+/// TCP's FIN, SYN, RST and ACK. Only a segment with ACK alone of these does not change a connection's state.
 const CONTROL: u8 = 0x17;
 const ACK: u8 = 0x10;
 /// A tag's VLAN identifier.
@@ -54,7 +54,7 @@ pub fn outer(from: &OffloadTunnel, items: &mut Vec<Item>) -> Result<(), Refusal>
     Ok(())
 }
 
-/// Has an item compare addresses, ports, protocols and a VNI alone.
+/// Reduces an item to addresses, ports, protocols and a VNI.
 pub fn loosen(item: &mut Item) {
     match item {
         Item::Ipv4(ip) => (ip.value.fragment, ip.mask.fragment) = (0, 0),
@@ -65,8 +65,8 @@ pub fn loosen(item: &mut Item) {
     }
 }
 
-/// Has an item compare what no packet of a connection differs in: addresses, ports, protocols and the VLAN, and that
-/// it is no fragment.
+/// Reduces an item to fields that all packets of a connection share: addresses, ports, protocols, the VLAN,
+/// and that it is not a fragment.
 pub fn widen(item: &mut Item) {
     match item {
         Item::Eth(Spec { value, mask }) => {
@@ -90,7 +90,7 @@ pub fn widen(item: &mut Item) {
     }
 }
 
-/// Ethernet, a tag if there is one, and IP.
+/// Adds Ethernet, a tag if there is one, and IP.
 fn network(headers: &Headers, mask: &Headers, items: &mut Vec<Item>) {
     let (words, bits) = (headers.words(), mask.words());
     let mac = |word: u64| MacAddr::from_u64(word >> 16);
@@ -108,7 +108,7 @@ fn network(headers: &Headers, mask: &Headers, items: &mut Vec<Item>) {
             (eth.value.ethertype, eth.mask.ethertype) = (tag_type, u16::MAX);
         }
         items.push(Item::Eth(eth));
-        // The presence bit is not one of the tag's.
+        // The presence bit is not part of the tag.
         let mask = Vlan { tci: tag_bits & !VLAN_PRESENT };
         let value = Vlan { tci: words[2] as u16 & mask.tci };
         items.push(Item::Vlan(Spec { value, mask }));
@@ -124,7 +124,7 @@ fn ipv4(words: &[u64; 8], bits: &[u64; 8]) -> Item {
         protocol: (words[3] >> 56) as u8,
         tos: (words[3] >> 48) as u8,
         ttl: (words[3] >> 40) as u8,
-        // A fragment does not show what it is of.
+        // A fragment has no transport header to match.
         fragment,
         source: Ipv4Addr::from_bits((words[4] >> 32) as u32),
         destination: Ipv4Addr::from_bits(words[4] as u32),

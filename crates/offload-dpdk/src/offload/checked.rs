@@ -1,9 +1,9 @@
-//! Connections whose segments the device checks against TCP's windows, by a connection object that the rules of both
-//! directions share.
+//! Connections whose segments the device checks against TCP windows, by a connection object that the rules of
+//! both directions share.
 //!
-//! Each direction has two rules: the one of the first group has all segments of the connection checked, and the one of
-//! the second group forwards those that are within the windows and change nothing else. Rules that all connections of a
-//! port share leave the other segments to the switch.
+//! Each direction has two rules: the one of the first group passes all segments of the connection to the
+//! object, and the one of the second group forwards those that are within the windows and change no state.
+//! Rules that all connections of a port share leave the other segments to the switch.
 
 use super::{CHECK_SHAPE, CHECKED_SHAPE, DpdkOffload, Installed, Port, in_words};
 use crate::device_rule::{DeviceRule, checking, leaving};
@@ -20,46 +20,46 @@ use port_dpdk::flow_rule::{
 use std::time::Duration;
 use wire::protocol::TCP;
 
-/// After so many connections in a row whose last rules the device refused, it is not asked any more.
+/// After this many connections in a row whose last rules the device refused, no more are tried.
 const REFUSALS_MAX: u32 = 16;
-/// The scale of windows that are not scaled (rte_flow.h, `struct rte_flow_tcp_dir_param`).
+/// The scale of unscaled windows (rte_flow.h, `struct rte_flow_tcp_dir_param`).
 const UNSCALED: u8 = 15;
-/// What three bits hold, which is the room that mlx5 has for each (drivers/common/mlx5/mlx5_prm.h,
-/// `struct mlx5_ifc_conn_track_aso_bits`). The switch itself has no limit of retransmissions.
+/// The maximum of three bits, which mlx5 has for each (drivers/common/mlx5/mlx5_prm.h, `struct
+/// mlx5_ifc_conn_track_aso_bits`). The switch itself has no limit of retransmissions.
 const THREE_BITS: u8 = 7;
 /// `RTE_FLOW_CONNTRACK_FLAG_ACK`.
 const LAST_WAS_ACK: u8 = 8;
 
-/// What is known of connection objects at a port.
+/// The state of connection objects at a port.
 #[derive(Debug, Default)]
 pub(super) struct PortChecks {
-    /// The rules that all its connections share, as long as there are any.
+    /// The rules that all its connections share, if there are any.
     leaving: Vec<RuleHandle>,
-    /// Directions whose windows are checked.
+    /// The number of directions with checked windows.
     directions: usize,
-    /// Why its device checks no windows.
+    /// The reason why its device checks no windows.
     refused: Option<OffloadRefusal>,
     /// Connections in a row whose last rules were refused.
     refusals: u32,
 }
 
-/// What checks the packets of a rule.
+/// The check of a rule's packets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Check {
     object: ObjectHandle,
     /// The rule of the first group.
     rule: RuleHandle,
-    /// Its packets when it was read last.
+    /// Its packets at the last reading.
     seen: u64,
     /// The rule of the other direction.
     partner: OffloadId,
 }
 
-/// What a device has of a connection that is being installed.
+/// Parts of a connection that is being installed.
 #[derive(Default)]
 struct Unfinished {
     object: Option<ObjectHandle>,
-    /// Rules with their ports' numbers, in the order in which they were made.
+    /// Rules with their ports' numbers, in the order of installation.
     rules: Vec<(RuleHandle, u16)>,
 }
 
@@ -75,7 +75,7 @@ impl<D: FlowDevice> DpdkOffload<D> {
             let (kind, words) = (Refusal::Device, Some(words.into()));
             WindowCheck::Refused(OffloadRefusal { kind, words })
         };
-        // What a device does with a segment inside a tunnel is not said.
+        // The API does not describe the effect on a segment inside a tunnel.
         if rule.tunnel.is_some() {
             return refuse("its packets come out of a tunnel");
         }
@@ -104,7 +104,7 @@ impl<D: FlowDevice> DpdkOffload<D> {
         answer
     }
 
-    /// What stays of a port that is set up anew with a number.
+    /// Returns the state to keep for a port that is reconfigured with a number.
     pub(super) fn keep_checks(&mut self, old: Port, number: u16) -> Option<PortChecks> {
         if old.number == number {
             return Some(old.checks);
@@ -144,7 +144,7 @@ impl<D: FlowDevice> DpdkOffload<D> {
             let handle = self.create_checked(ports[nth], &check, CHECK_SHAPE);
             let handle = handle.map_err(|refusal| match nth {
                 0 => self.note_refusal(ports[0], refusal),
-                // The other port may be another card's.
+                // The other port may belong to another card.
                 _ => self.count_refusal(ports[0], refusal),
             })?;
             made.rules.push((handle, device_rules[nth].in_port));
@@ -167,7 +167,7 @@ impl<D: FlowDevice> DpdkOffload<D> {
         self.create_shape(port, rule, Duration::MAX, (shape, Strictness::without_age()))
     }
 
-    /// Keeps the rules of both directions: those of the first group, then those that forward.
+    /// Stores the rules of both directions: those of the first group, then those that forward.
     fn keep_pair(
         &mut self,
         device_rules: &[DeviceRule; 2],
@@ -195,7 +195,7 @@ impl<D: FlowDevice> DpdkOffload<D> {
         ids
     }
 
-    /// Removes the rules that the connections of a port shared, where there are none any more.
+    /// Removes the shared rules of ports without connections.
     fn drop_leaving(&mut self) {
         let mut all = Vec::new();
         for port in self.ports.values_mut().filter(|it| it.checks.directions == 0) {
@@ -206,11 +206,11 @@ impl<D: FlowDevice> DpdkOffload<D> {
         all.into_iter().for_each(|(rule, port)| self.destroy(rule, port));
     }
 
-    /// Has a port receive what the rules of its connections do not forward.
+    /// Installs the rules by which a port receives segments that the rules of its connections do not forward.
     fn share_leaving(&mut self, port: PortNo, number: u16) -> Result<(), OffloadRefusal> {
         let known = self.ports.get_mut(&port).ok_or(Refusal::InPort)?;
         let device = &mut self.device;
-        // They go when the device is flushed.
+        // They are removed when the device is flushed.
         let mut is_there = |rule: &RuleHandle| device.query(*rule).is_some();
         if !known.checks.leaving.is_empty() && known.checks.leaving.iter().all(&mut is_there) {
             return Ok(());
@@ -235,7 +235,7 @@ impl<D: FlowDevice> DpdkOffload<D> {
         Ok(())
     }
 
-    /// Takes note that a port's device checks no windows.
+    /// Records that a port's device checks no windows.
     fn note_refusal(&mut self, port: PortNo, refusal: OffloadRefusal) -> OffloadRefusal {
         if refusal.kind == Refusal::Device
             && let Some(port) = self.ports.get_mut(&port)
@@ -245,8 +245,8 @@ impl<D: FlowDevice> DpdkOffload<D> {
         refusal
     }
 
-    /// Takes note that a port's device does not take the last rules of a connection, which may be on account of what the
-    /// connection's flows do, or of its other port.
+    /// Records that a port's device refused the last rules of a connection, which may be caused by the
+    /// connection's flows or by its other port.
     fn count_refusal(&mut self, port: PortNo, refusal: OffloadRefusal) -> OffloadRefusal {
         let Some(known) = self.ports.get_mut(&port) else { return refusal };
         known.checks.refusals += u32::from(refusal.kind == Refusal::Device);
@@ -257,7 +257,7 @@ impl<D: FlowDevice> DpdkOffload<D> {
         }
     }
 
-    /// Reads what checks a rule's packets: whether it still does, and the windows where packets came.
+    /// Reads the object of a rule: whether it still checks, and, if there were packets, the windows.
     pub(super) fn read_check(&mut self, id: OffloadId) -> OffloadStatus {
         let ended = OffloadStatus { is_ended: true, ..OffloadStatus::default() };
         let Some(check) = self.installed(id).and_then(|it| it.check) else { return ended };
@@ -274,7 +274,7 @@ impl<D: FlowDevice> DpdkOffload<D> {
         OffloadStatus { is_ended, windows: Some(windows_of(&object)), ..OffloadStatus::default() }
     }
 
-    /// Has a connection's segments outside the windows be valid or not.
+    /// Sets whether segments outside the windows of a connection are valid.
     pub(super) fn set_liberal(&mut self, id: OffloadId, is_liberal: bool) -> Option<()> {
         let object = self.installed(id)?.check?.object;
         let state = self.device.query_object(object)?;
@@ -282,8 +282,8 @@ impl<D: FlowDevice> DpdkOffload<D> {
         self.device.update_object(object, &state).ok()
     }
 
-    /// See [`flow::FlowOffload::end_checked`]. The rules that forward get no packets any more, and stay until they are
-    /// removed.
+    /// See [`flow::FlowOffload::end_checked`]. The rules that forward then get no packets, and stay until
+    /// they are removed.
     pub(super) fn end_pair(&mut self, id: OffloadId) -> Option<TcpWindows> {
         let check = self.installed(id)?.check?;
         for id in [id, check.partner] {
@@ -313,11 +313,11 @@ impl<D: FlowDevice> DpdkOffload<D> {
     }
 }
 
-/// The object that begins with these windows.
+/// Makes an object with these windows.
 fn object_of(windows: &TcpWindows) -> ConnectionObject {
     let TcpWindows { original, reply, is_checked } = windows;
-    // An acknowledgement allowed the other side to send up to its bound, with a window that was not larger than the
-    // largest.
+    // An acknowledgement allowed the other side to send up to its limit, with a window of at most the largest
+    // one.
     let max_ack =
         |own: &TcpWindow, other: &TcpWindow| other.allowed_end.wrapping_sub(own.max_window);
     let direction = |own: &TcpWindow, other: &TcpWindow| TcpDirection {
@@ -335,7 +335,7 @@ fn object_of(windows: &TcpWindows) -> ConnectionObject {
     ConnectionObject {
         enable: true,
         live_connection: true,
-        // Acknowledgements of parts change no window.
+        // Selective acknowledgements change no window.
         selective_ack: true,
         challenge_ack_passed: false,
         last_direction: true,
@@ -353,7 +353,7 @@ fn object_of(windows: &TcpWindows) -> ConnectionObject {
     }
 }
 
-/// The windows that an object has.
+/// Returns the windows of an object.
 fn windows_of(object: &ConnectionObject) -> TcpWindows {
     let window = |from: &TcpDirection| TcpWindow {
         sent_end: from.sent_end,
