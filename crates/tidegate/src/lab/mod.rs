@@ -33,7 +33,7 @@ const PEER: &str = "/usr/sbin/ovs-vswitchd";
   tidegate lab akraino --peer ovs --svg l.svg  and a drawing of the table
   tidegate lab akraino --offload               and with connections offloaded to the kernel (XDP)
   tidegate lab akraino --threads 32 --connections 640   wrk as published
-  tidegate lab akraino --seconds 1 --shell     and then a shell, to look around in")]
+  tidegate lab akraino --seconds 1 --shell     and then a shell in the testbed")]
 pub struct LabArgs {
     /// The testbed
     #[arg(value_enum)]
