@@ -83,10 +83,6 @@ pub(super) fn put(out: &mut Vec<u8>, what: &Action, form: &mut ActionForm) {
             out.put_u16(*hard_s);
             out.put_zeros(2);
         }),
-        Action::Conjunction(conjunction) => action(out, 34, |out| {
-            out.put(&[conjunction.clause, conjunction.clauses]);
-            out.put_u32(conjunction.id);
-        }),
         Action::WriteMetadata { value, mask } if form.version == Version::V10 => {
             action(out, 22, |out| {
                 out.put_zeros(6);
@@ -98,9 +94,13 @@ pub(super) fn put(out: &mut Vec<u8>, what: &Action, form: &mut ActionForm) {
     }
 }
 
-/// Actions on packet lengths and tunnel options, and those for tests.
+/// Actions on packet lengths and tunnel options, conjunctions, and actions for tests.
 fn put_lengths(out: &mut Vec<u8>, what: &Action, form: &mut ActionForm) {
     match what {
+        Action::Conjunction(conjunction) => action(out, 34, |out| {
+            out.put(&[conjunction.clause, conjunction.clauses]);
+            out.put_u32(conjunction.id);
+        }),
         Action::OutputTrunc { port, max_len } => action(out, 39, |out| {
             out.put_u16(port.0);
             out.put_u32(*max_len);
