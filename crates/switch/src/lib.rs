@@ -165,7 +165,8 @@ impl Switch {
     pub fn start(settings: Settings) -> Result<Shared, PortError> {
         let (events, inbox) = unbounded_channel();
         let devices = Devices::new()?;
-        let (slow, latency) = (slow_path::SlowPath::default(), Arc::<latency::Latency>::default());
+        let slow = slow_path::SlowPath::at_start(&settings);
+        let latency = Arc::<latency::Latency>::default();
         let datapath = settings.dummy.datapath_name();
         let handler_shared = handlers::HandlerShared::new(slow, &events, &latency, datapath);
         let shared = Rc::new_cyclic(|weak| {

@@ -104,9 +104,7 @@ impl Switch {
         };
         let modes = self.worker_modes(options);
         let running: Vec<WorkerMode> = self.workers.iter().map(|worker| worker.mode).collect();
-        let is_test = self.settings.dummy.is_enabled();
-        let processors = (!is_test).then(|| self.settings.processors.all().len());
-        let wanted = SlowPath::wanted(options, modes.len(), processors);
+        let wanted = SlowPath::wanted(options, modes.len(), self.settings.thread_processors());
         let slow = if self.unstartable == Some(wanted) { SlowPath::default() } else { wanted };
         if modes == running && slow == self.slow {
             for thread in &self.workers {

@@ -1,8 +1,8 @@
 //! Which threads answer misses and revalidate flows, and the control thread's part.
 
-use super::Switch;
 use super::handlers::{Answering, HandlerShared, Threads};
 use super::worker_thread::{Outlet, WorkerThread};
+use super::{Settings, Switch};
 use base::{PortNo, WorkerId};
 use control::{InterfaceKind, SwitchOptions, UpcallRateList};
 use datapath::{Answers, UpcallRates};
@@ -61,6 +61,12 @@ impl SlowPath {
         SlowPath { answers, revalidators }
     }
 
+    /// Returns the threads of a switch that is not configured yet, with its first worker. Options that are all
+    /// defaults are no change to it.
+    pub fn at_start(settings: &Settings) -> SlowPath {
+        SlowPath::wanted(&SwitchOptions::default(), 1, settings.thread_processors())
+    }
+
     /// Returns the number of handlers besides the control thread, which has the next number.
     pub fn others(self) -> u16 {
         match self.answers {
@@ -83,6 +89,13 @@ impl SlowPath {
             count => format!("{count} revalidators"),
         };
         format!("misses answered by {misses}, flows revalidated by {flows}")
+    }
+}
+
+impl Settings {
+    /// Returns the number of processors for threads, or `None` in tests ([`SlowPath::wanted`]).
+    pub(super) fn thread_processors(&self) -> Option<usize> {
+        (!self.dummy.is_enabled()).then(|| self.processors.all().len())
     }
 }
 
