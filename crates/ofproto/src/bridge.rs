@@ -2,6 +2,7 @@
 
 use crate::addresses::Addresses;
 use crate::group::Groups;
+use crate::ids::BridgeId;
 use crate::meter_mod::Meters;
 use crate::mirror::MirrorConfig;
 use crate::port::{Port, PortRefused, PortSpec};
@@ -13,10 +14,6 @@ use openflow::message::{PortConfig, PortDesc};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Names a bridge; never used twice in a run.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct BridgeId(pub u32);
 
 /// What a bridge does without a controller (column `fail_mode` of `Bridge`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -1,12 +1,13 @@
 //! All bridges, and the lookup of ports.
 
-use crate::bridge::{Bridge, BridgeConfig, BridgeId};
+use crate::bridge::{Bridge, BridgeConfig};
+use crate::ids::BridgeId;
 use crate::port::{Port, PortDevice, PortRefused, PortSpec};
-use crate::translate::address;
 use base::{Instant, OfPort, PortNo};
 use flow::{Field, FlowKey, TunnelKind};
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use tunnel::{Arrived, Receivers};
 
@@ -242,6 +243,15 @@ impl Bridges {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// The address in a field; `None` if it is zero.
+pub(crate) fn address(bits: u128) -> Option<IpAddr> {
+    match u32::try_from(bits) {
+        Ok(0) => None,
+        Ok(bits) => Some(IpAddr::V4(bits.into())),
+        Err(_) => Some(IpAddr::V6(bits.into())),
     }
 }
 

@@ -1,9 +1,9 @@
 //! Which megaflows a configuration change affects: those whose translation depends on it.
 
 use crate::Ofproto;
-use crate::bridge::BridgeId;
+use crate::dependency::Dependency;
+use crate::ids::BridgeId;
 use crate::port::{PortDevice, PortSpec};
-use crate::revalidate::Dependency;
 use crate::vlan::{PriorityTags, VlanMode};
 use base::OfPort;
 

@@ -1,7 +1,6 @@
 //! Settings of all bridges.
 
 use crate::Ofproto;
-use crate::snapshot::Megaflows;
 use base::limits;
 
 /// Settings that concern all bridges.
@@ -67,15 +66,5 @@ impl Ofproto {
         }
         self.is_changed = true;
         self.config = config;
-    }
-
-    fn forget_workers_from(&mut self, workers: u16) {
-        let Megaflows { installed, work, .. } = &mut *self.shared.lock();
-        if workers > 0 {
-            installed.forget_workers_from(workers, self.last_dump, &self.recirc);
-            return;
-        }
-        work.clear();
-        self.upkeep.replace(installed.begin_anew());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Packets with the same effects share an entry, so the lists stay short.
 
-use crate::installed::Links;
+use crate::links::Links;
 use crate::translate::TunnelSender;
 use base::Instant;
 use flow::FlowStats;

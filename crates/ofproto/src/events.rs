@@ -1,6 +1,6 @@
 //! Events for the OpenFlow connections.
 
-use crate::bridge::BridgeId;
+use crate::ids::BridgeId;
 use crate::rule::Rule;
 use flow::OptionMapping;
 use openflow::action::Action;

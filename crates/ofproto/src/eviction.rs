@@ -1,7 +1,8 @@
 //! Which flow of a full table is evicted (ovs: `ofproto/ofproto.c`, `choose_rule_to_evict`,
 //! `rule_eviction_priority`).
 
-use crate::rule::{Rule, RuleId, Rules};
+use crate::ids::RuleId;
+use crate::rule::{Rule, Rules};
 use crate::table::Tables;
 use crate::timeouts;
 use base::{Instant, TableId, limits};

@@ -1,8 +1,8 @@
 //! Changes of flows, for the flow monitors of OpenFlow connections.
 
 use crate::Ofproto;
-use crate::bridge::BridgeId;
 use crate::events::{Event, FlowChange};
+use crate::ids::BridgeId;
 use crate::rule::Rule;
 use openflow::action::Action;
 use openflow::message::FlowEvent;

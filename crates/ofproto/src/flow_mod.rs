@@ -5,12 +5,13 @@ mod check;
 pub(crate) use check::check;
 
 use crate::Ofproto;
-use crate::bridge::BridgeId;
 use crate::carried::Carried;
+use crate::dependency::Dependency;
 use crate::events::Event;
 use crate::group::Group;
-use crate::revalidate::Dependency;
-use crate::rule::{Rule, RuleId};
+use crate::ids::BridgeId;
+use crate::ids::RuleId;
+use crate::rule::Rule;
 use base::{Instant, OfPort, TableId, limits};
 use check::{check_goto, check_table};
 use openflow::action::Action;

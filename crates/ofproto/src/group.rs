@@ -1,7 +1,8 @@
 //! Groups of a bridge: their configuration, bucket selection and counters.
 
 use crate::carried::Carried;
-use crate::rule::RuleId;
+use crate::ids::RuleId;
+use crate::rule::each_group;
 use crate::rule::sends_to;
 use base::Instant;
 use flow::{FlowStats, HashAlgorithm};
@@ -245,17 +246,6 @@ impl GroupUsers {
             packets,
             bytes,
             buckets: each.collect(),
-        }
-    }
-}
-
-/// Calls `take` for each group in the actions.
-pub(crate) fn each_group(actions: &[Action], take: &mut dyn FnMut(u32)) {
-    for action in actions {
-        match action {
-            Action::Group(group) => take(*group),
-            Action::Clone(inner) | Action::WriteActions(inner) => each_group(inner, take),
-            _ => {}
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Adding, changing and deleting groups (ovs: `ofproto/ofproto.c`, `ofproto_group_mod_start`).
 
 use crate::Ofproto;
-use crate::bridge::BridgeId;
+use crate::dependency::Dependency;
 use crate::flow_mod::{Undo, no_bridge};
-use crate::group::{Group, each_group};
-use crate::revalidate::Dependency;
+use crate::group::Group;
+use crate::ids::BridgeId;
+use crate::rule::each_group;
 use base::Instant;
 use openflow::message::{
     Bucket, BucketPlace, GROUP_ALL, GROUP_MAX, GroupCommand, GroupDesc, GroupMod, GroupStats,

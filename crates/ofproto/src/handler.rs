@@ -7,13 +7,13 @@
 mod translation_log;
 
 use self::translation_log::TranslationLog;
-use crate::bridge::BridgeId;
+use crate::datapath_mask::add_tags;
+use crate::effect::Effect;
 use crate::exact::exact_mask;
+use crate::ids::BridgeId;
 use crate::installed::NewFlow;
 use crate::snapshot::{Locked, Shared, Snapshot};
-use crate::translate::{
-    Effect, Memory, Notes, Translation, TunnelSender, World, add_tags, translate,
-};
+use crate::translate::{Memory, Notes, Translation, TunnelSender, World, translate};
 use crate::upcall::links;
 use crate::{Ofproto, Outbox};
 use base::{Instant, MacAddr, WorkerId};

@@ -13,13 +13,13 @@ mod slots;
 
 use self::dumps::{Dumps, Dying};
 pub use self::flow::{DatapathFlow, InstalledCounters};
-pub(crate) use self::flow::{Links, OuterPart};
 use self::interned::Interned;
 pub(crate) use self::keys::Keys;
 use self::keys::Row;
 use self::slots::{Place, Slots};
+use crate::dependency::Dependency;
+use crate::links::Links;
 use crate::recirc::RecircTable;
-use crate::revalidate::Dependency;
 use ::flow::{Action, FlowId, FlowKey, FlowStats, Mask, Match};
 use base::{Instant, WorkerId};
 use classifier::{Index, PartedMap};

@@ -1,8 +1,9 @@
 //! Flows that `learn` adds, and those deleted with their teachers.
 
 use crate::Ofproto;
-use crate::bridge::BridgeId;
-use crate::rule::{Rule, RuleId, Rules};
+use crate::ids::BridgeId;
+use crate::ids::RuleId;
+use crate::rule::{Rule, Rules};
 use crate::table::Tables;
 use crate::timeouts::Timeouts;
 use base::{Instant, TableId};

@@ -3,13 +3,14 @@
 //! it costs no copy.
 
 use crate::Ofproto;
-use crate::bridge::{BridgeConfig, BridgeId};
+use crate::bridge::BridgeConfig;
+use crate::dependency::Dependency;
 use crate::eviction::Evictions;
 use crate::group::GroupUsers;
 use crate::hidden::HiddenFlows;
+use crate::ids::BridgeId;
 use crate::learned::LearnedCookies;
 use crate::mac_table::MacTable;
-use crate::revalidate::Dependency;
 use crate::rule::Rule;
 use base::{Instant, MacAddr};
 

@@ -6,7 +6,7 @@
 //! metadata start with the same value for all its packets and stay equal, except for bits that an action
 //! copies from a header. Whatever is unknown counts as overlapping.
 
-use crate::bridge::BridgeId;
+use crate::ids::BridgeId;
 use base::TableId;
 use flow::{Field, FlowKey, Mask, Match, PackedKey};
 

@@ -1,7 +1,7 @@
 //! Meters of bridges: changes and statistics (ovs: `ofproto/ofproto.c`, `handle_meter_mod`).
 
-use crate::bridge::BridgeId;
 use crate::flow_mod::no_bridge;
+use crate::ids::BridgeId;
 use crate::{Ofproto, RuleId};
 use base::Instant;
 use flow::Meter;

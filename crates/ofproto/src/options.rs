@@ -3,8 +3,9 @@
 //! packets carry them, and translation maps them by the table of the bridge that a packet enters.
 
 use crate::Ofproto;
-use crate::bridge::{Bridge, BridgeId};
+use crate::bridge::Bridge;
 use crate::flow_mod::no_bridge;
+use crate::ids::BridgeId;
 use flow::{Match, OptionMapping};
 use openflow::message::{FlowMod, FlowStatsRequest, PacketOut};
 use openflow::{Action, OfError, option_fields, place_options, unmapped};

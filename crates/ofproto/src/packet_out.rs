@@ -1,7 +1,7 @@
 //! Packets from controllers.
 
-use crate::bridge::BridgeId;
 use crate::flow_mod::no_bridge;
+use crate::ids::BridgeId;
 use crate::translate::{Notes, Sent, translate_sent};
 use crate::upcall::links;
 use crate::{Ofproto, Outbox};

@@ -85,7 +85,7 @@ impl PortSpec {
 
     /// Whether packets are handled as with the other configuration. Descriptive fields such as the speed
     /// affect no translation, and the link state affects few
-    /// ([`Dependency::Link`](crate::revalidate::Dependency::Link)).
+    /// ([`Dependency::Link`](crate::dependency::Dependency::Link)).
     pub(crate) fn forwards_like(&self, other: &PortSpec) -> bool {
         let PortSpec { name, requested, up, carrier, features, speed_kbps, .. } = other.clone();
         PortSpec { name, requested, up, carrier, features, speed_kbps, ..self.clone() } == *other

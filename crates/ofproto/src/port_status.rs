@@ -1,7 +1,7 @@
 //! Ports by name and number, port-mods and port-status messages.
 
-use crate::bridge::BridgeId;
 use crate::events::Event;
+use crate::ids::BridgeId;
 use crate::{Ofproto, Outbox};
 use base::{OfPort, PortNo};
 use openflow::message::{PortConfig, PortDesc, PortReason};

@@ -3,7 +3,7 @@
 //! Equal states share a number, so that translating a packet again gives the same actions. A number lives
 //! while some megaflow refers to it, and a while longer: packets may be on their way.
 
-use crate::bridge::BridgeId;
+use crate::ids::BridgeId;
 use base::{Instant, PortNo, RecircId, TableId};
 use classifier::{PartedMap, Queue};
 use flow::{Field, FlowKey, Wide};
@@ -86,7 +86,7 @@ impl Frozen {
 struct Entry {
     state: Arc<Frozen>,
     hash: u64,
-    /// How many [`Links`](crate::installed::Links) refer to it.
+    /// How many [`Links`](crate::links::Links) refer to it.
     refs: usize,
     /// When it was last used by a translation or released.
     touched: Instant,

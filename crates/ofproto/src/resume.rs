@@ -1,7 +1,7 @@
 //! Packets paused at a controller (`controller(pause)`), and their resumption (ovs:
 //! `ofproto/ofproto-dpif-xlate.c`, `xlate_resume`).
 
-use crate::bridge::BridgeId;
+use crate::ids::BridgeId;
 use crate::packet_out::whole_frame;
 use crate::recirc::{Frozen, Rest};
 use crate::translate::{Notes, translate_resumed};

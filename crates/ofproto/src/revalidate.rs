@@ -10,125 +10,15 @@
 //! and a bridge those that passed through it. A change of tunnels or of the options behind fields is rare and
 //! may affect anything: it revalidates all megaflows.
 
-mod patience;
-mod scan;
-mod search;
-mod work;
-
-pub(crate) use self::patience::Patience;
-pub(crate) use self::work::Work;
-use crate::bridge::BridgeId;
+use crate::datapath_mask::datapath_mask;
 use crate::installed::{DatapathFlow, Installed};
-use crate::lookup::Added;
-use crate::rule::{Rule, RuleId};
 use crate::snapshot::{Megaflows, Shared, Snapshot};
-use crate::translate::{Memory, Notes, Translation, datapath_mask, translate};
+use crate::translate::{Memory, Notes, Translation, translate};
 use crate::upcall::links;
 use crate::{Ofproto, Outbox};
-use base::{Instant, MacAddr, OfPort, PortNo, TableId, WorkerId, Zone};
-use flow::{Field, FlowCommand, FlowPut};
-use hashbrown::HashSet;
-use openflow::Action;
-use std::net::IpAddr;
+use base::{Instant, WorkerId};
+use flow::{FlowCommand, FlowPut};
 use std::sync::Arc;
-
-/// Megaflows translated at once.
-const FLOWS_AT_ONCE: usize = 256;
-/// Maximum number of added flows per search. With more at once, all megaflows that looked in their tables are
-/// revalidated.
-const SEARCHED_AT_ONCE: usize = 64;
-
-/// An input of a translation that can change while the configuration does not.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Dependency {
-    /// A lookup in a flow table.
-    Table { bridge: BridgeId, table: TableId },
-    /// A lookup in a flow table after some action may have rewritten a header.
-    RewrittenTable { bridge: BridgeId, table: TableId },
-    /// A group, which may not exist.
-    Group { bridge: BridgeId, group: u32 },
-    /// The number of flows in a table.
-    FlowCount { bridge: BridgeId, table: TableId },
-    /// Whether a port's link is up.
-    Link { bridge: BridgeId, port: OfPort },
-    /// A flow that was hit.
-    Rule(RuleId),
-    /// A bridge's configuration and the state of its controllers.
-    Bridge { bridge: BridgeId },
-    /// A port, which may not exist.
-    Port { bridge: BridgeId, port: OfPort },
-    /// All ports of a bridge, or one by its name.
-    Ports { bridge: BridgeId },
-    /// The bridge port of a datapath port.
-    Device(PortNo),
-    /// The timeout policy of a zone.
-    Zone(Zone),
-    /// A lookup by `NORMAL` of an address, which may be unknown.
-    Mac { bridge: BridgeId, vlan: u16, mac: MacAddr },
-    /// The routes of the underlay.
-    Routes,
-    /// A neighbour's address in a bridge, which may be unknown.
-    Neighbour { bridge: BridgeId, ip: IpAddr },
-}
-
-/// The changes since the last publication.
-#[derive(Debug, Default)]
-pub(crate) struct Changes {
-    /// Something changed that all megaflows may depend on.
-    configuration: bool,
-    /// Matched against megaflows at publication, so that megaflows are included that a handler installs
-    /// before.
-    dependencies: HashSet<Dependency>,
-    added: Vec<Added>,
-}
-
-impl Changes {
-    /// A change that may affect all: of tunnels or their options.
-    pub fn configuration(&mut self) {
-        self.configuration = true;
-    }
-
-    /// A change of one dependency.
-    pub fn one(&mut self, what: Dependency) {
-        self.dependencies.insert(what);
-    }
-
-    /// A flow was added, changed or removed.
-    pub fn flow(&mut self, rule: &Rule, is_new: bool) {
-        let (bridge, table) = (rule.bridge, rule.table);
-        if is_new {
-            self.one(Dependency::FlowCount { bridge, table });
-        }
-        self.one(Dependency::Rule(rule.id));
-        // A flow that is part of a conjunctive match is never hit itself.
-        let is_clause = rule.actions.iter().any(|it| matches!(it, Action::Conjunction(_)));
-        if is_new || is_clause {
-            self.added(rule, is_clause);
-        }
-    }
-
-    fn added(&mut self, rule: &Rule, is_clause: bool) {
-        let (bridge, table) = (rule.bridge, rule.table);
-        let on = Dependency::Table { bridge, table };
-        if self.dependencies.contains(&on) {
-            return;
-        }
-        if self.added.len() < SEARCHED_AT_ONCE {
-            let matching = rule.matching.clone();
-            // Lookups find conjunctive matches by the priority of their clauses.
-            let is_conjunctive = is_clause || matching.mask().has(Field::ConjId);
-            let priority = if is_conjunctive { u16::MAX } else { rule.priority };
-            self.added.push(Added { bridge, table, priority, matching });
-        } else {
-            self.dependencies.insert(on);
-            self.added.retain(|added| (added.bridge, added.table) != (bridge, table));
-        }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        !self.configuration && self.dependencies.is_empty() && self.added.is_empty()
-    }
-}
 
 /// Revalidates megaflows, on any thread.
 #[derive(Debug)]

@@ -1,18 +1,14 @@
 //! OpenFlow flows, by id.
 
-use crate::bridge::BridgeId;
 use crate::carried::Carried;
-use crate::group::each_group;
+use crate::ids::BridgeId;
+use crate::ids::RuleId;
 use base::{Instant, OfPort, TableId};
 use flow::Match;
 use openflow::action::Action;
 use openflow::message::{FlowFlags, FlowStatsEntry, FlowStatsRequest};
 use std::sync::Arc;
 use table::HashTrie;
-
-/// Identifies a flow; never reused in a run.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct RuleId(pub u64);
 
 /// A flow of an OpenFlow table with its statistics.
 #[derive(Clone, PartialEq, Debug)]
@@ -108,6 +104,17 @@ pub(crate) fn outputs_to(actions: &[Action], port: OfPort) -> bool {
     })
 }
 
+/// Calls `take` for each group in the actions.
+pub(crate) fn each_group(actions: &[Action], take: &mut dyn FnMut(u32)) {
+    for action in actions {
+        match action {
+            Action::Group(group) => take(*group),
+            Action::Clone(inner) | Action::WriteActions(inner) => each_group(inner, take),
+            _ => {}
+        }
+    }
+}
+
 /// Whether some action sends to the group.
 pub(crate) fn sends_to(actions: &[Action], group: u32) -> bool {
     let mut found = false;
@@ -123,13 +130,6 @@ pub struct Rules {
     last_order: u64,
     /// Whether anything changed that translation reads since the last snapshot.
     is_changed: bool,
-}
-
-impl RuleId {
-    /// Spreads consecutive ids.
-    pub(crate) fn hash(self) -> u64 {
-        self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    }
 }
 
 impl Rules {

@@ -1,8 +1,8 @@
 //! Data for OpenFlow statistics replies.
 
 use crate::Ofproto;
-use crate::bridge::BridgeId;
 use crate::hidden::HiddenFlows;
+use crate::ids::BridgeId;
 use crate::rule::Rule;
 use base::{Instant, OfPort};
 use openflow::message::{FlowFlags, FlowStatsEntry, FlowStatsRequest, PortDesc, TableStats};

@@ -1,12 +1,13 @@
 //! A bridge's flow tables.
 
-use crate::rule::{Rule, RuleId, Rules};
-use crate::table_mod::Controlled;
+use crate::ids::RuleId;
+use crate::rule::{Rule, Rules};
 use base::{TableId, limits};
 use classifier::{Classifier, Clause, PrefixField};
 use flow::{Field, FlowKey, Mask, Match};
 use openflow::action::Action;
 use openflow::message::{TableMiss, TableStats};
+use openflow::message::{TableReason, VacancyEvents};
 use openflow::text::NamedBits;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,6 +87,19 @@ impl Table {
     pub(crate) fn evicted_by(&self) -> Option<&[NamedBits]> {
         (self.config.evicts || self.controlled.evicts).then_some(&self.config.groups)
     }
+}
+
+/// A table's settings by controllers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Controlled {
+    /// The full table evicts, regardless of the database.
+    pub evicts: bool,
+    /// The table's name, if the database has none.
+    pub name: Option<String>,
+    /// The handling of packets that no flow matches; `None` is the default of the connections.
+    pub miss: Option<TableMiss>,
+    /// The vacancy thresholds, and the next event to send.
+    pub vacancy: Option<(VacancyEvents, TableReason)>,
 }
 
 /// All tables of a bridge. A table costs nothing while it is empty. A clone is a snapshot.

@@ -2,8 +2,8 @@
 //! `handle_table_features_change`).
 
 use crate::Ofproto;
-use crate::bridge::BridgeId;
 use crate::flow_mod::no_bridge;
+use crate::ids::BridgeId;
 use crate::table::Tables;
 use base::limits;
 use openflow::message::TableFeatures;

@@ -2,26 +2,14 @@
 //! `send_table_status`).
 
 use crate::Ofproto;
-use crate::bridge::{Bridge, BridgeId};
+use crate::bridge::Bridge;
 use crate::events::Event;
 use crate::flow_mod::no_bridge;
+use crate::ids::BridgeId;
 use crate::table::{Table, Tables};
 use base::{TableId, limits};
-use openflow::message::{TableDesc, TableMiss, TableMod, TableReason, VacancyEvents};
+use openflow::message::{TableDesc, TableMod, TableReason, VacancyEvents};
 use openflow::{EVICTION_FLAGS, ErrorCode, OfError};
-
-/// A table's settings by controllers.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Controlled {
-    /// The full table evicts, regardless of the database.
-    pub evicts: bool,
-    /// The table's name, if the database has none.
-    pub name: Option<String>,
-    /// The handling of packets that no flow matches; `None` is the default of the connections.
-    pub miss: Option<TableMiss>,
-    /// The vacancy thresholds, and the next event to send.
-    vacancy: Option<(VacancyEvents, TableReason)>,
-}
 
 impl Table {
     fn apply(&mut self, table_mod: &TableMod) {

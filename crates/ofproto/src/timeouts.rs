@@ -1,6 +1,7 @@
 //! Idle and hard timeouts of flows.
 
-use crate::rule::{Rule, RuleId, Rules};
+use crate::ids::RuleId;
+use crate::rule::{Rule, Rules};
 use base::Instant;
 use classifier::{PartedMap, Slab};
 use openflow::message::RemovedReason;

@@ -2,8 +2,9 @@
 //! (ovs: `lib/tun-metadata.c`).
 
 use crate::Ofproto;
-use crate::bridge::{Bridge, BridgeId};
+use crate::bridge::Bridge;
 use crate::flow_mod::no_bridge;
+use crate::ids::BridgeId;
 use crate::rule::Rules;
 use flow::{Field, Match, OptionMapping};
 use openflow::message::{Message, TlvCommand, TlvMap};

@@ -1,8 +1,8 @@
 //! The underlay: routes, neighbours and local tunnel ends. A change there revalidates the megaflows that
 //! depend on it.
 
-use crate::bridge::BridgeId;
-use crate::revalidate::Dependency;
+use crate::dependency::Dependency;
+use crate::ids::BridgeId;
 use crate::translate::{Sent, TunnelSender};
 use crate::{Ofproto, Outbox};
 use base::{Instant, MacAddr, OfPort, PortNo};

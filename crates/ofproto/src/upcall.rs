@@ -1,10 +1,11 @@
 //! Upcalls: packets that missed in a worker, and the statistics of its flows.
 
-use crate::bridge::BridgeId;
+use crate::effect::Effect;
 use crate::events::Event;
-use crate::installed::{DatapathFlow, InstalledCounters, Links};
+use crate::ids::BridgeId;
+use crate::installed::{DatapathFlow, InstalledCounters};
+use crate::links::Links;
 use crate::snapshot::Megaflows;
-use crate::translate::Effect;
 use crate::underlay::Wanted;
 use crate::{Ofproto, Outbox};
 use base::{Instant, OfPort, RecircId};

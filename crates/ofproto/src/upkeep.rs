@@ -3,9 +3,10 @@
 
 mod by_hand;
 
-use crate::bridge::BridgeId;
+use crate::ids::BridgeId;
 use crate::installed::Installed;
 use crate::recirc::RecircTable;
+use crate::snapshot::Megaflows;
 use crate::{Ofproto, Outbox};
 use base::{Instant, WorkerId};
 use flow::{FlowCommand, FlowId};
@@ -73,6 +74,17 @@ impl Upkeep {
 }
 
 impl Ofproto {
+    /// Forgets the megaflows of removed workers: those with this number and above.
+    pub(crate) fn forget_workers_from(&mut self, workers: u16) {
+        let Megaflows { installed, work, .. } = &mut *self.shared.lock();
+        if workers > 0 {
+            installed.forget_workers_from(workers, self.last_dump, &self.recirc);
+            return;
+        }
+        work.clear();
+        self.upkeep.replace(installed.begin_anew());
+    }
+
     /// The flow limit.
     pub fn flow_limit(&self) -> usize {
         self.flow_limit

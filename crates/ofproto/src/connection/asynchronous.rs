@@ -4,8 +4,8 @@
 use super::limiter::Limiter;
 use super::session::Session;
 use super::settings::ConnectionKind;
-use crate::bridge::BridgeId;
 use crate::events::Event;
+use crate::ids::BridgeId;
 use base::{Instant, OfPort};
 use openflow::EncodeOptions;
 use openflow::message::{

@@ -1,7 +1,7 @@
 //! Checks of a request before the bridge carries it out.
 
 use super::Switch;
-use crate::bridge::BridgeId;
+use crate::ids::BridgeId;
 use base::{MacAddr, OfPort, PortNo, limits};
 use flow::{Frame, Mask, Match, WORDS};
 use openflow::message::{FlowMod, GroupMod, Message, PacketOut, Version};

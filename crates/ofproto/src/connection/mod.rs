@@ -39,8 +39,8 @@ pub use limiter::Rate;
 pub use session::{CloseReason, ConnectionStatus};
 pub use settings::{ConnectionKind, Settings};
 
-use crate::bridge::BridgeId;
 use crate::events::Event;
+use crate::ids::BridgeId;
 use crate::{Ofproto, Outbox};
 use base::{Instant, PortNo, WorkerId};
 use collect::Collects;

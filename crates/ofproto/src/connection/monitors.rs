@@ -8,9 +8,10 @@
 use super::session::Session;
 use super::{Connections, Switch};
 use crate::Ofproto;
-use crate::bridge::BridgeId;
 use crate::events::FlowChange;
-use crate::rule::{Rule, RuleId, outputs_to};
+use crate::ids::BridgeId;
+use crate::ids::RuleId;
+use crate::rule::{Rule, outputs_to};
 use crate::table::is_within;
 use base::limits;
 use flow::OptionMapping;

@@ -1,7 +1,7 @@
 //! Replies to requests about the queues of ports.
 
 use super::Switch;
-use crate::bridge::BridgeId;
+use crate::ids::BridgeId;
 use base::OfPort;
 use openflow::message::{Message, QueueId, QueueRequest, QueueStats};
 use openflow::{ErrorCode, OfError};

@@ -7,7 +7,7 @@ use super::collect::Ticket;
 use super::limiter::Limiter;
 use super::monitors::Monitors;
 use super::settings::{ConnectionKind, Settings};
-use crate::bridge::BridgeId;
+use crate::ids::BridgeId;
 use crate::table_features::TableFeaturesChange;
 use base::Instant;
 use openflow::message::{Message, PacketInFormat, Role, StatsRequest, Version};

@@ -2,7 +2,7 @@
 
 use super::session::{Session, Waiting};
 use super::{Connections, Counters, Switch, queues};
-use crate::bridge::BridgeId;
+use crate::ids::BridgeId;
 use crate::port::{Port, PortDevice};
 use base::OfPort;
 use openflow::OfError;

@@ -1,7 +1,8 @@
 //! Which megaflows depend on something, and which of them wait for revalidation.
 
-use super::{Installed, Links};
-use crate::revalidate::Dependency;
+use super::Installed;
+use crate::dependency::Dependency;
+use crate::links::Links;
 use classifier::PartedMap;
 use flow::FlowId;
 use std::sync::Arc;

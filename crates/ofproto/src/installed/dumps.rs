@@ -1,7 +1,8 @@
 //! Requests for statistics and their answers per worker, and deleted flows until their last statistics
 //! arrive.
 
-use super::{Installed, Links};
+use super::Installed;
+use crate::links::Links;
 use base::{Instant, WorkerId};
 use classifier::{PartedMap, Queue};
 use flow::{FlowDump, FlowId, FlowStats};

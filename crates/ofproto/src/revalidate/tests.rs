@@ -3,9 +3,10 @@
 
 use super::*;
 use crate::{
-    BridgeConfig, Config, ControllerState, Fragments, Handler, PortDevice, PortSpec, VlanMode,
+    BridgeConfig, BridgeId, Config, ControllerState, Fragments, Handler, PortDevice, PortSpec,
+    VlanMode,
 };
-use base::{OfPort, PortNo, RecircId, WorkerId, Zone};
+use base::{MacAddr, OfPort, PortNo, RecircId, WorkerId, Zone};
 use flow::{Action, CtState, FlowKey, Frame, Match, Upcall, UpcallKind};
 use openflow::message::{FlowModCommand, PortConfig};
 use packet::Packet;

@@ -6,7 +6,7 @@ use super::nsh;
 use super::parentheses::{check_nesting, closing};
 use super::parse_options::read_geneve;
 use super::tunnel::TUNNEL_FLAGS;
-use crate::translate::datapath_mask;
+use crate::datapath_mask::datapath_mask;
 use base::{MacAddr, PortNo};
 use flow::{ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, Field, FlowKey, Mask, VLAN_PRESENT};
 use std::net::{Ipv4Addr, Ipv6Addr};

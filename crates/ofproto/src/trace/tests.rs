@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{BridgeConfig, Config, PortDevice, PortSpec, PriorityTags, VlanMode};
+use base::MacAddr;
 use openflow::message::FlowModCommand;
 
 const NOW: Instant = Instant::from_millis(100_000);

@@ -1,10 +1,10 @@
 //! Execution of OpenFlow action lists.
 
-use super::Effect;
 use super::context::{Context, Scope};
 use super::fields::fix_tpid;
 use super::freeze::Why;
 use super::report::NoteKind;
+use crate::effect::Effect;
 use base::OfPort;
 use flow::{Action, FRAG_LATER, Field, MeterRef, VLAN_PRESENT};
 use openflow::Action as OfAction;
@@ -43,8 +43,9 @@ impl Context<'_> {
             }
             let last = last && i + 1 == actions.len() && self.action_set.is_empty();
             let names = self.names.then_some(self.bridge);
-            self.notes
-                .add(NoteKind::Action, || crate::trace::describe_action(action, &self.key, names));
+            self.notes.add(NoteKind::Action, || {
+                crate::describe::describe_action(action, &self.key, names)
+            });
             if let OfAction::CheckPktLarger { bytes, target } = action
                 && self.check_len(*bytes, *target, &actions[i + 1..])
             {

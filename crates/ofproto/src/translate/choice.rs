@@ -2,7 +2,7 @@
 //! hash; this one is the same in every run, so that connections keep their paths.
 
 use super::context::Context;
-use crate::revalidate::Dependency;
+use crate::dependency::Dependency;
 use base::OfPort;
 use flow::{FRAG_ANY, Field, FlowKey};
 use openflow::action::{Bundle, BundleAlgorithm, HashFields, Multipath, MultipathAlgorithm};

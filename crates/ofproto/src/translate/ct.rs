@@ -3,8 +3,8 @@
 use super::Fork;
 use super::context::Context;
 use super::report::NoteKind;
+use crate::dependency::Dependency;
 use crate::recirc::Frozen;
-use crate::revalidate::Dependency;
 use base::{TableId, Zone};
 use flow::{Action, CtAction, Field, Masked, Nat, NatRange};
 use openflow::action::{Ct, ZoneSource};

@@ -1,8 +1,8 @@
 //! The dependencies of a translation: a change of one triggers revalidation.
 
 use super::context::Context;
+use crate::dependency::Dependency;
 use crate::port::Port;
-use crate::revalidate::Dependency;
 use base::OfPort;
 
 impl<'a> Context<'a> {

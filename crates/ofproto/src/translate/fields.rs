@@ -97,7 +97,7 @@ impl Context<'_> {
     fn report_subfield(&mut self, target: Subfield) {
         if self.notes.is_wanted() {
             let value = self.read(target);
-            self.notes.add(NoteKind::Detail, || crate::trace::describe_value(target, value));
+            self.notes.add(NoteKind::Detail, || crate::describe::describe_value(target, value));
         }
     }
 

@@ -3,7 +3,7 @@
 use super::context::{Context, Scope};
 use super::learn::Pending;
 use super::report::NoteKind;
-use crate::rule::RuleId;
+use crate::ids::RuleId;
 use base::OfPort;
 use openflow::Action as OfAction;
 use openflow::action::ToController;
@@ -33,13 +33,13 @@ impl Context<'_> {
         self.notes.enter(NoteKind::Table, || match found {
             Found::Pending(at) => {
                 let flow = pending.get(*at).map(Pending::flow);
-                let describe = |it| crate::trace::describe_flow(it, bridge, names);
+                let describe = |it| crate::describe::describe_flow(it, bridge, names);
                 let flow = flow.map_or_else(String::new, describe);
                 format!("{:2}. {flow}", table.0)
             }
             Found::Rule(id) => match rules.get(*id) {
                 Some(rule) => {
-                    let rule = crate::trace::describe_rule(rule, bridge, names);
+                    let rule = crate::describe::describe_rule(rule, bridge, names);
                     format!("{:2}. {rule}", table.0)
                 }
                 None => format!("{:2}. No match.", table.0),

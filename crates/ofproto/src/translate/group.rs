@@ -1,13 +1,13 @@
 //! The group action.
 
-use super::Effect;
 use super::action_set::in_order;
 use super::context::Context;
 use super::fields::{has_field, whole};
 use super::freeze::Why;
 use super::report::NoteKind;
+use crate::dependency::Dependency;
+use crate::effect::Effect;
 use crate::group::{Choice, Group};
-use crate::revalidate::Dependency;
 use base::OfPort;
 use flow::{DropReason, Field, HashAlgorithm, VLAN_PRESENT, Words};
 use openflow::action::Subfield;

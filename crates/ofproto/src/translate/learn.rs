@@ -3,13 +3,13 @@
 //! Translation changes no table. A learned flow is an [`Effect`] that the caller applies; until then the
 //! lookups of this translation find it here, as they would in its table.
 
-use super::Effect;
 use super::context::Context;
 use super::found::Found;
 use super::report::NoteKind;
-use crate::bridge::BridgeId;
+use crate::dependency::Dependency;
+use crate::effect::Effect;
+use crate::ids::BridgeId;
 use crate::learned::Outcome;
-use crate::revalidate::Dependency;
 use crate::table::{kept_match, looked_up};
 use base::TableId;
 use flow::FlowKey;
@@ -42,7 +42,7 @@ impl Context<'_> {
             self.look_at_part(part);
         }
         let mut flow = learn.flow_mod(|part| self.read(part).low());
-        self.notes.add(NoteKind::Detail, || crate::trace::describe_learned(&flow));
+        self.notes.add(NoteKind::Detail, || crate::describe::describe_learned(&flow));
         if let Err(error) = self.bridge.place_match(&mut flow.matching) {
             self.notes.add(NoteKind::Error, || error.reason);
             return;

@@ -1,9 +1,9 @@
 //! Table lookups.
 
-use super::Effect;
 use super::context::Context;
 use super::found::Found;
 use crate::bridge::Fragments;
+use crate::effect::Effect;
 use crate::hidden::Miss;
 use crate::lookup::{Lookup, Seen};
 use base::{OfPort, TableId, limits};

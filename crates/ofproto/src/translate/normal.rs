@@ -1,10 +1,11 @@
 //! NORMAL: forwarding as a learning switch (ovs: `ofproto/ofproto-dpif-xlate.c`, `xlate_normal`).
 
 use super::context::Context;
+use super::fields;
 use super::report::NoteKind;
-use super::{Effect, fields};
+use crate::dependency::Dependency;
+use crate::effect::Effect;
 use crate::port::Port;
-use crate::revalidate::Dependency;
 use crate::vlan::{PriorityTags, Tag, VlanMode, Vlans};
 use base::{MacAddr, OfPort};
 use flow::{Field, FlowKey, VLAN_PRESENT};

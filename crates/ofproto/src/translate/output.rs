@@ -1,11 +1,11 @@
 //! Output actions.
 
-use super::Effect;
 use super::context::{Context, Scope};
 use super::report::NoteKind;
-use crate::bridge::BridgeId;
+use crate::dependency::Dependency;
+use crate::effect::Effect;
+use crate::ids::BridgeId;
 use crate::port::{Port, PortDevice};
-use crate::revalidate::Dependency;
 use base::{OfPort, PortNo, TableId};
 use flow::{Action, ControllerAction, Field, FlowKey, MeterRef, SetTunnel, TunnelKind};
 use openflow::action::ToController;

@@ -1,9 +1,9 @@
 //! The receiving end of tunnels: recognises outer packets on a port, and learns neighbours from others (ovs:
 //! `ofproto/ofproto-dpif-xlate.c`, `terminate_native_tunnel`).
 
-use super::Effect;
 use super::context::Context;
-use crate::bridge::BridgeId;
+use crate::effect::Effect;
+use crate::ids::BridgeId;
 use crate::port::Port;
 use base::MacAddr;
 use flow::{Action, Field};

@@ -1,6 +1,7 @@
 //! Properties of translation, on random tables and packets.
 
-use super::{Memory, Notes, Translation, datapath_mask, translate};
+use super::{Memory, Notes, Translation, translate};
+use crate::datapath_mask::datapath_mask;
 use crate::{BridgeConfig, BridgeId, Config, Ofproto, PortDevice, PortSpec, VlanMode};
 use base::{Instant, MacAddr, OfPort, PortNo};
 use flow::{Action, FRAG_LATER, Field, FlowKey, Mask, SetField, VLAN_PRESENT};

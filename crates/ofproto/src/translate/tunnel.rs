@@ -2,12 +2,14 @@
 //! `ofproto/ofproto-dpif-xlate.c`, `native_tunnel_output`; `ofproto/tunnel.c`).
 
 use super::context::{Context, Scope};
+use super::outer;
 use super::report::NoteKind;
-use super::{Effect, outer};
 use crate::bridge::Bridge;
-use crate::installed::OuterPart;
+use crate::bridges::address;
+use crate::dependency::Dependency;
+use crate::effect::Effect;
+use crate::links::OuterPart;
 use crate::port::{Port, PortDevice};
-use crate::revalidate::Dependency;
 use base::{MacAddr, PortNo, TableId};
 use flow::{
     Action, DropReason, Field, FlowKey, OptionMapping, TUN_CSUM, TUN_DONT_FRAGMENT, TUN_KEY,
@@ -380,15 +382,6 @@ pub(super) fn bits(ip: IpAddr) -> u128 {
     match ip {
         IpAddr::V4(ip) => ip.to_bits().into(),
         IpAddr::V6(ip) => ip.to_bits(),
-    }
-}
-
-/// The address in a field; `None` if it is zero.
-pub(crate) fn address(bits: u128) -> Option<IpAddr> {
-    match u32::try_from(bits) {
-        Ok(0) => None,
-        Ok(bits) => Some(IpAddr::V4(bits.into())),
-        Err(_) => Some(IpAddr::V6(bits.into())),
     }
 }
 

@@ -2,7 +2,8 @@
 //! flow: a little later they are translated like all others, and stay only if the translation is the same
 //! (ovs: `ofproto/ofproto-dpif-upcall.c`, `revalidate`).
 
-use crate::installed::{Links, NewFlow};
+use crate::installed::NewFlow;
+use crate::links::Links;
 use crate::snapshot::Megaflows;
 use crate::{Ofproto, Outbox};
 use base::{Instant, WorkerId};

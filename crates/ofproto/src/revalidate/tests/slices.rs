@@ -1,6 +1,7 @@
 //! Work is done in bounded steps, and no source starves.
 
 use super::*;
+use crate::work::FLOWS_AT_ONCE;
 
 #[test]
 fn flows_have_their_turn_though_snapshots_are_published_faster_than_flows_are_translated() {

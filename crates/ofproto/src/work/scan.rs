@@ -2,8 +2,10 @@
 //! at once.
 
 use super::search::concerns;
-use super::{Dependency, FLOWS_AT_ONCE, SEARCHED_AT_ONCE};
-use crate::installed::{Installed, Links};
+use super::{FLOWS_AT_ONCE, SEARCHED_AT_ONCE};
+use crate::dependency::Dependency;
+use crate::installed::Installed;
+use crate::links::Links;
 use crate::lookup::Added;
 use flow::FlowId;
 use hashbrown::HashSet;

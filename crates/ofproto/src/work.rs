@@ -1,8 +1,16 @@
 //! The queue of megaflows to be revalidated.
 
-use super::scan::Scan;
-use super::search::{Search, concerns};
-use super::{Changes, Dependency, FLOWS_AT_ONCE};
+mod changes;
+mod patience;
+mod scan;
+mod search;
+
+pub(crate) use self::changes::Changes;
+pub(crate) use self::patience::Patience;
+
+use self::scan::Scan;
+use self::search::{Search, concerns};
+use crate::dependency::Dependency;
 use crate::installed::Installed;
 use crate::lookup::{Added, header_mask};
 use base::Instant;
@@ -11,6 +19,12 @@ use flow::FlowId;
 use hashbrown::HashSet;
 use std::collections::VecDeque;
 use std::time::Duration;
+
+/// Megaflows translated at once.
+pub(crate) const FLOWS_AT_ONCE: usize = 256;
+/// Maximum number of added flows per search. With more at once, all megaflows that looked in their tables are
+/// revalidated.
+const SEARCHED_AT_ONCE: usize = 64;
 
 /// Maximum number of links examined to find those that an added flow may affect. If more looked in its table,
 /// the keys are searched instead.
