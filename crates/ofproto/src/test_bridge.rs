@@ -9,6 +9,9 @@ use openflow::text;
 use packet::Packet;
 use std::time::Duration;
 
+/// When a bridge comes.
+pub(crate) const NOW: Instant = Instant::from_millis(1_000_000);
+
 pub(crate) struct TestBridge {
     pub ofproto: Ofproto,
     pub id: BridgeId,
@@ -30,10 +33,9 @@ impl TestBridge {
     }
 
     pub fn configured(config: Config, bridge: BridgeConfig) -> Self {
-        let now = Instant::from_millis(1_000_000);
         let mut ofproto = Ofproto::new(config);
-        let id = ofproto.add_bridge(bridge, now);
-        TestBridge { ofproto, id, now, out: Outbox::default() }
+        let id = ofproto.add_bridge(bridge, NOW);
+        TestBridge { ofproto, id, now: NOW, out: Outbox::default() }
     }
 
     /// Adds ports p1 to p`last`, with the same numbers in the datapath.

@@ -128,10 +128,10 @@ fn unused(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_bridge::TestBridge;
     use crate::{BridgeConfig, Config};
     use base::{Instant, MacAddr};
     use openflow::message::FlowModCommand;
-    use openflow::text;
 
     const NOW: Instant = Instant::from_millis(1_000);
 
@@ -139,19 +139,18 @@ mod tests {
         TlvMap { class, kind: 0x80, len, index }
     }
 
-    fn flow(ofproto: &mut Ofproto, id: BridgeId, flow: &str) -> Result<(), ErrorCode> {
-        let flow = text::parse_flow(flow, FlowModCommand::Add, &|_| None).unwrap();
-        ofproto.flow_mod(id, &flow, NOW).map_err(|error| error.code)
-    }
-
     #[test]
     fn options_have_one_field_each_and_stay_while_a_flow_uses_it() {
-        let mut ofproto = Ofproto::new(Config::default());
-        let id = ofproto.add_bridge(BridgeConfig::new("br0", MacAddr::ZERO), NOW);
+        let mut bridge = TestBridge::new();
+        let id = bridge.id;
         let uses =
             ["tun_metadata5=0x7/0xff,actions=drop", "actions=move:reg0[]->tun_metadata4[32..63]"];
         for text in uses {
-            assert_eq!(flow(&mut ofproto, id, text), Err(ErrorCode::TlvUnmapped), "{text}");
+            assert_eq!(
+                bridge.send(FlowModCommand::Add, text),
+                Err(ErrorCode::TlvUnmapped),
+                "{text}"
+            );
         }
         let (add, delete, clear) = (TlvCommand::Add, TlvCommand::Delete, TlvCommand::Clear);
         let cases = [
@@ -172,20 +171,20 @@ mod tests {
             (clear, vec![], Err(ErrorCode::TlvInUse)),
         ];
         for (i, (command, maps, expect)) in cases.into_iter().enumerate() {
-            let before = ofproto.bridges().get(id).unwrap().tlv_table();
-            let done = ofproto.tlv_table_mod(id, command, &maps).map_err(|error| error.code);
-            let after = ofproto.bridges().get(id).unwrap().tlv_table();
+            let before = bridge.ofproto.bridges().get(id).unwrap().tlv_table();
+            let done = bridge.ofproto.tlv_table_mod(id, command, &maps).map_err(|error| error.code);
+            let after = bridge.ofproto.bridges().get(id).unwrap().tlv_table();
             let Message::TlvTableReply { maps: there, .. } = &after else { unreachable!() };
             assert_eq!(done.map(|()| there.len()), expect, "{command:?} {maps:?}");
             assert!(expect.is_ok() || before == after, "{command:?} {maps:?}");
             if i == 0 {
                 for text in uses {
-                    assert_eq!(flow(&mut ofproto, id, text), Ok(()), "{text}");
+                    assert_eq!(bridge.send(FlowModCommand::Add, text), Ok(()), "{text}");
                 }
             }
         }
-        ofproto.flush_flows(id);
-        assert!(ofproto.tlv_table_mod(id, TlvCommand::Clear, &[]).is_ok());
+        bridge.ofproto.flush_flows(id);
+        assert!(bridge.ofproto.tlv_table_mod(id, TlvCommand::Clear, &[]).is_ok());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 use super::*;
-use crate::{BridgeConfig, BridgeId, Config, FailMode, PortDevice, PortSpec};
+use crate::BridgeId;
+use crate::test_bridge::{NOW, TestBridge};
 use base::{MacAddr, OfPort, PortNo, RecircId, WorkerId};
 use flow::{Action, ControllerAction, DropReason, FlowId, Frame, UpcallKind};
 use hashbrown::HashMap;
@@ -8,18 +9,9 @@ use packet::Packet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-const NOW: Instant = Instant::from_millis(100_000);
-
 /// A bridge with three ports whose flows match TCP ports.
 fn bridge() -> (Ofproto, BridgeId) {
-    let mut ofproto = Ofproto::new(Config::default());
-    let config = BridgeConfig::new("br0", MacAddr::ZERO);
-    let id = ofproto.add_bridge(BridgeConfig { fail_mode: FailMode::Secure, ..config }, NOW);
-    for number in 1..=3u16 {
-        let device = PortDevice::Datapath(PortNo(number.into()));
-        let spec = PortSpec::new(format!("p{number}"), MacAddr::ZERO, device);
-        ofproto.add_port(id, spec, NOW).unwrap();
-    }
+    let TestBridge { mut ofproto, id, .. } = TestBridge::new().with_ports(3);
     change(&mut ofproto, id, FlowModCommand::Add, "priority=1,actions=resubmit(,1)");
     (ofproto, id)
 }

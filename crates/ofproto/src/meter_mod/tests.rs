@@ -1,14 +1,10 @@
 use super::*;
-use crate::Config;
-use crate::bridge::BridgeConfig;
-use base::MacAddr;
+use crate::test_bridge::TestBridge;
 use flow::{Match, MeterBand};
 use openflow::message::{FlowMod, FlowModCommand};
 
 fn bridge() -> (Ofproto, BridgeId) {
-    let mut ofproto = Ofproto::new(Config::default());
-    let mac = MacAddr([2, 0, 0, 0, 0, 1]);
-    let id = ofproto.add_bridge(BridgeConfig::new("br0", mac), Instant::ZERO);
+    let TestBridge { ofproto, id, .. } = TestBridge::new();
     (ofproto, id)
 }
 

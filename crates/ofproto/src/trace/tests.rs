@@ -1,29 +1,18 @@
 //! Side effects of a trace. Its output is tested in `testdata/ofproto`.
 
 use super::*;
-use crate::{BridgeConfig, Config, PortDevice, PortSpec, PriorityTags, VlanMode};
+use crate::test_bridge::{NOW, TestBridge};
+use crate::{BridgeConfig, Config, PortSpec, PriorityTags, VlanMode};
 use base::MacAddr;
 use openflow::message::FlowModCommand;
 
-const NOW: Instant = Instant::from_millis(100_000);
-
 /// A learning switch with two ports and two tables.
 fn switch() -> (Ofproto, BridgeId) {
-    let mut ofproto = Ofproto::new(Config::default());
-    let id = ofproto.add_bridge(BridgeConfig::new("br0", MacAddr::ZERO), NOW);
-    for number in [1, 2] {
-        ofproto.add_port(id, port(number), NOW).unwrap();
-    }
-    for flow in ["actions=resubmit(,1)", "table=1,actions=normal"] {
-        let flow_mod = openflow::text::parse_flow(flow, FlowModCommand::Add, &|_| None).unwrap();
-        ofproto.flow_mod(id, &flow_mod, NOW).unwrap();
-    }
-    (ofproto, id)
-}
-
-fn port(number: u32) -> PortSpec {
-    let device = PortDevice::Datapath(PortNo(number));
-    PortSpec::new(format!("p{number}"), MacAddr::ZERO, device)
+    let config = BridgeConfig::new("br0", MacAddr::ZERO);
+    let mut bridge = TestBridge::configured(Config::default(), config).with_ports(2);
+    bridge.add("actions=resubmit(,1)");
+    bridge.add("table=1,actions=normal");
+    (bridge.ofproto, bridge.id)
 }
 
 fn trace(ofproto: &mut Ofproto, id: BridgeId, flow: &str, packet_bytes: Option<u64>) -> String {
@@ -68,14 +57,14 @@ fn only_a_packet_is_learned_from_and_nothing_counts_it() {
 
 #[test]
 fn other_vlans_make_a_port_forget_what_is_behind_it() {
-    let with_vlan = |vlan| PortSpec { vlan, ..port(2) };
+    let with_vlan = |vlan| PortSpec { vlan, ..TestBridge::port(2) };
     let changes = [
-        (port(2), false),
-        (PortSpec { speed_kbps: 7, ..port(2) }, false),
+        (TestBridge::port(2), false),
+        (PortSpec { speed_kbps: 7, ..TestBridge::port(2) }, false),
         (with_vlan(VlanMode::Access(10)), true),
         (with_vlan(VlanMode::Trunk { trunks: vec![10, 20] }), true),
-        (PortSpec { priority_tags: PriorityTags::Always, ..port(2) }, true),
-        (PortSpec { protected: true, ..port(2) }, true),
+        (PortSpec { priority_tags: PriorityTags::Always, ..TestBridge::port(2) }, true),
+        (PortSpec { protected: true, ..TestBridge::port(2) }, true),
     ];
     for (spec, forgets) in changes {
         let (mut ofproto, id) = switch();

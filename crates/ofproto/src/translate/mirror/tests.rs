@@ -1,33 +1,20 @@
 //! Which packets mirrors copy.
 
+use crate::test_bridge::{NOW, TestBridge};
 use crate::translate::Notes;
-use crate::{
-    BridgeConfig, Config, MirrorConfig, MirrorOutput, Ofproto, PortDevice, PortSpec, VlanMode,
-};
-use base::{Instant, MacAddr, OfPort, PortNo};
+use crate::{BridgeConfig, Config, MirrorConfig, MirrorOutput, PortSpec, VlanMode};
+use base::MacAddr;
 use flow::{Action, Field, FlowKey, VLAN_PRESENT};
-use openflow::message::FlowModCommand;
 use std::collections::BTreeSet;
-
-const NOW: Instant = Instant::from_millis(5000);
 
 /// The outputs of a bridge with ports 1 to 4, the fourth in VLAN 12 only.
 fn sent(flows: &str, mirrors: &[MirrorConfig], in_port: u32, vlan: u16) -> Vec<String> {
-    let mut ofproto = Ofproto::new(Config::default());
     let mirrors = mirrors.to_vec();
     let config = BridgeConfig { mirrors, ..BridgeConfig::new("br0", MacAddr::ZERO) };
-    let id = ofproto.add_bridge(config, NOW);
-    for number in 1..=4 {
-        let device = PortDevice::Datapath(PortNo(number));
-        let vlan = if number == 4 { VlanMode::Access(12) } else { VlanMode::default() };
-        let spec = PortSpec::new(format!("p{number}"), MacAddr::ZERO, device);
-        let requested = Some(OfPort(number as u16));
-        ofproto.add_port(id, PortSpec { vlan, requested, ..spec }, NOW).unwrap();
-    }
-    for flow in flows.lines() {
-        let flow_mod = openflow::text::parse_flow(flow, FlowModCommand::Add, &|_| None).unwrap();
-        ofproto.flow_mod(id, &flow_mod, NOW).unwrap();
-    }
+    let mut bridge = TestBridge::configured(Config::default(), config).with_ports(3);
+    let fourth = PortSpec { vlan: VlanMode::Access(12), ..TestBridge::port(4) };
+    bridge.ofproto.add_port(bridge.id, fourth, NOW).unwrap();
+    flows.lines().for_each(|flow| bridge.add(flow));
     let mut key = FlowKey::new();
     key.set(Field::InPort, in_port.into());
     key.set(Field::EthSrc, 0x0200_0000_0001);
@@ -37,7 +24,7 @@ fn sent(flows: &str, mirrors: &[MirrorConfig], in_port: u32, vlan: u16) -> Vec<S
         key.set(Field::VlanTci, (vlan | VLAN_PRESENT).into());
         key.set(Field::VlanTpid, 0x8100);
     }
-    let translation = ofproto.translate(NOW, &key, Notes::Off);
+    let translation = bridge.ofproto.translate(NOW, &key, Notes::Off);
     let text = |action: &Action| match action {
         Action::Output(port) => port.0.to_string(),
         Action::OutputCut { port, max_len } => format!("{max_len} bytes to {}", port.0),
