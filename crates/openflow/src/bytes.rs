@@ -161,3 +161,15 @@ impl Output for Vec<u8> {
         }
     }
 }
+
+/// Reads entries up to the end.
+pub(crate) fn all<T>(
+    input: &mut Input<'_>,
+    mut take: impl FnMut(&mut Input<'_>) -> Result<T, OfError>,
+) -> Result<Vec<T>, OfError> {
+    let mut out = Vec::new();
+    while !input.is_empty() {
+        out.push(take(input)?);
+    }
+    Ok(out)
+}

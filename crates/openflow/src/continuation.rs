@@ -5,8 +5,9 @@
 use crate::actions::{ActionForm, put_actions, take_actions};
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
-use crate::message::{Continuation, ContinuedActions, Version};
+use crate::message::{Continuation, ContinuedActions};
 use crate::oxm::Proto;
+use crate::version::Version;
 use base::{PortNo, TableId};
 use flow::Wide;
 

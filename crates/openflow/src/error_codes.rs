@@ -5,8 +5,8 @@
 
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
-use crate::message::Version;
 use crate::vendor::{NICIRA, ONF};
+use crate::version::Version;
 use ErrorCode as E;
 
 /// OFPET_EXPERIMENTER of OpenFlow 1.2 and later.

@@ -2,12 +2,13 @@
 
 use crate::actions::{ActionForm, put_flow_actions, take_flow_actions};
 use crate::bytes::{Input, Output};
-use crate::codec::{DecodeOptions, EncodeOptions};
 use crate::error::{ErrorCode, OfError};
-use crate::message::{FlowFlags, FlowMod, FlowModCommand, Version};
+use crate::header::{DecodeOptions, EncodeOptions};
+use crate::message::{FlowFlags, FlowMod, FlowModCommand};
 use crate::oxm::{self, Cookie, MatchForm, Proto};
 use crate::port::{put_port, take_port};
 use crate::vendor::NICIRA;
+use crate::version::Version;
 use crate::{of10_match, of11_match};
 use base::TableId;
 use flow::Match;

@@ -1,11 +1,13 @@
 //! Flow-removed messages in their four formats.
 
 use crate::bytes::{Input, Output};
+use crate::duration::{put_duration, take_duration};
 use crate::error::{ErrorCode, OfError};
-use crate::message::{FlowFlags, FlowStatsEntry, Message, RemovedReason, Version};
+use crate::message::{FlowFlags, FlowStatsEntry, Message, RemovedReason};
 use crate::oxm::{self, Cookie, MatchForm};
-use crate::stats::oxs;
+use crate::oxs;
 use crate::vendor::NICIRA;
+use crate::version::Version;
 use crate::{of10_match, of11_match};
 use base::TableId;
 use flow::Match;
@@ -37,17 +39,6 @@ pub(crate) fn reason_number(reason: RemovedReason) -> u8 {
         RemovedReason::MeterDelete => 4,
         RemovedReason::Eviction => 5,
     }
-}
-
-/// Reads seconds and nanoseconds. Returns nanoseconds.
-pub(crate) fn take_duration(input: &mut Input<'_>) -> Result<u64, OfError> {
-    let (s, ns) = (u64::from(input.u32()?), u64::from(input.u32()?));
-    Ok(s * 1_000_000_000 + ns)
-}
-
-pub(crate) fn put_duration(out: &mut Vec<u8>, ns: u64) {
-    out.put_u32((ns / 1_000_000_000) as u32);
-    out.put_u32((ns % 1_000_000_000) as u32);
 }
 
 /// Returns a flow with default values.

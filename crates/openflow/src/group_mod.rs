@@ -5,11 +5,12 @@ use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
 use crate::message::{
     BUCKET_MAX, Bucket, BucketPlace, GroupCommand, GroupMod, GroupType, HashField, Message,
-    Selection, SelectionMethod, Version,
+    Selection, SelectionMethod,
 };
 use crate::oxm::{self, Proto, by_name};
 use crate::port::{put_port, take_port};
 use crate::vendor::{NETRONOME, NETRONOME_OLD, NICIRA};
+use crate::version::Version;
 use base::OfPort;
 
 /// For OpenFlow 1.0; later versions have a message type for it.

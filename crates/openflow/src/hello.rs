@@ -2,8 +2,9 @@
 
 use crate::bytes::{Input, Output};
 use crate::error::OfError;
-use crate::message::{Message, Version};
+use crate::message::Message;
 use crate::port;
+use crate::version::Version;
 use base::DatapathId;
 
 /// OFPHET_VERSIONBITMAP

@@ -3,16 +3,17 @@
 mod flow_mod;
 mod flow_monitor;
 mod group;
+mod learned;
 mod meter;
 mod packet_in;
 mod port;
 mod queue;
+pub mod reason;
 mod statistics;
 mod tables;
-mod version;
 
-pub use crate::packet_in::reason;
 pub use crate::tlv_table::{TlvCommand, TlvMap};
+pub use crate::version::Version;
 pub use flow::CtFlush;
 pub use flow_mod::{FlowFlags, FlowMod, FlowModCommand};
 pub use flow_monitor::{
@@ -33,7 +34,6 @@ pub use statistics::{
     FlowStatsEntry, FlowStatsRequest, PortStats, StatsReply, StatsRequest, TableStats,
 };
 pub use tables::{TableDesc, TableFeatures, TableMiss, TableMod, TableReason, VacancyEvents};
-pub use version::Version;
 
 use crate::action::Action;
 use crate::error::ErrorCode;

@@ -1,8 +1,8 @@
 //! OFPT_METER_MOD and the descriptions and statistics of meters (ovs: `lib/ofp-meter.c`).
 
 use crate::bytes::{Input, Output};
+use crate::duration::{put_duration, take_duration};
 use crate::error::{ErrorCode, OfError};
-use crate::flow_removed::{put_duration, take_duration};
 use crate::message::{
     METER_BANDS_MAX, METERS_MAX, Message, MeterCommand, MeterDesc, MeterMod, MeterStats,
 };
@@ -129,7 +129,7 @@ pub(crate) fn take_stats(input: &mut Input<'_>) -> Result<MeterStats, OfError> {
     body.skip(6)?;
     let (flows, seen) = (body.u32()?, (body.u64()?, body.u64()?));
     let duration_ns = take_duration(&mut body)?;
-    let bands = crate::stats::all(&mut body, |input| Ok((input.u64()?, input.u64()?)))?;
+    let bands = crate::bytes::all(&mut body, |input| Ok((input.u64()?, input.u64()?)))?;
     Ok(MeterStats { meter, flows, seen, duration_ns, bands })
 }
 

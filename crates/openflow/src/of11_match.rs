@@ -3,9 +3,9 @@
 
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
-use crate::message::Version;
 use crate::oxm::{put_oxm_match, take_oxm_match};
 use crate::port::{put_port, take_port};
+use crate::version::Version;
 use base::OfPort;
 use flow::{Field, Match, VLAN_PRESENT};
 use wire::ethertype;

@@ -3,10 +3,11 @@
 use crate::bytes::{Input, Output};
 use crate::continuation;
 use crate::error::{ErrorCode, OfError};
-use crate::message::{Message, PacketIn, PacketInFormat, Version};
+use crate::message::{Message, PacketIn, PacketInFormat, reason};
 use crate::oxm::{self, Cookie, MatchForm};
 use crate::port::{put_port, take_port};
 use crate::vendor::NICIRA;
+use crate::version::Version;
 use base::{OfPort, TableId};
 use flow::{Field, Match};
 
@@ -19,26 +20,6 @@ pub(crate) const NXT_RESUME: u32 = 28;
 const NO_BUFFER: u32 = u32::MAX;
 /// OFPT_PACKET_IN
 const PACKET_IN: u8 = 10;
-
-/// Reasons of packet-ins (`OFPR_*`).
-pub mod reason {
-    /// No flow matched, or a table-miss flow.
-    pub const NO_MATCH: u8 = 0;
-    /// An action of a flow.
-    pub const ACTION: u8 = 1;
-    /// The TTL ran out.
-    pub const INVALID_TTL: u8 = 2;
-    /// The action set.
-    pub const ACTION_SET: u8 = 3;
-    /// A bucket of a group.
-    pub const GROUP: u8 = 4;
-    /// An action of a packet-out.
-    pub const PACKET_OUT: u8 = 5;
-    /// A table-miss flow; internal to Open vSwitch, never in a message.
-    pub const EXPLICIT_MISS: u8 = 6;
-    /// No flow matched; internal to Open vSwitch, never in a message.
-    pub const IMPLICIT_MISS: u8 = 7;
-}
 
 /// Properties of NXT_PACKET_IN2 (ovs: `include/openflow/nicira-ext.h`).
 mod property {

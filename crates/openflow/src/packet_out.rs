@@ -3,9 +3,10 @@
 use crate::actions::{ActionForm, put_actions, take_actions};
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
-use crate::message::{Message, PacketOut, Version};
+use crate::message::{Message, PacketOut};
 use crate::oxm::{self, Proto};
 use crate::port::{put_port, take_port};
+use crate::version::Version;
 use base::OfPort;
 use flow::{Field, Match};
 

@@ -2,7 +2,8 @@
 
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
-use crate::message::{Message, PortConfig, PortDesc, PortReason, Version};
+use crate::message::{Message, PortConfig, PortDesc, PortReason};
+use crate::version::Version;
 use base::{MacAddr, OfPort};
 
 /// OFPPS_LINK_DOWN

@@ -2,8 +2,9 @@
 
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
-use crate::message::{Message, QueueId, QueueRequest, QueueStats, Version};
+use crate::message::{Message, QueueId, QueueRequest, QueueStats};
 use crate::port::{put_port, take_port};
+use crate::version::Version;
 use base::OfPort;
 
 /// OFPQ_ALL

@@ -2,9 +2,8 @@
 
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
-use crate::message::{
-    Message, TableDesc, TableMiss, TableMod, TableReason, VacancyEvents, Version,
-};
+use crate::message::{Message, TableDesc, TableMiss, TableMod, TableReason, VacancyEvents};
+use crate::version::Version;
 use base::TableId;
 
 /// OFPTT_ALL

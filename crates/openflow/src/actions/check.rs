@@ -6,8 +6,8 @@ use crate::action::{
     Action, Bundle, Ct, Learn, LearnSource, LearnSpec, Subfield, ZoneSource, match_bits,
 };
 use crate::error::{ErrorCode, OfError};
-use crate::message::Version;
 use crate::oxm::{Prerequisite, Proto, Spec, for_field};
+use crate::version::Version;
 use base::{OfPort, TableId};
 use flow::{CtState, Field, Match, VLAN_PRESENT};
 use wire::ethertype;

@@ -5,8 +5,8 @@ use super::{encap, mpls, nicira, nicira_out, set, standard, standard_out};
 use crate::action::Action;
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
-use crate::message::Version;
 use crate::oxm::Proto;
+use crate::version::Version;
 use base::TableId;
 use flow::Field;
 

@@ -7,7 +7,7 @@ use super::{nicira_out, set};
 use crate::action::Action;
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
-use crate::message::Version;
+use crate::version::Version;
 use flow::Field;
 use wire::ethertype;
 

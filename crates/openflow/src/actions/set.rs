@@ -4,9 +4,9 @@ use super::list::ActionForm;
 use crate::action::{Action, SetForm, SetOption, Subfield};
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
-use crate::message::Version;
 use crate::oxm::{self, Spec, for_field};
 use crate::vendor::NICIRA;
+use crate::version::Version;
 use flow::{Field, OptionMatch};
 
 fn bad(code: ErrorCode, reason: impl Into<String>) -> OfError {

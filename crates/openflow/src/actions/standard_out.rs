@@ -4,7 +4,7 @@ use super::list::ActionForm;
 use super::set;
 use crate::action::{Action, SetForm, Subfield};
 use crate::bytes::Output;
-use crate::message::Version;
+use crate::version::Version;
 use base::MacAddr;
 use flow::Field;
 use wire::ethertype;

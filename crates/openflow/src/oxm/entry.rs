@@ -5,7 +5,7 @@ use super::table::{Code, Spec, by_code, for_field};
 use crate::action::Subfield;
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
-use crate::message::Version;
+use crate::version::Version;
 use flow::{Field, OptionMapping, OptionMatch, Wide};
 
 /// The header of an entry: 4 bytes, or 8 with an experimenter.

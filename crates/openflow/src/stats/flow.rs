@@ -1,13 +1,15 @@
 //! Flows with their statistics.
 
-use super::oxs;
 use crate::actions::{ActionForm, put_flow_actions, take_flow_actions};
 use crate::bytes::{Input, Output};
+use crate::duration::{put_duration, take_duration};
 use crate::error::{ErrorCode, OfError};
 use crate::flow_mod::flags_number;
-use crate::flow_removed::{blank_flow, put_duration, take_duration};
-use crate::message::{FlowFlags, FlowStatsEntry, Version};
+use crate::flow_removed::blank_flow;
+use crate::message::{FlowFlags, FlowStatsEntry};
 use crate::oxm::{self, Cookie, MatchForm, Proto};
+use crate::oxs;
+use crate::version::Version;
 use crate::{of10_match, of11_match};
 use base::TableId;
 

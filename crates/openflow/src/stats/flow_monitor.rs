@@ -4,17 +4,18 @@
 use super::{Kind, kind};
 use crate::actions::{ActionForm, put_actions, put_flow_actions, take_actions, take_flow_actions};
 use crate::bytes::{Input, Output};
-use crate::codec::{Xid, finish};
 use crate::error::{ErrorCode, OfError};
 use crate::flow_removed::{reason, reason_number};
+use crate::header::{Xid, finish};
 use crate::message::{
     FlowEvent, FlowMonitor, FlowMonitorCommand, FlowMonitorFlags, FlowStatsRequest, FlowUpdate,
-    Message, StatsReply, Version, WatchedFlow,
+    Message, StatsReply, WatchedFlow,
 };
 use crate::of11_match;
 use crate::oxm::{self, Cookie, MatchForm, Proto};
 use crate::port::{put_port, take_port};
 use crate::vendor::{NICIRA, ONF};
+use crate::version::Version;
 use base::{OfPort, TableId};
 use flow::Match;
 

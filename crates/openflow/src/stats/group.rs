@@ -1,13 +1,14 @@
 //! Groups: their features, descriptions and statistics.
 
 use crate::bytes::{Input, Output};
+use crate::duration::{put_duration, take_duration};
 use crate::error::OfError;
-use crate::flow_removed::{put_duration, take_duration};
 use crate::group_mod::{
     group_type, is_new, put_buckets, put_selection, take_new_buckets, take_old_buckets,
     take_selection, type_number,
 };
-use crate::message::{GROUP_MAX, GroupDesc, GroupStats, Version};
+use crate::message::{GROUP_MAX, GroupDesc, GroupStats};
+use crate::version::Version;
 
 /// OFPGFC_SELECT_WEIGHT, OFPGFC_SELECT_LIVENESS and OFPGFC_CHAINING.
 const CAPABILITIES: u32 = 7;
@@ -86,7 +87,7 @@ pub(crate) fn take_stats(input: &mut Input<'_>, version: Version) -> Result<Grou
     body.skip(4)?;
     let (packets, bytes) = (body.u64()?, body.u64()?);
     let duration_ns = if has_duration(version) { take_duration(&mut body)? } else { 0 };
-    let buckets = super::all(&mut body, |input| Ok((input.u64()?, input.u64()?)))?;
+    let buckets = crate::bytes::all(&mut body, |input| Ok((input.u64()?, input.u64()?)))?;
     Ok(GroupStats { group, references, duration_ns, packets, bytes, buckets })
 }
 

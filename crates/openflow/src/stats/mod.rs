@@ -3,7 +3,6 @@
 mod flow;
 pub(crate) mod flow_monitor;
 mod group;
-pub(crate) mod oxs;
 mod port;
 mod reply;
 mod request;
@@ -50,8 +49,8 @@ const ONF_FLOW_MONITOR: u32 = 1870;
 
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
-use crate::message::Version;
 use crate::vendor::{NICIRA, ONF};
+use crate::version::Version;
 
 impl Kind {
     /// Reads the type and flags after the message's header.
@@ -158,16 +157,4 @@ impl Kind {
             }
         }
     }
-}
-
-/// Reads entries up to the end.
-pub(crate) fn all<T>(
-    input: &mut Input<'_>,
-    mut take: impl FnMut(&mut Input<'_>) -> Result<T, OfError>,
-) -> Result<Vec<T>, OfError> {
-    let mut out = Vec::new();
-    while !input.is_empty() {
-        out.push(take(input)?);
-    }
-    Ok(out)
 }

@@ -1,10 +1,11 @@
 //! Ports' counters.
 
 use crate::bytes::{Input, Output};
+use crate::duration::{put_duration, take_duration};
 use crate::error::{ErrorCode, OfError};
-use crate::flow_removed::{put_duration, take_duration};
-use crate::message::{PortStats, Version};
+use crate::message::PortStats;
 use crate::port::{put_port, take_port};
+use crate::version::Version;
 
 /// Counters in OpenFlow 1.4's fixed part; the others are Ethernet's.
 const PLAIN: usize = 8;

@@ -1,10 +1,13 @@
 //! Replies, which may be split into several messages.
 
-use super::{Kind, all, flow, flow_monitor, group, kind, oxs, port, table, table_features};
+use super::{Kind, flow, flow_monitor, group, kind, port, table, table_features};
+use crate::bytes::all;
 use crate::bytes::{Input, Output};
-use crate::codec::{Xid, finish};
 use crate::error::OfError;
-use crate::message::{StatsReply, Version};
+use crate::header::{Xid, finish};
+use crate::message::StatsReply;
+use crate::oxs;
+use crate::version::Version;
 use crate::{meter_mod, queue, table_mod};
 
 /// OFPSF_REPLY_MORE

@@ -1,13 +1,15 @@
 //! Requests.
 
-use super::{Kind, all, flow_monitor, kind, table_features};
+use super::{Kind, flow_monitor, kind, table_features};
+use crate::bytes::all;
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
 use crate::group_mod::is_new;
-use crate::message::{FlowStatsRequest, GROUP_ALL, StatsRequest, Version};
+use crate::message::{FlowStatsRequest, GROUP_ALL, StatsRequest};
 use crate::oxm::{self, Cookie, MatchForm};
 use crate::port::{put_port, take_port};
 use crate::queue;
+use crate::version::Version;
 use crate::{of10_match, of11_match};
 use base::{OfPort, TableId};
 

@@ -2,8 +2,9 @@
 
 use crate::bytes::{Input, Output};
 use crate::error::OfError;
-use crate::message::{TableMiss, TableStats, Version};
+use crate::message::{TableMiss, TableStats};
 use crate::oxm::{Spec, specs};
+use crate::version::Version;
 use crate::{of10_match, table_mod};
 use base::TableId;
 

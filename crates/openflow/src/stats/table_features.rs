@@ -3,8 +3,9 @@
 use super::table::{NAME_LEN, blank};
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
-use crate::message::{TableFeatures, TableStats, Version};
+use crate::message::{TableFeatures, TableStats};
 use crate::oxm::{Spec, put_field_id, specs};
+use crate::version::Version;
 use base::{TableId, limits};
 use std::collections::BTreeSet;
 

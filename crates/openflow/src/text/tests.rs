@@ -1,7 +1,8 @@
 //! Parsing and formatting of flows.
 
 use super::*;
-use crate::message::{FlowFlags, FlowModCommand, FlowStatsEntry, Message, StatsReply, Version};
+use crate::message::{FlowFlags, FlowModCommand, FlowStatsEntry, Message, StatsReply};
+use crate::version::Version;
 use crate::{DecodeOptions, EncodeOptions, decode, encode};
 
 fn ports(name: &str) -> Option<OfPort> {

@@ -1,10 +1,12 @@
 //! Bundles: OpenFlow 1.4's messages, and the ONF's extension for 1.3.
 
 use crate::bytes::{Input, Output};
-use crate::codec::{DecodeOptions, EncodeOptions, Header, decode, encode};
+use crate::codec::{decode, encode};
 use crate::error::{ErrorCode, OfError};
-use crate::message::{Message, Version};
+use crate::header::{DecodeOptions, EncodeOptions, Header};
+use crate::message::Message;
 use crate::vendor::ONF;
+use crate::version::Version;
 
 /// The extension's subtypes.
 pub(crate) const ONF_CONTROL: u32 = 2300;

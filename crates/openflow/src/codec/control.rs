@@ -1,13 +1,14 @@
 //! Messages that configure a controller's connection, and vendor messages.
 
-use crate::bundle::{self, ONF_ADD, ONF_CONTROL};
 use crate::bytes::{Input, Output};
-use crate::codec::DecodeOptions;
+use crate::codec::bundle::{self, ONF_ADD, ONF_CONTROL};
+use crate::codec::request_forward::{self, NICIRA_REQUEST_FORWARD, ONF_REQUEST_FORWARD};
 use crate::error::{ErrorCode, OfError};
-use crate::message::{AsyncMasks, Message, PacketInFormat, Role, Version};
-use crate::request_forward::{self, NICIRA_REQUEST_FORWARD, ONF_REQUEST_FORWARD};
+use crate::header::DecodeOptions;
+use crate::message::{AsyncMasks, Message, PacketInFormat, Role};
 use crate::stats::flow_monitor;
 use crate::vendor::{NICIRA, ONF};
+use crate::version::Version;
 use crate::{ct_flush, flow_mod, flow_removed, group_mod, packet_in, tlv_table};
 
 const NXT_ROLE_REQUEST: u32 = 10;

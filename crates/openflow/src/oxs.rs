@@ -1,8 +1,8 @@
 //! OpenFlow 1.5's statistics as type-length-value entries (ovs: `lib/ox-stat.c`).
 
 use crate::bytes::{Input, Output};
+use crate::duration::{put_duration, take_duration};
 use crate::error::{ErrorCode, OfError};
-use crate::flow_removed::{put_duration, take_duration};
 use crate::message::FlowStatsEntry;
 
 /// OFPXSC_OPENFLOW_BASIC

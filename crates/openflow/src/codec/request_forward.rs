@@ -2,10 +2,12 @@
 //! to others (ovs: `lib/ofp-monitor.c`, `ofputil_encode_requestforward`).
 
 use crate::bytes::{Input, Output};
-use crate::codec::{DecodeOptions, EncodeOptions, Header, decode, encode};
+use crate::codec::{decode, encode};
 use crate::error::{ErrorCode, OfError};
-use crate::message::{Message, Version};
+use crate::header::{DecodeOptions, EncodeOptions, Header};
+use crate::message::Message;
 use crate::vendor::{NICIRA, ONF};
+use crate::version::Version;
 
 /// NXT_REQUESTFORWARD
 pub(crate) const NICIRA_REQUEST_FORWARD: u32 = 132;
