@@ -219,9 +219,13 @@ fn frames_that_exceed_the_receive_queue_are_counted() {
             }
             sent += tx.send(&mut pool, &mut batch).packets;
         }
-        let (mut received, start) = (0, Instant::now());
-        while start.elapsed() < Duration::from_secs(1) {
+        // On a busy machine it takes a while to read what the queue holds.
+        let (mut received, mut last) = (0, Instant::now());
+        while last.elapsed() < Duration::from_millis(500) {
             rx.receive(&mut pool, &mut batch).unwrap();
+            if !batch.is_empty() {
+                last = Instant::now();
+            }
             let is_ours = |packet: &Packet| packet.data().get(6..12) == Some(&SOURCE);
             received += batch.drain(..).filter(is_ours).count() as u64;
         }
