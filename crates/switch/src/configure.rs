@@ -4,6 +4,7 @@ use super::Switch;
 use super::capabilities;
 use super::flow_file;
 use super::interfaces::RunningInterface;
+use super::mac_address::random_mac;
 use super::openflow_tasks::{self, Service};
 use super::slow_path::Useless;
 use crate::stream::Target;
@@ -292,17 +293,4 @@ fn bridge_config(name: &str, mac: MacAddr, settings: &BridgeSettings) -> BridgeC
 
 pub(super) fn versions(settings: &BridgeSettings) -> u32 {
     settings.versions.iter().fold(0, |bits, version| bits | 1 << (*version as u8))
-}
-
-/// Returns a random unicast, locally administered address.
-pub fn random_mac() -> MacAddr {
-    let random = MacAddr::from_u64(fastrand::u64(..));
-    MacAddr([
-        (random.0[0] & 0xfc) | 2,
-        random.0[1],
-        random.0[2],
-        random.0[3],
-        random.0[4],
-        random.0[5],
-    ])
 }

@@ -1,8 +1,8 @@
 //! The open device of a datapath port, of any kind.
 
-use super::configure::random_mac;
-use super::devices::DeviceKind;
+use super::device_kind::DeviceKind;
 use super::dummy::wire::Connected;
+use super::mac_address::random_mac;
 use control::Interface;
 use port::{PcapOptions, PcapPort, PortError, RxQueue, TxQueue};
 use port_afxdp::{XdpOptions, XdpPort};

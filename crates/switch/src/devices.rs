@@ -1,10 +1,12 @@
 //! The datapath's ports: open devices by number. [`super::rxq`] assigns their receive queues to workers.
 
 use super::device_handle::{Handle, dpdk_queues};
+use super::device_kind::DeviceKind;
 use super::dummy::{self, Dummy};
-use super::rxq::{RxqPlace, Rxqs};
+use super::rxq_places::{RxqPlace, Rxqs};
+use super::worker_messages::WorkerCommand;
 use super::worker_ports::RxSlot;
-use super::worker_thread::{WorkerCommand, WorkerThread};
+use super::worker_thread::WorkerThread;
 use base::PortNo;
 use control::{Interface, InterfaceKind};
 use flow::TunnelKind;
@@ -18,92 +20,6 @@ use std::time::Duration;
 
 /// How long workers may take to close a port's queues.
 const CLOSE_TIME: Duration = Duration::from_secs(1);
-
-/// The kind of a datapath port.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DeviceKind {
-    /// An existing device (`type=system`).
-    System,
-    /// A device that the switch creates (`type=internal`).
-    Internal,
-    /// A TAP device shared with another program (`type=tap`).
-    Tap,
-    /// An existing device, through AF_XDP (`type=afxdp`).
-    Afxdp,
-    /// Pcap files without a device (`type=pcap`).
-    Pcap,
-    /// A DPDK device (`type=dpdk`), or a guest through vhost-user.
-    Dpdk,
-    /// No device: commands inject frames (`type=dummy`).
-    Dummy,
-    /// The local port of a bridge of dummy ports.
-    DummyInternal,
-    /// As `Dummy`, with several queues.
-    DummyPmd,
-    /// The port of tunnels of one type.
-    Tunnel(TunnelKind),
-}
-
-impl DeviceKind {
-    /// Returns the kind of an interface; `None` for patches and tunnels.
-    ///
-    /// # Errors
-    /// The interface is refused, in the words that `ovs-vsctl` shows.
-    pub fn of(
-        interface: &Interface,
-        is_local: bool,
-        dummy: Dummy,
-    ) -> Result<Option<DeviceKind>, String> {
-        Ok(Some(match &interface.kind {
-            InterfaceKind::Refused { error } => return Err(error.clone()),
-            InterfaceKind::Patch { .. } | InterfaceKind::Tunnel(_) => return Ok(None),
-            InterfaceKind::Dummy | InterfaceKind::DummyPmd if !dummy.is_enabled() => {
-                return Err(dummy::refusal(&interface.name));
-            }
-            InterfaceKind::Dummy if is_local => DeviceKind::DummyInternal,
-            InterfaceKind::Dummy => DeviceKind::Dummy,
-            InterfaceKind::DummyPmd => DeviceKind::DummyPmd,
-            InterfaceKind::System if dummy.replaces_system() => DeviceKind::Dummy,
-            InterfaceKind::Internal if dummy.is_enabled() => DeviceKind::DummyInternal,
-            _ if dummy.replaces_all() => DeviceKind::Dummy,
-            InterfaceKind::System => DeviceKind::System,
-            InterfaceKind::Internal => DeviceKind::Internal,
-            InterfaceKind::Tap => DeviceKind::Tap,
-            InterfaceKind::Afxdp => DeviceKind::Afxdp,
-            InterfaceKind::Pcap => DeviceKind::Pcap,
-            InterfaceKind::Dpdk
-            | InterfaceKind::DpdkVhostUserClient
-            | InterfaceKind::DpdkVhostUser => DeviceKind::Dpdk,
-        }))
-    }
-
-    /// Returns the type in `dpctl/show`; `None` if it is omitted there.
-    pub fn label(self) -> Option<&'static str> {
-        match self {
-            DeviceKind::System => None,
-            // As in Open vSwitch, internal ports of the netdev datapath are TAP devices.
-            DeviceKind::Internal | DeviceKind::Tap => Some("tap"),
-            DeviceKind::Afxdp => Some("afxdp"),
-            DeviceKind::Pcap => Some("pcap"),
-            DeviceKind::Dpdk => Some("dpdk"),
-            DeviceKind::Dummy => Some("dummy"),
-            DeviceKind::DummyInternal => Some("dummy-internal"),
-            DeviceKind::DummyPmd => Some("dummy-pmd"),
-            DeviceKind::Tunnel(kind) => Some(kind.name()),
-        }
-    }
-
-    /// Returns whether it has, or may have, a device of the system.
-    pub fn is_of_system(self) -> bool {
-        !matches!(self, DeviceKind::Pcap | DeviceKind::Dpdk | DeviceKind::Tunnel(_))
-            && !self.is_dummy()
-    }
-
-    /// Returns whether it is a dummy port.
-    pub fn is_dummy(self) -> bool {
-        matches!(self, DeviceKind::Dummy | DeviceKind::DummyInternal | DeviceKind::DummyPmd)
-    }
-}
 
 /// A port that is open.
 pub struct OpenDevice {

@@ -1,7 +1,7 @@
 //! DPDK: its start, the configuration of its ports, and their status.
 
 use super::Switch;
-use super::report::named;
+use super::statistics::named;
 use base::{Instant, OfPort};
 use control::{DpdkDevice, DpdkInit, DpdkInterface, DpdkOptions, Interface, LinkStatus};
 use port::PortError;

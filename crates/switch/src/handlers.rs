@@ -6,8 +6,8 @@
 //! `learn` adds flows. Without handler threads each worker answers its own misses ([`Answering`]).
 
 use super::secret::secret;
-use super::slow_path::{STACK_BYTES, SlowPath};
-use super::worker_thread::{Outlet, WorkerEvent};
+use super::slow_path_threads::{STACK_BYTES, SlowPath};
+use super::worker_messages::{Outlet, WorkerEvent};
 use super::{flow_log, latency};
 use base::WorkerId;
 use datapath::UpcallQueue;

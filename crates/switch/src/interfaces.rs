@@ -2,8 +2,8 @@
 
 use super::Switch;
 use super::configuration_log;
-use super::configure::random_mac;
-use super::devices::DeviceKind;
+use super::device_kind::DeviceKind;
+use super::mac_address::random_mac;
 use base::{OfPort, PortNo};
 use control::{Desired, Hint, Interface, InterfaceKind, Port};
 use ofproto::{PortDevice, PortSpec};

@@ -18,10 +18,12 @@ mod controllers;
 mod counters;
 mod datapaths;
 mod device_handle;
+mod device_kind;
 mod device_links;
 mod devices;
 mod dpdk;
 mod dummy;
+mod dummy_ports;
 pub mod expiry;
 mod flow_file;
 mod flow_log;
@@ -32,6 +34,7 @@ mod handlers;
 mod interfaces;
 pub mod latency;
 mod link_task;
+mod mac_address;
 mod metrics;
 mod mtu;
 mod offload;
@@ -46,16 +49,20 @@ mod report;
 mod route_task;
 pub mod run;
 mod rxq;
+mod rxq_places;
 mod secret;
 mod sessions;
 mod settings;
 mod slow_path;
+mod slow_path_threads;
+mod statistics;
 mod stream;
 mod system_statistics;
 mod tracing;
 mod tunnels;
 mod usage;
 mod worker_loop;
+mod worker_messages;
 mod worker_ports;
 mod worker_report;
 mod worker_task;
@@ -80,7 +87,8 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
-use worker_thread::{WorkerEvent, WorkerMode, WorkerThread};
+use worker_messages::{WorkerEvent, WorkerMode};
+use worker_thread::WorkerThread;
 
 /// The switch, shared by tasks.
 pub type Shared = Rc<RefCell<Switch>>;
@@ -97,8 +105,8 @@ pub struct Switch {
     connections: Connections,
     conntrack: Arc<Conntrack>,
     /// The threads that answer misses, and the state that they share with this one.
-    slow: slow_path::SlowPath,
-    unstartable: Option<slow_path::SlowPath>,
+    slow: slow_path_threads::SlowPath,
+    unstartable: Option<slow_path_threads::SlowPath>,
     handler_shared: Arc<handlers::HandlerShared>,
     threads: Option<handlers::Threads>,
     /// Upcalls that were dropped in replaced queues.
@@ -165,7 +173,7 @@ impl Switch {
     pub fn start(settings: Settings) -> Result<Shared, PortError> {
         let (events, inbox) = unbounded_channel();
         let devices = Devices::new()?;
-        let slow = slow_path::SlowPath::at_start(&settings);
+        let slow = slow_path_threads::SlowPath::at_start(&settings);
         let latency = Arc::<latency::Latency>::default();
         let datapath = settings.dummy.datapath_name();
         let handler_shared = handlers::HandlerShared::new(slow, &events, &latency, datapath);

@@ -2,7 +2,7 @@
 //! fit into these (ovs: `ofproto/ofproto.c`, `update_mtu`).
 
 use super::Switch;
-use super::devices::DeviceKind;
+use super::device_kind::DeviceKind;
 use std::collections::BTreeMap;
 
 /// The MTU in a bridge without other ports (ovs: `ETH_PAYLOAD_MAX`).

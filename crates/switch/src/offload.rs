@@ -13,7 +13,8 @@ use super::Switch;
 use super::device_handle::Handle;
 use super::flow_log;
 use super::interfaces::RunningInterface;
-use super::worker_thread::WorkerCommand;
+use super::worker_messages::Credit;
+use super::worker_messages::WorkerCommand;
 use crate::Shared;
 use base::{Instant, PortNo, WorkerId};
 use changes::Changes;
@@ -21,7 +22,7 @@ use devices::Devices;
 use flow::{FlowCommand, FlowOffload, OffloadOffer};
 use port_linux::LinkInfo;
 use std::time::Duration;
-pub use table::{Credit, FlowOffloads, Table};
+pub use table::{FlowOffloads, Table};
 use tags::Tags;
 
 /// Maximum number of connections offloaded to XDP.

@@ -2,8 +2,8 @@
 
 use super::Switch;
 use super::processors::{announce_workers, first_of_each_node};
-use super::slow_path::SlowPath;
-use super::worker_thread::{WorkerCommand, WorkerMode};
+use super::slow_path_threads::SlowPath;
+use super::worker_messages::{WorkerCommand, WorkerMode};
 use crate::stream::TlsSettings;
 use base::Zone;
 use conntrack::{Timeout, TimeoutPolicy};

@@ -1,6 +1,6 @@
 //! The processors for workers: those of the machine, or a simulated list for tests (ovs: `lib/ovs-numa.c`).
 
-use super::worker_thread::WorkerMode;
+use super::worker_messages::WorkerMode;
 use port_linux::{affinity, numa};
 use std::collections::BTreeMap;
 

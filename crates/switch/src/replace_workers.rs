@@ -1,7 +1,8 @@
 //! Replacing the workers, when the configuration asks for others.
 
 use super::Switch;
-use super::worker_thread::{self, Stopped, WorkerCommand, WorkerEvent, WorkerMode, WorkerThread};
+use super::worker_messages::{Stopped, WorkerCommand, WorkerEvent, WorkerMode};
+use super::worker_thread::{self, WorkerThread};
 use base::WorkerId;
 use datapath::{LastFlows, WorkerConfig};
 use flow::FlowDump;

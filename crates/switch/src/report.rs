@@ -3,6 +3,7 @@
 use super::Switch;
 use super::capabilities::capabilities;
 use super::configuration_log;
+use super::statistics::named;
 use super::system_statistics;
 use base::{Instant, OfPort};
 use control::{
@@ -391,10 +392,4 @@ fn statistics(link: &LinkInfo) -> BTreeMap<String, i64> {
 fn interface_types() -> Vec<&'static str> {
     let dpdk: &[&str] = if port_dpdk::is_running() { &control::DPDK_INTERFACE_TYPES } else { &[] };
     control::INTERFACE_TYPES.iter().chain(dpdk).copied().collect()
-}
-
-/// Returns counters with owned names, in the database's range of numbers.
-pub(super) fn named<const N: usize>(counters: [(&str, u64); N]) -> BTreeMap<String, i64> {
-    let within = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-    counters.into_iter().map(|(name, value)| (name.to_owned(), within(value))).collect()
 }

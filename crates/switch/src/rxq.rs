@@ -7,10 +7,13 @@
 use super::Switch;
 use super::assignment::{Assignment, Core, Queue, assign, crosses_nodes};
 use super::balance;
-use super::devices::{DeviceKind, Devices};
+use super::device_kind::DeviceKind;
+use super::devices::Devices;
+use super::rxq_places::RxqPlace;
 use super::usage::INTERVALS;
+use super::worker_messages::{WorkerCommand, WorkerMode};
 use super::worker_ports::RxSlot;
-use super::worker_thread::{WorkerCommand, WorkerMode, WorkerThread};
+use super::worker_thread::WorkerThread;
 use base::{PortNo, WorkerId};
 use control::{Isolation, QueueOptions, RxqAssign, SleepMax};
 use std::collections::{BTreeMap, HashMap};
@@ -19,36 +22,6 @@ use std::time::Duration;
 
 /// How long a worker may take to return a queue.
 const HAND_OVER_TIME: Duration = Duration::from_secs(1);
-
-/// A receive queue of an open port, as seen by the control thread.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct RxqPlace {
-    /// The worker that polls it, if any.
-    pub worker: Option<WorkerId>,
-    /// The processor to which it is pinned.
-    pub pinned: Option<u16>,
-}
-
-/// The assignment algorithm, and the queues that no worker polls.
-#[derive(Default)]
-pub struct Rxqs {
-    way: RxqAssign,
-    isolation: Isolation,
-    /// Whether each worker is isolated: it polls only pinned queues.
-    isolated: Vec<bool>,
-    idle: Vec<RxSlot>,
-}
-
-impl Rxqs {
-    fn is_isolated(&self, worker: WorkerId) -> bool {
-        self.isolated.get(usize::from(worker.0)).copied().unwrap_or(false)
-    }
-
-    /// Closes the queues of a port that no worker polls.
-    pub fn forget(&mut self, port: PortNo) {
-        self.idle.retain(|slot| slot.port != port);
-    }
-}
 
 /// Returns a worker as a target of queues.
 fn core(worker: &WorkerThread) -> Core {

@@ -1,7 +1,8 @@
 //! Processing of the workers' events in the control thread.
 
 use super::flow_log;
-use super::worker_thread::{WorkerEvent, WorkerThread};
+use super::worker_messages::WorkerEvent;
+use super::worker_thread::WorkerThread;
 use super::{Shared, Switch};
 use std::future::poll_fn;
 use std::rc::Rc;

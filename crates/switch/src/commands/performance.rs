@@ -10,8 +10,8 @@ use crate::Switch;
 use crate::metrics::{
     HISTORY, LogSettings, write_histograms, write_iterations, write_milliseconds,
 };
+use crate::worker_messages::WorkerMode;
 use crate::worker_report::WorkerReport;
-use crate::worker_thread::WorkerMode;
 use daemon::unixctl::Commands;
 use datapath::WorkerStats;
 use std::fmt::Write;

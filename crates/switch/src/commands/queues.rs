@@ -6,8 +6,9 @@ use super::{Answer, Arguments, add};
 use crate::Switch;
 use crate::devices::Devices;
 use crate::usage::{INTERVAL, INTERVALS, percent};
+use crate::worker_messages::WorkerMode;
 use crate::worker_report::WorkerReport;
-use crate::worker_thread::{WorkerMode, WorkerThread};
+use crate::worker_thread::WorkerThread;
 use daemon::unixctl::Commands;
 use std::fmt::Write;
 

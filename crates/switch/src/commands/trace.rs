@@ -6,7 +6,7 @@ use super::flows::flow_filter;
 use super::traced::{Form, Names, write};
 use crate::Switch;
 use crate::tracing::{Order, Origin, Traced};
-use crate::worker_thread::WorkerCommand;
+use crate::worker_messages::WorkerCommand;
 use base::Instant;
 use datapath::Step;
 use flow::{Field, Match, TraceId};

@@ -2,7 +2,8 @@
 
 use super::{Answer, Arguments, add};
 use crate::Switch;
-use crate::worker_thread::{WorkerCommand, WorkerMode, WorkerThread};
+use crate::worker_messages::{WorkerCommand, WorkerMode};
+use crate::worker_thread::WorkerThread;
 use daemon::unixctl::Commands;
 use datapath::WorkerStats;
 use std::fmt::Write;

@@ -2,10 +2,10 @@
 
 use super::{Class, Datapath};
 use crate::Dummy;
-use crate::devices::DeviceKind;
+use crate::device_kind::DeviceKind;
 use crate::processors::first_of_each_node;
 use crate::settings::Settings;
-use crate::worker_thread::WorkerMode;
+use crate::worker_messages::WorkerMode;
 use base::PortNo;
 use control::{Interface, InterfaceKind};
 use std::collections::BTreeMap;

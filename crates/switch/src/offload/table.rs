@@ -5,6 +5,7 @@ mod held;
 mod pairs;
 
 use super::changes::Changes;
+use crate::worker_messages::Credit;
 use base::{Instant, PortNo};
 use conntrack::Conntrack;
 use flow::{
@@ -18,7 +19,7 @@ use std::ops::Bound;
 use std::time::Duration;
 use wire::protocol::TCP;
 
-pub use counts::{Credit, FlowOffloads, Totals};
+pub use counts::{FlowOffloads, Totals};
 
 /// Maximum number of waiting offers.
 const WAITING_MAX: usize = 16_384;

@@ -2,8 +2,8 @@
 
 use super::super::balance::Load;
 use super::super::metrics::Sample;
-use super::super::worker_thread::WorkerMode;
 use super::Run;
+use crate::worker_messages::WorkerMode;
 use base::Instant;
 use std::sync::PoisonError;
 use std::time::Duration;

@@ -3,9 +3,8 @@
 use super::{Picker, Run};
 use crate::handlers::Answering;
 use crate::latency::stamps_of;
-use crate::offload::Credit;
+use crate::worker_messages::{Credit, Stopped, WorkerCommand, WorkerEvent};
 use crate::worker_report::Iterations;
-use crate::worker_thread::{Stopped, WorkerCommand, WorkerEvent};
 use base::{Instant, PortNo};
 use datapath::{Outbox, WorkerStats};
 use flow::{FlowCommand, FlowStats};

@@ -1,7 +1,6 @@
 //! The offload state of flows, and the counters of all offers.
 
-use base::WorkerId;
-use flow::{FlowId, OffloadId, OffloadTraffic, Refusal};
+use flow::{OffloadId, OffloadTraffic, Refusal};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -36,17 +35,4 @@ pub struct Totals {
     pub traffic: OffloadTraffic,
     /// Offers that were refused.
     pub refused: BTreeMap<Refusal, u64>,
-}
-
-/// Traffic with which a worker credits a flow.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Credit {
-    /// The worker.
-    pub worker: WorkerId,
-    /// Its flow.
-    pub flow: FlowId,
-    /// The traffic.
-    pub traffic: OffloadTraffic,
-    /// The flags that all forwarded TCP segments have.
-    pub tcp_flags: u16,
 }
