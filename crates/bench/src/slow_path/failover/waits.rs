@@ -24,7 +24,8 @@ fn times(bytes: &[u8]) -> Vec<Duration> {
     };
     let unit = if word(0) == Some(NANOSECONDS) { 1 } else { 1000 };
     let (mut times, mut at) = (Vec::new(), FILE_HEADER);
-    while let (Some(seconds), Some(part), Some(len)) = (word(at), word(at + 4), word(at + 8)) {
+    while let [Some(seconds), Some(part), Some(len), Some(_)] = [0, 4, 8, 12].map(|n| word(at + n))
+    {
         times.push(Duration::new(seconds.into(), part.saturating_mul(unit)));
         at += RECORD_HEADER + len as usize;
     }
@@ -57,7 +58,7 @@ mod tests {
         assert_eq!(all, [1, 5, 15, 16, 90].map(at));
         assert_eq!(between(&all, at(5), at(20)), [10.0, 1.0]);
         assert_eq!(between(&all, at(17), at(20)), [0.0; 0]);
-        // The last record has no packet yet.
+        // The last record's header is not whole.
         assert_eq!(times(&file[..file.len() - 61]).len(), 4);
         file[..4].copy_from_slice(&0xa1b2_c3d4u32.to_ne_bytes());
         assert_eq!(times(&file)[0].subsec_nanos() % 1000, 0);
