@@ -251,7 +251,8 @@ fn a_connection_that_was_picked_up_is_forwarded_without_a_check() {
     let mut bench = Bench::new(Keeper::default());
     let mut offers = bench.offers(1000);
     bench.track("10.0.0.7:1000>10.0.0.2:80 . seq=101 ack=501 win=500");
-    let picked_up = bench.track("10.0.0.2:80>10.0.0.7:1000 . seq=501 ack=101 win=500");
+    bench.track("10.0.0.2:80>10.0.0.7:1000 . seq=501 ack=101 win=500");
+    let picked_up = bench.track("10.0.0.7:1000>10.0.0.2:80 . seq=101 ack=501 win=500");
     for (nth, offer) in offers.iter_mut().enumerate() {
         let is_reply = nth == 1;
         offer.rule.connection = ConnectionRef { is_reply, ..picked_up.connection.unwrap() };
