@@ -16,8 +16,7 @@ mod probe;
 mod tags;
 
 use self::entry::{
-    NARROW, NAT_REWRITTEN, REPLY, SECOND, SECOND_REPLY, SECOND_TWICE, Second, TRACKED, TWICE, USED,
-    WAYS,
+    NAT_REWRITTEN, REPLY, SECOND, SECOND_REPLY, SECOND_TWICE, Second, TRACKED, TWICE, USED, WAYS,
 };
 use self::look_up::kind;
 use self::mask::{MaskInUse, Secrets};
@@ -27,7 +26,7 @@ use crate::nat_rewrite::NatRewrite;
 use crate::path_id::PathId;
 use arrayvec::ArrayVec;
 use base::limits::BATCH_SIZE;
-use flow::{ConnectionRef, Headers};
+use flow::{ConnectionRef, Headers, IPV4_WORDS};
 
 pub(crate) use self::look_up::mark_of;
 pub use self::memory::{CacheMemory, CacheMemoryRequest};
@@ -239,8 +238,9 @@ impl UnifiedCache {
             }
         }
         if headers.is_ipv6() {
-            self.room.rest[at].words =
-                std::array::from_fn(|i| headers.words()[NARROW + i] & mask.words()[NARROW + i]);
+            self.room.rest[at].words = std::array::from_fn(|i| {
+                headers.words()[IPV4_WORDS + i] & mask.words()[IPV4_WORDS + i]
+            });
         }
         if let Some(nat_rewrite) = new.nat_rewrite {
             entry.flags |= NAT_REWRITTEN;

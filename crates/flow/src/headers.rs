@@ -1,5 +1,7 @@
 //! The headers of an ordinary packet in one cache line, parsed with few instructions.
 
+mod fields;
+mod hash;
 mod mask;
 mod outer;
 mod write;
@@ -12,6 +14,8 @@ use wire::protocol::{ICMP, ICMPV6, IGMP, SCTP, TCP, UDP};
 
 /// Words in [`Headers`].
 pub const HEADER_WORDS: usize = 8;
+/// The first words, which are all that IPv4 fills.
+pub const IPV4_WORDS: usize = 5;
 
 /// ICMPv6's echo request and reply.
 const ECHO: std::ops::RangeInclusive<u8> = 128..=129;

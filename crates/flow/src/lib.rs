@@ -39,7 +39,7 @@ pub use drop::{DropCounters, DropReason};
 pub use field::{Field, WORDS};
 pub use frame::{Frame, FrameBatch};
 pub use hash::{HashAlgorithm, Words};
-pub use headers::{HEADER_WORDS, Headers};
+pub use headers::{HEADER_WORDS, Headers, IPV4_WORDS};
 pub use key::{
     CtFields, ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, FlowKey, MPLS_LABELS, Mask, TUN_CSUM,
     TUN_DONT_FRAGMENT, TUN_KEY, TUN_OAM, VLAN_PRESENT,

@@ -11,7 +11,7 @@ use flow::{Action, Field, OffloadRule, Refusal, SetField, VLAN_PRESENT};
 use tunnel::Remote;
 use wire::protocol::{TCP, UDP};
 
-/// The ECN bits in word 3 of [`flow::Headers`].
+/// The ECN bits in the last of [`flow::Headers::link_to_ports`].
 const ECN_BITS: u64 = 3 << 48;
 
 /// The key of a rule in its map.
@@ -40,21 +40,21 @@ pub(crate) struct DeviceRule {
 /// # Errors
 /// The part of the rule that the program does not support.
 pub(crate) fn device_rule(from: &OffloadRule) -> Result<DeviceRule, Refusal> {
-    let (words, mask) = (from.headers.words(), from.mask.words());
     if !matches!(from.headers.protocol(), TCP | UDP) {
         return Err(Refusal::Protocol);
     }
-    // TCP flags and the flow label share a word with the port.
-    if mask[0] & 0xffff_ffff != 0 {
+    if from.mask.tcp_flags() != 0 || from.mask.flow_label() != 0 {
         return Err(Refusal::Match);
     }
     if !from.mask.is_of_one_tuple(from.headers.is_ipv6()) {
         return Err(Refusal::Match);
     }
     let upper = !u64::from(u32::MAX);
+    // The ports are part of the key.
+    let without_ports = |[a, b, ports]: [u64; 3]| [a, b, ports & upper];
     let mut rule = Rule {
-        matching: [words[1], words[2], words[3] & upper],
-        mask: [mask[1], mask[2], mask[3] & upper],
+        matching: without_ports(from.headers.link_to_ports()),
+        mask: without_ports(from.mask.link_to_ports()),
         ..Rule::NONE
     };
     let remote = from.tunnel.as_ref().map(|it| tunnel::decapsulate(it, &mut rule)).transpose()?;
@@ -76,14 +76,14 @@ pub(crate) fn device_rule(from: &OffloadRule) -> Result<DeviceRule, Refusal> {
 }
 
 fn key(from: &OffloadRule, Remote { address: remote, vni, .. }: Remote) -> Key {
-    let words = from.headers.words();
     let ports = from.headers.ports().swap_bytes();
     let kind = u32::from(from.headers.protocol()) | vni << 8;
     if from.headers.is_ipv6() {
-        let (src, dst) = (address(words[4], words[5]), address(words[6], words[7]));
+        let [source_high, source, destination_high, destination] = from.headers.key_addresses();
+        let (src, dst) = (address(source_high, source), address(destination_high, destination));
         return Key::V6(KeyV6 { port: 0, ports, src, dst, kind, remote });
     }
-    let (src, dst) = (((words[4] >> 32) as u32).swap_bytes(), (words[4] as u32).swap_bytes());
+    let [src, dst] = from.headers.ipv4_ends().map(|ip| ip.to_bits().swap_bytes());
     Key::V4(KeyV4 { port: 0, ports, src, dst, kind, remote })
 }
 

@@ -3,19 +3,16 @@
 use super::mask::MaskInUse;
 use crate::nat_rewrite::NatRewrite;
 use crate::path_id::PathId;
-use flow::{ConnectionRef, HEADER_WORDS, Headers};
+use flow::{ConnectionRef, HEADER_WORDS, Headers, IPV4_WORDS};
 
 /// Entries per set. A hash selects a set and a place in it, and a second set for when that is full.
 pub(super) const WAYS: usize = 4;
 
-/// The first words are compared for every packet; the others are used by IPv6 only.
-pub(super) const NARROW: usize = 5;
-
-/// One cache line, all that is read for most packets.
+/// One line, which is all that is read for most packets.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(super) struct Entry {
-    pub(super) words: [u64; NARROW],
+    pub(super) words: [u64; IPV4_WORDS],
     pub(super) path_id: PathId,
     pub(super) connection_id: u32,
     pub(super) connection_generation: u32,
@@ -39,7 +36,7 @@ pub(super) const USED: u16 = 8;
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(super) struct Rest {
-    pub(super) words: [u64; HEADER_WORDS - NARROW],
+    pub(super) words: [u64; HEADER_WORDS - IPV4_WORDS],
     pub(super) nat_rewrite: Option<NatRewrite>,
 }
 
@@ -54,7 +51,7 @@ const _: () = assert!(size_of::<Entry>() == 64 && size_of::<Rest>() == 64);
 
 impl Entry {
     pub(super) const EMPTY: Entry = Entry {
-        words: [0; NARROW],
+        words: [0; IPV4_WORDS],
         path_id: PathId::NONE,
         connection_id: 0,
         connection_generation: 0,
@@ -87,13 +84,14 @@ impl Second {
 }
 
 impl Rest {
-    pub(super) const EMPTY: Rest = Rest { words: [0; HEADER_WORDS - NARROW], nat_rewrite: None };
+    pub(super) const EMPTY: Rest =
+        Rest { words: [0; HEADER_WORDS - IPV4_WORDS], nat_rewrite: None };
 
     /// Whether the entry's further words match these headers, which are of IPv6.
     #[inline]
     pub(super) fn is_for(&self, headers: &Headers, mask: &Headers) -> bool {
         let (h, m) = (headers.words(), mask.words());
-        let differs = |i: usize| h[NARROW + i] & m[NARROW + i] ^ self.words[i];
+        let differs = |i: usize| h[IPV4_WORDS + i] & m[IPV4_WORDS + i] ^ self.words[i];
         differs(0) | differs(1) | differs(2) == 0
     }
 }

@@ -7,6 +7,7 @@ use super::memory::CacheMemory;
 use super::probe::Probe;
 use super::{Found, KINDS, NOT_FOUND, UnifiedCache};
 use crate::cache_insert::CONTROL;
+use base::PortNo;
 use flow::{ConnectionRef, Headers, MARK_MAX};
 
 impl UnifiedCache {
@@ -48,7 +49,7 @@ impl UnifiedCache {
         let CacheMemory { entries, rest, tags, .. } = room;
         let last = entries.len() - 1;
         let has_untracked = masks.iter().any(|mask| mask.has_untracked);
-        let in_port = headers.first().map_or(0, in_port);
+        let in_port = headers.first().map_or(PortNo(0), Headers::in_port);
         let (mut count, mut first, mut flags) = (0, 0, 0);
         while let Some(one) = headers.get(first)
             && let Some(probe) = probes.get_mut(count)
@@ -257,18 +258,14 @@ fn bits(mut word: u32) -> impl Iterator<Item = usize> {
 
 /// The kind of a packet: port, Ethernet type and protocol, since these mostly determine the mask.
 pub(super) fn kind(headers: &Headers) -> usize {
-    kind_on(in_port(headers), headers)
-}
-
-fn in_port(headers: &Headers) -> u64 {
-    headers.words()[0] >> 32
+    kind_on(headers.in_port(), headers)
 }
 
 /// The kind of a packet from a port, which is fixed for a batch.
 #[inline(always)]
-fn kind_on(in_port: u64, headers: &Headers) -> usize {
-    let words = headers.words();
-    (in_port ^ words[1] ^ words[3] >> 56) as usize % KINDS
+fn kind_on(in_port: PortNo, headers: &Headers) -> usize {
+    let of_packet = u32::from(headers.eth_type()) ^ u32::from(headers.protocol());
+    (in_port.0 ^ of_packet) as usize % KINDS
 }
 
 /// How many packets from the first on agree with it in the bits of a mask. IPv6 is not compared: its

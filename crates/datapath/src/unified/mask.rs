@@ -21,31 +21,13 @@ pub(super) struct MaskInUse {
 
 impl MaskInUse {
     pub(super) fn new(mask: Headers, serial: u32) -> Self {
-        let [_, link, tagged, ..] = *mask.words();
-        let has_link = link & !0xffff | tagged != 0;
+        let has_link = mask.has_link_bits();
         MaskInUse { mask, serial, is_used: true, has_untracked: false, has_link }
     }
 
-    /// The hash of these headers. A product of two words that senders choose, masked by secrets, cannot be
-    /// forced to a chosen value; words that few masks cover get a product of their own only under these masks
-    /// (after rapidhash and NH).
+    /// Says where packets with these headers are looked for.
     #[inline(always)]
     pub(super) fn hash(&self, headers: &Headers, secrets: &Secrets) -> u64 {
-        let (h, m, s) = (headers.words(), self.mask.words(), secrets);
-        let product = |i: usize, j: usize| fold(h[i] & m[i] ^ s[i], h[j] & m[j] ^ s[j]);
-        let mut sum = product(3, 4) ^ h[0] & m[0] ^ h[1] & m[1];
-        if self.has_link {
-            sum ^= product(1, 2);
-        }
-        if headers.is_ipv6() {
-            sum ^= product(5, 6) ^ fold(h[7] & m[7] ^ s[7], s[1] | 1);
-        }
-        fold(sum ^ s[0], s[2] | 1)
+        headers.hash(&self.mask, self.has_link, secrets)
     }
-}
-
-#[inline(always)]
-fn fold(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b);
-    (product >> 64) as u64 ^ product as u64
 }

@@ -3,7 +3,6 @@
 use base::MacAddr;
 use flow::{Headers, OffloadRule, OffloadTunnel, Refusal, TunnelKind, VLAN_PRESENT};
 use port_dpdk::flow_rule::{Eth, Ipv4, Ipv6, Item, Spec, Tcp, Udp, Vlan};
-use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::protocol::{TCP, UDP};
 use wire::vxlan;
 
@@ -92,61 +91,49 @@ pub fn widen(item: &mut Item) {
 
 /// Adds Ethernet, a tag if there is one, and IP.
 fn network(headers: &Headers, mask: &Headers, items: &mut Vec<Item>) {
-    let (words, bits) = (headers.words(), mask.words());
-    let mac = |word: u64| MacAddr::from_u64(word >> 16);
+    let seen = headers.masked(mask);
     let mut eth = Spec {
-        value: Eth {
-            destination: mac(words[1] & bits[1]),
-            source: mac(words[2] & bits[2]),
-            ..Eth::default()
-        },
-        mask: Eth { destination: mac(bits[1]), source: mac(bits[2]), ..Eth::default() },
+        value: Eth { destination: seen.eth_dst(), source: seen.eth_src(), ..Eth::default() },
+        mask: Eth { destination: mask.eth_dst(), source: mask.eth_src(), ..Eth::default() },
     };
-    let tag_bits = bits[2] as u16;
     if let Some(tag_type) = headers.tag_type() {
         if mask.has_tag_type() {
             (eth.value.ethertype, eth.mask.ethertype) = (tag_type, u16::MAX);
         }
         items.push(Item::Eth(eth));
-        // The presence bit is not part of the tag.
-        let mask = Vlan { tci: tag_bits & !VLAN_PRESENT };
-        let value = Vlan { tci: words[2] as u16 & mask.tci };
+        // The presence bit is not one of the tag's.
+        let mask = Vlan { tci: mask.vlan_tci() & !VLAN_PRESENT };
+        let value = Vlan { tci: headers.vlan_tci() & mask.tci };
         items.push(Item::Vlan(Spec { value, mask }));
     } else {
-        eth.mask.has_vlan = tag_bits & VLAN_PRESENT != 0;
+        eth.mask.has_vlan = mask.vlan_tci() & VLAN_PRESENT != 0;
         items.push(Item::Eth(eth));
     }
-    items.push(if headers.is_ipv6() { ipv6(words, bits) } else { ipv4(words, bits) });
+    // A fragment does not show what it is of.
+    items.push(if headers.is_ipv6() {
+        Item::Ipv6(Spec { value: ipv6(&seen, false), mask: ipv6(mask, true) })
+    } else {
+        Item::Ipv4(Spec { value: ipv4(&seen, 0), mask: ipv4(mask, FRAGMENT) })
+    });
 }
 
-fn ipv4(words: &[u64; 8], bits: &[u64; 8]) -> Item {
-    let read = |words: &[u64; 8], fragment: u16| Ipv4 {
-        protocol: (words[3] >> 56) as u8,
-        tos: (words[3] >> 48) as u8,
-        ttl: (words[3] >> 40) as u8,
-        // A fragment has no transport header to match.
-        fragment,
-        source: Ipv4Addr::from_bits((words[4] >> 32) as u32),
-        destination: Ipv4Addr::from_bits(words[4] as u32),
-    };
-    let value = read(&std::array::from_fn(|i| words[i] & bits[i]), 0);
-    Item::Ipv4(Spec { value, mask: read(bits, FRAGMENT) })
+fn ipv4(headers: &Headers, fragment: u16) -> Ipv4 {
+    let [source, destination] = headers.ipv4_ends();
+    let (protocol, tos, ttl) = (headers.protocol(), headers.tos(), headers.ttl());
+    Ipv4 { protocol, tos, ttl, fragment, source, destination }
 }
 
-fn ipv6(words: &[u64; 8], bits: &[u64; 8]) -> Item {
-    let address =
-        |high: u64, low: u64| Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low));
-    let read = |words: &[u64; 8], has_fragment: bool| Ipv6 {
-        class: (words[3] >> 48) as u8,
-        label: words[0] as u32 & 0xf_ffff,
-        hop_limit: (words[3] >> 40) as u8,
-        next_header: (words[3] >> 56) as u8,
+fn ipv6(headers: &Headers, has_fragment: bool) -> Ipv6 {
+    let [source, destination] = headers.ipv6_ends();
+    Ipv6 {
+        class: headers.tos(),
+        label: headers.flow_label(),
+        hop_limit: headers.ttl(),
+        next_header: headers.protocol(),
         has_fragment,
-        source: address(words[4], words[5]),
-        destination: address(words[6], words[7]),
-    };
-    let value = read(&std::array::from_fn(|i| words[i] & bits[i]), false);
-    Item::Ipv6(Spec { value, mask: read(bits, true) })
+        source,
+        destination,
+    }
 }
 
 fn transport(headers: &Headers, mask: &Headers) -> Result<Item, Refusal> {
@@ -156,7 +143,7 @@ fn transport(headers: &Headers, mask: &Headers) -> Result<Item, Refusal> {
         let mask = Udp { source: u16::MAX, destination: u16::MAX };
         return Ok(Item::Udp(Spec { value: Udp { source, destination }, mask }));
     }
-    let looked_at = (mask.words()[0] >> 20) as u16 & 0xfff;
+    let looked_at = mask.tcp_flags();
     let seen = headers.tcp_flags() & looked_at;
     // The item has eight flags, and the control flags are the rule's own.
     if looked_at > 0xff || (seen as u8 ^ ACK) & CONTROL & looked_at as u8 != 0 {

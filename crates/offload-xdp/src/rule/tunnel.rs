@@ -25,7 +25,6 @@ pub(super) struct Remote {
 /// Adds the outer packets to decapsulate: those with the addresses, UDP port and VXLAN header of the
 /// packet that was offered, which may be fewer than its flows match.
 pub(super) fn decapsulate(from: &OffloadTunnel, rule: &mut Rule) -> Result<Remote, Refusal> {
-    let (words, mask) = (from.headers.words(), from.mask.words());
     let bytes = if from.headers.is_ipv6() { OUTER_V6_BYTES } else { OUTER_V4_BYTES };
     let is_plain = from.kind == TunnelKind::Vxlan
         && from.header_bytes == bytes
@@ -36,11 +35,12 @@ pub(super) fn decapsulate(from: &OffloadTunnel, rule: &mut Rule) -> Result<Remot
         return Err(Refusal::Tunnel);
     }
     // The key contains the in-port. The program cannot match flow labels.
-    if mask[0] & 0xffff_ffff != 0 {
+    if from.mask.tcp_flags() != 0 || from.mask.flow_label() != 0 {
         return Err(Refusal::Match);
     }
-    rule.outer_match = [words[1], words[2], words[3]];
-    rule.outer_mask = [mask[1], mask[2], mask[3] | 0xffff];
+    rule.outer_match = from.headers.link_to_ports();
+    rule.outer_mask = from.mask.link_to_ports();
+    rule.outer_mask[2] |= 0xffff;
     let [source_high, source, destination_high, destination] = from.headers.key_addresses();
     rule.outer_src = address(source_high, source);
     rule.outer_dst = address(destination_high, destination);
