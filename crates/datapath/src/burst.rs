@@ -2,9 +2,9 @@
 
 use crate::ct_passes::Tracking;
 use crate::flow_paths::{Hit, Passes};
-use crate::inside::Outside;
 use crate::nat_rewrite::Tuple;
 use crate::outer::Seen;
+use crate::outside::Outside;
 use crate::path_id::PathId;
 use crate::unified::{Found, NOT_FOUND};
 use base::PortNo;
@@ -35,8 +35,8 @@ pub(crate) struct Burst {
     pub found: Found,
     /// The flow paths of packets that hit the cache; none for those that walk.
     pub path_ids: [PathId; BATCH_SIZE],
-    /// The outer packets of those decapsulated before the lookup ([`crate::inside`]), and a bitmap of these
-    /// packets.
+    /// The outer packets of those that were decapsulated before the lookup (`inside.rs`), and a bit
+    /// for each of those.
     pub outside: [Outside; BATCH_SIZE],
     pub opened: u32,
     /// The port that the batch was received on.
@@ -146,4 +146,9 @@ impl Burst {
             }
         }
     }
+}
+
+/// Frames whose packet is still there; what was dropped on the way has none.
+pub(crate) fn present(frames: &mut [Frame]) -> impl Iterator<Item = &mut Frame> {
+    frames.iter_mut().filter(|frame| !frame.packet.is_empty())
 }

@@ -9,17 +9,14 @@ use crate::offer;
 use crate::outer::{Seen, Shape};
 use crate::path_id::PathId;
 use crate::step::Step;
-use crate::unified::NewEntry;
+use crate::unified::{CONTROL, NewEntry};
 use crate::worker::Worker;
 use base::Instant;
 use flow::{Action, Field, Headers, TupleL4};
 
-/// TCP's SYN, FIN and RST: packets with these change connections, so they are not cached.
-pub(crate) const CONTROL: u16 = 0x7;
-
-/// Inserts the flow paths of a batch's packets into the unified cache, if they can be cached. If insertion
-/// does not pay, only some are inserted, chosen at random: a counter could correlate with the order of
-/// packets.
+/// Inserts the flow paths of a batch's packets into the unified cache, where that is possible. Where it
+/// does not pay only some are inserted, chosen at random: packets come in rounds that a counter could
+/// fall in step with.
 pub(crate) fn insert_burst(
     worker: &mut Worker,
     now: Instant,

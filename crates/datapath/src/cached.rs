@@ -4,15 +4,16 @@ use crate::burst::Burst;
 use crate::execute::execute_run;
 use crate::flow_kind::FinalActions;
 use crate::flow_paths::FlowPaths;
-use crate::inside::{self, Outside};
+use crate::inside;
 use crate::observer::{Observer, Stage};
 use crate::outbox::Outbox;
+use crate::outside::Outside;
 use crate::path_id::{PathId, PathKind};
 use crate::pending::Pending;
 use crate::step::{FoundBy, Step};
 use crate::unified::{EntryView, NOT_FOUND, UnifiedCache};
 use crate::worker::{InstalledFlow, Worker};
-use crate::{cache_insert, pipeline, tunnel};
+use crate::{cache_insert, tunnel, walk};
 use base::Instant;
 use classifier::MegaflowTable;
 use conntrack::FollowGuard;
@@ -44,7 +45,7 @@ pub(crate) fn receive(
         if !misses.is_empty() {
             inside::close(burst, misses.clone());
             observer.run(misses.len(), false);
-            pipeline::walk_burst(worker, now, burst, misses, true, out, observer);
+            walk::walk_burst(worker, now, burst, misses, true, out, observer);
             has_walked = true;
         }
     }
@@ -212,7 +213,7 @@ fn send(
     }
     // ICMP errors about packets too large for a tunnel.
     if !worker.again.is_empty() {
-        pipeline::walk_copies(worker, now, out, observer);
+        walk::walk_copies(worker, now, out, observer);
     }
 }
 

@@ -1,6 +1,8 @@
 //! Executes a flow's actions on the frames that hit it.
 
-use crate::branch;
+mod branch;
+
+use crate::burst::present;
 use crate::observer::Observer;
 use crate::outbox::Outbox;
 use crate::step::Step;
@@ -98,12 +100,7 @@ fn go_on(
     worker.again.extend(again.map(|frame| (0, frame)));
 }
 
-/// The frames that still have a packet; dropped ones have none.
-pub(crate) fn present(frames: &mut [Frame]) -> impl Iterator<Item = &mut Frame> {
-    frames.iter_mut().filter(|frame| !frame.packet.is_empty())
-}
-
-/// Changes each frame or its key.
+/// Rewrites frames, or what is known of them.
 pub(crate) fn on_each(
     frames: &mut [Frame],
     action: &Action,

@@ -4,7 +4,7 @@
 //! [`UnifiedCache`](crate::unified::UnifiedCache) refer to it.
 
 use crate::flow_kind::{FinalActions, FlowKind};
-use crate::worker::InstalledFlow;
+use crate::installed::InstalledFlow;
 use arrayvec::ArrayVec;
 use base::limits::RECIRC_DEPTH;
 use classifier::{Handle, MegaflowTable};

@@ -2,64 +2,14 @@
 
 use crate::burst::Burst;
 use crate::outer::Outers;
+use crate::outside::{Outside, PortSet};
 use crate::tunnel;
-use base::PortNo;
-use flow::{Action, Headers, Layers};
-use packet::Offload;
+use flow::{Action, Headers};
 use std::ops::Range;
 
-/// A set of ports with one bit per number modulo 64: membership may be falsely positive.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct PortSet(u64);
-
-impl PortSet {
-    /// All ports.
-    pub const ALL: PortSet = PortSet(u64::MAX);
-
-    /// The set with this port added.
-    #[must_use]
-    pub fn with(self, port: PortNo) -> PortSet {
-        PortSet(self.0 | 1 << (port.0 & 63))
-    }
-
-    /// Whether the port may be a member.
-    #[inline]
-    pub fn may_have(self, port: PortNo) -> bool {
-        self.0 >> (port.0 & 63) & 1 != 0
-    }
-}
-
-/// The outer part of a packet that was decapsulated, to restore it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Outside {
-    pub headers: Headers,
-    /// The number of the packet's class, used as its port in the cache.
-    pub class: PortNo,
-    /// The tunnel's port.
-    pub port: PortNo,
-    /// Bytes in front of the inner frame.
-    header_len: usize,
-    /// Bytes of the whole packet.
-    pub len: usize,
-    layers: Layers,
-    offload: Offload,
-}
-
-impl Outside {
-    pub const NONE: Outside = Outside {
-        headers: Headers::none(),
-        class: PortNo(0),
-        port: PortNo(0),
-        header_len: 0,
-        len: 0,
-        layers: Layers { l3: 0, l4: None },
-        offload: Offload { checksum: packet::Checksum::Unverified, gso: None },
-    };
-}
-
-/// Decapsulates the packets of a batch that belong to a known class and carry a plain inner packet. The inner
-/// packet and its headers then replace the packet. `from` is the set of ports whose packets some flow
-/// decapsulates.
+/// Decapsulates those packets of a batch that belong to a known class and carry a plain inner packet. The
+/// inner packet and its headers then stand in the packet's place. `from` are the ports whose packets some
+/// flow decapsulates.
 #[inline]
 pub(crate) fn open(outers: &mut Outers, burst: &mut Burst, from: PortSet) {
     burst.opened = 0;

@@ -1,8 +1,9 @@
 //! Installation and removal of flows in a worker's table.
 
 use crate::flow_kind::FlowKind;
-use crate::inside::{self, PortSet};
+use crate::inside;
 use crate::installed::{InstalledFlow, find, hash};
+use crate::outside::PortSet;
 use crate::worker::Worker;
 use classifier::Handle;
 use flow::{Action, Field, FlowId, FlowKey, Mask};

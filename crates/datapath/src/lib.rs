@@ -1,19 +1,18 @@
 //! The datapath: what a worker does with packets.
 //!
-//! A [`Worker`] owns its flows, caches and counters; workers share only connection tracking and the upcall
-//! queue. It uses no socket, no clock and no OpenFlow: the loop around it receives batches from ports, passes
-//! them to [`Worker::receive`], and sends the contents of the [`Outbox`]. `pipeline.rs` shows a packet's path
-//! on one screen.
+//! A [`Worker`] owns its flows, caches and counters; workers share connection tracking and the
+//! queue of misses and nothing else. It knows no socket, no clock and no OpenFlow: the loop around
+//! it receives batches from ports, hands them to [`Worker::receive`], and sends what then lies in
+//! the [`Outbox`]. `pipeline.rs` begins the way of a packet, `walk.rs` goes on with it.
 
 #![forbid(unsafe_code)]
 
-mod branch;
 mod burst;
 mod cache_insert;
 mod cache_policy;
 mod cached;
 mod ct_passes;
-mod dump;
+mod error_limit;
 mod execute;
 mod flow_hash;
 mod flow_kind;
@@ -27,6 +26,7 @@ mod observer;
 mod offer;
 mod outbox;
 mod outer;
+mod outside;
 mod path_id;
 mod path_mtu;
 mod pending;
@@ -39,13 +39,13 @@ mod through;
 mod tunnel;
 mod unified;
 mod upcall_queue;
+mod walk;
 mod worker;
 
-pub use dump::LastFlows;
 pub use observer::{Observer, Stage};
 pub use outbox::Outbox;
 pub use stats::WorkerStats;
 pub use step::{FoundBy, Step};
 pub use unified::{CacheMemory, CacheMemoryRequest};
 pub use upcall_queue::{Answers, QueueFull, Reserved, UpcallQueue, UpcallRates};
-pub use worker::{InstalledFlow, Worker, WorkerConfig};
+pub use worker::{InstalledFlow, LastFlows, Worker, WorkerConfig};

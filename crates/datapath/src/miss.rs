@@ -2,8 +2,8 @@
 
 use crate::observer::Observer;
 use crate::outbox::Outbox;
-use crate::pipeline;
 use crate::step::Step;
+use crate::walk;
 use crate::worker::Worker;
 use base::limits::UPCALLS_PER_PORT;
 use base::{Instant, PortNo};
@@ -171,7 +171,7 @@ impl Worker {
                 continue;
             }
             match Frame::resume(packet, &key) {
-                Ok(mut frame) => pipeline::enter_again(self, now, &mut frame, out, &mut ()),
+                Ok(mut frame) => walk::enter_again(self, now, &mut frame, out, &mut ()),
                 Err((packet, reason)) => self.drop_packet(packet, reason),
             }
         }

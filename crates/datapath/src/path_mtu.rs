@@ -7,35 +7,13 @@ use base::Instant;
 use flow::{DropReason, Field, Frame, TunnelPush};
 use packet::{Offload, Packet, Pool};
 use port::offload;
-use std::time::Duration;
 use wire::checksum::checksum;
 use wire::{Ipv4, ethernet, ipv4};
 
-/// Each worker sends one error per interval on average, in bursts of at most [`ERRORS_AT_ONCE`] (RFC 1812
-/// section 4.3.2.8, RFC 4443 section 2.4).
-const ERROR_EVERY: Duration = Duration::from_millis(1);
-const ERRORS_AT_ONCE: u32 = 50;
 /// Fragments but the last carry a multiple of this many bytes (RFC 791).
 const FRAGMENT_UNIT: usize = 8;
 
-/// Bounds the rate of errors.
-#[derive(Debug, Default)]
-pub(crate) struct ErrorLimit {
-    /// The errors sent so far use up the rate until this time.
-    paid: Instant,
-}
-
-impl ErrorLimit {
-    fn allows(&mut self, now: Instant) -> bool {
-        let is_allowed = self.paid < now + ERROR_EVERY * ERRORS_AT_ONCE;
-        if is_allowed {
-            self.paid = self.paid.max(now) + ERROR_EVERY;
-        }
-        is_allowed
-    }
-}
-
-/// Whether a frame is too large for the tunnel. A frame with GSO is judged by its segments.
+/// Whether a frame is too large for the tunnel. A frame with GSO is judged by the segments that it is cut into.
 #[inline]
 pub(crate) fn exceeds(packet: &Packet, to: &TunnelPush) -> bool {
     packet.len() > to.frame_max as usize

@@ -2,7 +2,7 @@
 //! (RFC 8300). Packets without an Ethernet header are stored here with one of zero addresses
 //! ([`Field::PacketType`](flow::Field::PacketType)).
 
-use crate::execute::present;
+use crate::burst::present;
 use crate::observer::Observer;
 use crate::step::Step;
 use crate::worker::Worker;

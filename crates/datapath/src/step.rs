@@ -1,8 +1,6 @@
 //! The steps of a traced packet.
 
-use crate::worker::Worker;
 use base::{PortNo, RecircId, Zone};
-use classifier::Handle;
 use conntrack::Entry;
 use flow::{Action, CtState, DropReason, FlowId, Match};
 use std::sync::Arc;
@@ -85,17 +83,4 @@ pub enum FoundBy {
         /// After probing this many of its subtables.
         subtables: u64,
     },
-}
-
-impl Worker {
-    /// The step for a flow that was hit.
-    pub(crate) fn hit_step(&self, hit: Handle, by: FoundBy) -> Step {
-        let flow = self.flows.get(hit);
-        Step::Hit {
-            flow: flow.map_or(FlowId(0), |flow| flow.id),
-            matching: Box::new(self.flows.matching(hit).unwrap_or_else(Match::any)),
-            actions: flow.and_then(|flow| flow.actions.clone()).unwrap_or_default(),
-            by,
-        }
-    }
 }

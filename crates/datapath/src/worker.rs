@@ -2,32 +2,31 @@
 
 mod config;
 mod credit;
+mod dump;
 
 pub use self::config::WorkerConfig;
+use self::dump::Dump;
+pub use self::dump::LastFlows;
 use crate::burst::Burst;
 use crate::cache_policy::{self, CachePolicy};
-use crate::dump::Dump;
+use crate::error_limit::ErrorLimit;
 use crate::flow_kind::{FinalActions, FlowKind};
 use crate::flow_paths::FlowPaths;
-use crate::inside::PortSet;
 pub use crate::installed::InstalledFlow;
 use crate::observer::Observer;
-use crate::outbox::Outbox;
 use crate::outer::Outers;
+use crate::outside::PortSet;
 use crate::path_id::{PathId, PathKind};
-use crate::path_mtu::ErrorLimit;
-use crate::pending::{Pending, Waiting};
-use crate::pipeline;
+use crate::pending::Pending;
 use crate::stats::WorkerStats;
-use crate::step::FoundBy;
+use crate::step::{FoundBy, Step};
 use crate::unified::{CacheMemory, CacheMemoryRequest, UnifiedCache};
 use crate::upcall_queue::UpcallQueue;
-use base::{Instant, PortNo, WorkerId};
+use base::{Instant, WorkerId};
 use classifier::{ExactCache, Handle, Index, MegaflowTable};
 use conntrack::Tracker;
-use flow::{DropReason, Execute, FlowCommand, FlowKey, Frame, OffloadOffer, Upcall};
-use packet::{Batch, Pool};
-use std::collections::VecDeque;
+use flow::{DropReason, FlowId, FlowKey, Frame, Match, OffloadOffer, Upcall};
+use packet::Pool;
 use std::sync::Arc;
 
 /// Forwards packets. Owned by one thread.
@@ -130,78 +129,8 @@ impl Worker {
         self.on_queued = Some(on_queued);
     }
 
-    /// Takes a batch received on `in_port` through the whole datapath. The batch is empty afterwards; the
-    /// output is in `out`.
-    pub fn receive(&mut self, now: Instant, in_port: PortNo, batch: &mut Batch, out: &mut Outbox) {
-        self.receive_timed(now, in_port, batch, out, &mut ());
-    }
-
-    /// [`Self::receive`] with an observer.
-    pub fn receive_timed(
-        &mut self,
-        now: Instant,
-        in_port: PortNo,
-        batch: &mut Batch,
-        out: &mut Outbox,
-        observer: &mut impl Observer,
-    ) {
-        self.stats.received += batch.len() as u64;
-        self.queued = None;
-        self.end_misses_evicted_by_others();
-        pipeline::receive(self, now, in_port, batch, out, observer);
-    }
-
-    /// Executes a command of the control side.
-    pub fn command(&mut self, now: Instant, command: FlowCommand, out: &mut Outbox) {
-        match command {
-            FlowCommand::Put(put) => {
-                self.put(put.id, put.matching.key(), put.matching.mask(), put.actions);
-                self.tell_of_gone(now, out);
-            }
-            FlowCommand::Delete(id) => {
-                self.delete(id);
-                self.tell_of_gone(now, out);
-            }
-            FlowCommand::Collect => self.begin_dump(now, out),
-            FlowCommand::Execute(asked) => self.execute(now, asked, out, &mut ()),
-        }
-    }
-
-    /// Installs the flow of an answer, if it has one, and executes actions on its packet, with an observer.
-    pub fn execute(
-        &mut self,
-        now: Instant,
-        asked: Execute,
-        out: &mut Outbox,
-        observer: &mut impl Observer,
-    ) {
-        self.queued = None;
-        let Execute { packet, key, actions, flow, .. } = asked;
-        if let Some(flow) = flow {
-            self.put(flow.id, &key, &flow.mask, Arc::clone(&actions));
-            self.tell_of_gone(now, out);
-        }
-        // Packets that wait for this answer follow its packet. If that misses again in a later pass, they
-        // wait behind it again.
-        let waiting = match self.pending.is_empty() {
-            true => VecDeque::new(),
-            false => self.pending.end(self.miss_hash(&key), &key),
-        };
-        match Frame::resume(packet, &key) {
-            Ok(mut frame) => pipeline::execute(self, now, &mut frame, &actions, out, observer),
-            Err((packet, reason)) => self.refuse(packet, reason, observer),
-        }
-        for Waiting { packet, key: own } in waiting {
-            match Frame::resume(packet, own.as_deref().unwrap_or(&key)) {
-                Ok(mut frame) => pipeline::enter_again(self, now, &mut frame, out, observer),
-                Err((packet, reason)) => self.refuse(packet, reason, observer),
-            }
-        }
-        self.keep_key(key);
-    }
-
-    /// To be called about once per second: sorts the subtables by use, and adapts the caches to the traffic.
-    /// Returns a request for memory for the unified cache.
+    /// Once a second or so: puts the busiest subtables first, and fits the caches to the traffic. Says
+    /// what room is to be prepared for the unified cache.
     pub fn tick(&mut self) -> Option<CacheMemoryRequest> {
         self.end_late_misses();
         self.cache_policy.decide(self.flows.counts());
@@ -355,7 +284,18 @@ impl Worker {
         }
     }
 
-    /// A cheap random number (xorshift, Marsaglia 2003), to sample cache insertions.
+    /// What is told of a flow that was hit.
+    pub(crate) fn hit_step(&self, hit: Handle, by: FoundBy) -> Step {
+        let flow = self.flows.get(hit);
+        Step::Hit {
+            flow: flow.map_or(FlowId(0), |flow| flow.id),
+            matching: Box::new(self.flows.matching(hit).unwrap_or_else(Match::any)),
+            actions: flow.and_then(|flow| flow.actions.clone()).unwrap_or_default(),
+            by,
+        }
+    }
+
+    /// A cheap random number (xorshift, Marsaglia 2003), for choosing what enters the cache.
     pub(crate) fn next_random(&mut self) -> u32 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 17;

@@ -1,6 +1,7 @@
 //! Packets into a tunnel whose underlay is too small for some of them.
 
 use super::*;
+use crate::error_limit::{ERROR_EVERY, ERRORS_AT_ONCE};
 use crate::{Outbox, UpcallQueue, WorkerConfig};
 use base::{MacAddr, PortNo, WorkerId};
 use conntrack::{Config, Conntrack};

@@ -5,8 +5,7 @@ use super::entry::{Entry, NAT_REWRITTEN, Rest, USED};
 use super::mask::MaskInUse;
 use super::memory::CacheMemory;
 use super::probe::Probe;
-use super::{Found, KINDS, NOT_FOUND, UnifiedCache};
-use crate::cache_insert::CONTROL;
+use super::{CONTROL, Found, KINDS, NOT_FOUND, UnifiedCache};
 use base::PortNo;
 use flow::{ConnectionRef, Headers, MARK_MAX};
 

@@ -1,14 +1,15 @@
 //! A worker from packets in to packets out.
 
 use super::*;
+use crate::Outbox;
 use base::limits::{UPCALLS, UPCALLS_PER_PORT};
-use base::{RecircId, Zone};
+use base::{PortNo, RecircId, Zone};
 use conntrack::{Config, Conntrack};
 use flow::{
-    Action, CtAction, CtState, Execute, Field, FlowId, FlowPut, Match, Nat, NatKind, NatRange,
+    Action, CtAction, CtState, Execute, Field, FlowCommand, FlowPut, Nat, NatKind, NatRange,
     PortSelection, SetField,
 };
-use packet::Packet;
+use packet::{Batch, Packet};
 
 struct Bench {
     conntrack: Arc<Conntrack>,

@@ -1,6 +1,7 @@
 //! Actions that depend on a packet's length or a meter, those on truncated copies, and those for tunnels.
 
-use crate::execute::{copy, execute_run, on_each, present};
+use super::{copy, execute_run, on_each};
+use crate::burst::present;
 use crate::observer::Observer;
 use crate::outbox::Outbox;
 use crate::rewrite;

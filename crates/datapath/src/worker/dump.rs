@@ -1,8 +1,8 @@
 //! Dumps of flow statistics, page by page, so that packets wait for at most one page.
 
+use super::Worker;
 use crate::installed::{InstalledFlow, find};
 use crate::outbox::Outbox;
-use crate::worker::Worker;
 use base::{Instant, WorkerId};
 use classifier::{Index, MegaflowTable, Queue};
 use flow::{FlowDump, FlowId, FlowStats};
