@@ -5,7 +5,7 @@
 //! thread that opens ports does not wait.
 
 use crate::config::remove_left_socket;
-use crate::device::{close, find};
+use crate::plug::{Found, close, find};
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// DPDK's port number and whether the device was attached for this call; or why there is none.
-pub type Found = Result<(u16, bool), String>;
-
-/// How long a device may take to create its socket, and to stop when it is not wanted any more.
+/// How long a device may take to make its socket, and to go when it is not wanted any more.
 const PATIENCE: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_millis(1);
 

@@ -1,7 +1,6 @@
 //! A device's counters.
 
-use crate::device::text_of;
-use crate::ffi;
+use crate::ffi::{self, text_of};
 use crate::start::check;
 use crate::{DpdkPort, Statistics};
 use port::PortError;

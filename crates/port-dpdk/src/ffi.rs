@@ -1,7 +1,7 @@
 //! Declarations of the C shim, written by hand; `csrc/shim.h` documents them.
 
 use packet::Head;
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 /// Packets in one call.
 pub const BURST: usize = base::limits::BATCH_SIZE;
@@ -302,4 +302,11 @@ unsafe extern "C" {
         retries: u16,
         unsent: *mut u64,
     ) -> u16;
+}
+
+/// The text up to its zero.
+pub(crate) fn text_of(text: &[c_char]) -> String {
+    let bytes: Vec<u8> = text.iter().map(|c| *c as u8).collect();
+    let text = CStr::from_bytes_until_nul(&bytes).unwrap_or_default();
+    text.to_string_lossy().into_owned()
 }

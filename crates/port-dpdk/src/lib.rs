@@ -29,11 +29,15 @@ mod counters;
 #[cfg(feature = "dpdk")]
 mod device;
 #[cfg(feature = "dpdk")]
+mod dpdk_port;
+#[cfg(feature = "dpdk")]
 mod ffi;
 #[cfg(feature = "dpdk")]
 mod guard;
 #[cfg(feature = "dpdk")]
 mod guest;
+#[cfg(feature = "dpdk")]
+mod plug;
 #[cfg(feature = "dpdk")]
 mod receive;
 #[cfg(feature = "dpdk")]
@@ -60,7 +64,7 @@ pub use absent::{
 #[cfg(feature = "dpdk")]
 pub use awaited::look_at_awaited;
 #[cfg(feature = "dpdk")]
-pub use device::DpdkPort;
+pub use dpdk_port::DpdkPort;
 #[cfg(feature = "dpdk")]
 pub use receive::DpdkRx;
 #[cfg(feature = "dpdk")]

@@ -6,8 +6,7 @@
 mod encode;
 mod objects;
 
-use crate::device::text_of;
-use crate::ffi;
+use crate::ffi::{self, text_of};
 use crate::flow_rule::{
     ConnectionObject, DeviceRefusal, FlowDevice, FlowRule, ObjectHandle, RuleAction, RuleHandle,
     RuleState,

@@ -1,8 +1,7 @@
 //! Configuration of a device: its MTU, its queues and its offloads.
 
 use crate::buffers::{Buffers, MTU_MAX};
-use crate::device::with_words;
-use crate::start::{check, take_words};
+use crate::start::{check, take_words, with_words};
 use crate::{DpdkConfig, ffi, rte_flow};
 
 // DPDK's capability bits (rte_ethdev.h); csrc/device.c asserts them.

@@ -123,3 +123,11 @@ extern "C" fn log_line(level: c_int, text: *const c_char, bytes: usize) {
     crate::guest::hear(text, is_error);
     log::log!(target: "dpdk", level, "{text}");
 }
+
+/// An error, with what DPDK logged of it.
+pub(crate) fn with_words(error: &io::Error) -> String {
+    match take_words().as_str() {
+        "" => error.to_string(),
+        words => format!("{error} ({words})"),
+    }
+}

@@ -1,0 +1,203 @@
+//! A port: a device with its queues, and what can be asked of it.
+
+use crate::awaited::find_or_wait;
+use crate::device::{Device, OPEN, facts_of, locks};
+use crate::ffi::{self, text_of};
+use crate::plug::{Found, close, find};
+use crate::receive::DpdkRx;
+use crate::send::DpdkTx;
+use crate::setup::NOT_SUPPORTED;
+use crate::start::{check, is_running};
+use crate::{DpdkConfig, DpdkError, Facts, guest};
+use base::MacAddr;
+use port::PortError;
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+
+/// A DPDK port: a device that is set up and belongs to this port alone. It is closed when the
+/// port and all of its queues are dropped.
+#[derive(Debug)]
+pub struct DpdkPort {
+    pub(crate) device: Arc<Device>,
+}
+
+impl DpdkPort {
+    /// Finds the device, or plugs it in, sets it up with one transmit queue for each of
+    /// `tx_queues` workers if it has so many, and starts it.
+    ///
+    /// # Errors
+    /// DPDK does not run, there is no such device, another port has it, or it cannot be what the
+    /// configuration says; in words.
+    pub fn open(name: &str, config: &DpdkConfig, tx_queues: u16) -> Result<DpdkPort, PortError> {
+        DpdkPort::open_found(name, config, tx_queues, find)
+    }
+
+    /// The same, without waiting: some devices are there only when another program has
+    /// connected to them (`net_virtio_user` with `server=1`). Until then this is an error that says so;
+    /// [`crate::look_at_awaited`] tells when to try again.
+    ///
+    /// # Errors
+    /// Those of [`DpdkPort::open`], and that the other side has not come yet.
+    pub fn open_or_wait(
+        name: &str,
+        config: &DpdkConfig,
+        tx_queues: u16,
+    ) -> Result<DpdkPort, PortError> {
+        DpdkPort::open_found(name, config, tx_queues, find_or_wait)
+    }
+
+    fn open_found(
+        name: &str,
+        config: &DpdkConfig,
+        tx_queues: u16,
+        find: impl FnOnce(&str) -> Found,
+    ) -> Result<DpdkPort, PortError> {
+        let invalid = |reason| PortError::Invalid { device: name.to_owned(), reason };
+        if !is_running() {
+            return Err(invalid(DpdkError::NotStarted.to_string()));
+        }
+        if config.devargs.is_empty() {
+            let missing = "is missing 'options:dpdk-devargs'; the old 'dpdk<port_id>' names are \
+                           not supported";
+            return Err(invalid(format!("'{name}' {missing}")));
+        }
+        // No other thread may take the device between finding and marking it.
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let (port, attached) = find(&config.devargs).map_err(&invalid)?;
+        if let Some(other) = open.get(&port) {
+            return Err(invalid(format!(
+                "'{name}' is trying to use device '{}' which is already in use by '{other}'",
+                config.devargs
+            )));
+        }
+        // A guest may come as soon as the device is started.
+        guest::expect(port, config.vhost_socket());
+        let device = Device::set_up(name, port, attached, config, tx_queues);
+        let device = device.map_err(|reason| {
+            guest::forget(port);
+            close(port, attached);
+            invalid(reason)
+        })?;
+        open.insert(port, name.to_owned());
+        Ok(DpdkPort { device: Arc::new(device) })
+    }
+
+    /// Sets the device up anew where it should have another number of transmit queues.
+    ///
+    /// # Errors
+    /// Queues of it are in use, or the device refuses.
+    pub fn set_tx_queues(&mut self, tx_queues: u16) -> Result<(), PortError> {
+        let name = self.device.name.clone();
+        let invalid = |reason| PortError::Invalid { device: name.clone(), reason };
+        let facts = facts_of(self.device.port).map_err(|error| invalid(error.to_string()))?;
+        let wanted = tx_queues.clamp(1, facts.max_tx_queues.max(1));
+        if usize::from(wanted) == self.device.tx_locks.len() {
+            return Ok(());
+        }
+        // No thread may send or receive while the device is stopped.
+        let Some(device) = Arc::get_mut(&mut self.device) else {
+            return Err(invalid("its queues are still in use".to_owned()));
+        };
+        let (config, mtu) = (&device.config, device.mtu);
+        let setup = device.buffers.configure(device.port, &facts, config, mtu, wanted);
+        let setup = setup.map_err(invalid)?;
+        device.tx_locks = locks(setup.tx_queues);
+        device.rx_taken = (0..setup.rx_queues).map(|_| AtomicBool::new(false)).collect();
+        Ok(())
+    }
+
+    /// How many receive queues there are.
+    pub fn rx_queues(&self) -> u16 {
+        self.device.rx_taken.len() as u16
+    }
+
+    /// A receive queue, by its number. Each has one owner at a time.
+    ///
+    /// # Errors
+    /// There is none of that number, or it is taken.
+    pub fn rx(&self, queue: u16) -> Result<DpdkRx, PortError> {
+        let free = |taken: &AtomicBool| !taken.swap(true, Ordering::AcqRel);
+        if self.device.rx_taken.get(usize::from(queue)).is_some_and(free) {
+            return Ok(DpdkRx::new(Arc::clone(&self.device), queue));
+        }
+        let reason = format!("receive queue {queue} is not there or is in use");
+        Err(PortError::Invalid { device: self.device.name.clone(), reason })
+    }
+
+    /// A transmit queue: the next in turn, so that queues are shared only where there are too few.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn tx(&self) -> Result<DpdkTx, PortError> {
+        let next = self.device.tx_next.fetch_add(1, Ordering::Relaxed);
+        let Some(queue) = usize::from(next).checked_rem(self.device.tx_locks.len()) else {
+            let reason = "it has no transmit queue".to_owned();
+            return Err(PortError::Invalid { device: self.device.name.clone(), reason });
+        };
+        Ok(DpdkTx::new(Arc::clone(&self.device), queue as u16))
+    }
+
+    /// What the device is and how it stands.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn facts(&self) -> Result<Facts, PortError> {
+        let device = &self.device;
+        let gone = |_| PortError::Gone { device: device.name.clone() };
+        let facts = facts_of(device.port).map_err(gone)?;
+        let admin_up = device.admin_up.load(Ordering::Relaxed);
+        Ok(Facts {
+            port: device.port,
+            mac: MacAddr(facts.mac),
+            mtu: device.mtu,
+            max_mtu: facts.max_mtu,
+            admin_up,
+            link_up: admin_up && facts.link_up != 0,
+            link_mbps: facts.link_mbps,
+            full_duplex: facts.full_duplex != 0,
+            numa: facts.numa,
+            driver: text_of(&facts.driver),
+            bus: text_of(&facts.bus),
+            bus_info: text_of(&facts.bus_info),
+            min_rx_buffer: facts.min_rx_buffer,
+            max_rx_bytes: facts.max_rx_bytes,
+            max_rx_queues: facts.max_rx_queues,
+            max_tx_queues: facts.max_tx_queues,
+            max_mac_addresses: facts.max_mac_addresses,
+            rx_queues: device.rx_taken.len() as u16,
+            tx_queues: device.tx_locks.len() as u16,
+            receives_checksums: device.receives_checksums,
+            sends_checksums: device.sends_checksums,
+            cuts_tcp: device.cuts_tcp,
+        })
+    }
+
+    /// The port's name.
+    pub fn name(&self) -> &str {
+        &self.device.name
+    }
+
+    /// What the guest behind a vhost-user port did wrong, in words, until a better one is there.
+    pub fn guest_fault(&self) -> Option<String> {
+        guest::fault(self.device.port)
+    }
+
+    /// Brings the device up or down. A device that has no such switch is only not used while it
+    /// is down.
+    ///
+    /// # Errors
+    /// The device refuses.
+    pub fn set_up(&self, up: bool) -> Result<(), PortError> {
+        self.device.admin_up.store(up, Ordering::Relaxed);
+        // SAFETY: an order by number, which DPDK checks.
+        let answer = unsafe { ffi::tidegate_dpdk_set_up(self.device.port, c_int::from(up)) };
+        match check(answer) {
+            Err(source) if source.raw_os_error() != Some(NOT_SUPPORTED) => {
+                let what = if up { "bring it up" } else { "take it down" };
+                Err(PortError::System { device: self.device.name.clone(), what, source })
+            }
+            _ => Ok(()),
+        }
+    }
+}
