@@ -35,8 +35,8 @@ pub(crate) struct Burst {
     pub found: Found,
     /// The flow paths of packets that hit the cache; none for those that walk.
     pub path_ids: [PathId; BATCH_SIZE],
-    /// The outer packets of those that were decapsulated before the lookup (`inside.rs`), and a bit
-    /// for each of those.
+    /// The outer packets of those decapsulated before the lookup ([`crate::inside`]), and a bitmap of these
+    /// packets.
     pub outside: [Outside; BATCH_SIZE],
     pub opened: u32,
     /// The port that the batch was received on.
@@ -148,7 +148,7 @@ impl Burst {
     }
 }
 
-/// Frames whose packet is still there; what was dropped on the way has none.
+/// The frames that still have a packet; dropped ones have none.
 pub(crate) fn present(frames: &mut [Frame]) -> impl Iterator<Item = &mut Frame> {
     frames.iter_mut().filter(|frame| !frame.packet.is_empty())
 }

@@ -14,9 +14,9 @@ use crate::worker::Worker;
 use base::Instant;
 use flow::{Action, Field, Headers, TupleL4};
 
-/// Inserts the flow paths of a batch's packets into the unified cache, where that is possible. Where it
-/// does not pay only some are inserted, chosen at random: packets come in rounds that a counter could
-/// fall in step with.
+/// Inserts the flow paths of a batch's packets into the unified cache, if they can be cached. If insertion
+/// does not pay, only some are inserted, chosen at random: a counter could correlate with the order of
+/// packets.
 pub(crate) fn insert_burst(
     worker: &mut Worker,
     now: Instant,

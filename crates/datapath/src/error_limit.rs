@@ -3,15 +3,15 @@
 use base::Instant;
 use std::time::Duration;
 
-/// Each worker sends one error in this time on average, and at most this many at once (RFC 1812 section 4.3.2.8,
-/// RFC 4443 section 2.4).
+/// Each worker sends one error per interval on average, in bursts of at most [`ERRORS_AT_ONCE`] (RFC 1812
+/// section 4.3.2.8, RFC 4443 section 2.4).
 pub(crate) const ERROR_EVERY: Duration = Duration::from_millis(1);
 pub(crate) const ERRORS_AT_ONCE: u32 = 50;
 
 /// Bounds the rate of errors.
 #[derive(Debug, Default)]
 pub(crate) struct ErrorLimit {
-    /// The errors that were sent use up the rate until this time.
+    /// The errors sent so far use up the rate until this time.
     paid: Instant,
 }
 

@@ -100,7 +100,7 @@ fn go_on(
     worker.again.extend(again.map(|frame| (0, frame)));
 }
 
-/// Rewrites frames, or what is known of them.
+/// Changes each frame or its key.
 pub(crate) fn on_each(
     frames: &mut [Frame],
     action: &Action,

@@ -7,9 +7,9 @@ use crate::tunnel;
 use flow::{Action, Headers};
 use std::ops::Range;
 
-/// Decapsulates those packets of a batch that belong to a known class and carry a plain inner packet. The
-/// inner packet and its headers then stand in the packet's place. `from` are the ports whose packets some
-/// flow decapsulates.
+/// Decapsulates the packets of a batch that belong to a known class and carry a plain inner packet. The inner
+/// packet and its headers then replace the packet. `from` is the set of ports whose packets some flow
+/// decapsulates.
 #[inline]
 pub(crate) fn open(outers: &mut Outers, burst: &mut Burst, from: PortSet) {
     burst.opened = 0;

@@ -1,9 +1,9 @@
 //! The datapath: what a worker does with packets.
 //!
-//! A [`Worker`] owns its flows, caches and counters; workers share connection tracking and the
-//! queue of misses and nothing else. It knows no socket, no clock and no OpenFlow: the loop around
-//! it receives batches from ports, hands them to [`Worker::receive`], and sends what then lies in
-//! the [`Outbox`]. `pipeline.rs` begins the way of a packet, `walk.rs` goes on with it.
+//! A [`Worker`] owns its flows, caches and counters; workers share only connection tracking and the upcall
+//! queue. It uses no socket, no clock and no OpenFlow: the loop around it receives batches from ports, passes
+//! them to [`Worker::receive`], and sends the contents of the [`Outbox`]. A packet's path begins in
+//! `pipeline.rs` and continues in `walk.rs`.
 
 #![forbid(unsafe_code)]
 

@@ -4,7 +4,7 @@ use base::PortNo;
 use flow::{Headers, Layers};
 use packet::Offload;
 
-/// A set of ports with one bit for every 64th of them: it may say that it has a port that it has not.
+/// A set of ports with one bit per number modulo 64: membership may be falsely positive.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct PortSet(u64);
 
@@ -12,13 +12,13 @@ impl PortSet {
     /// All ports.
     pub const ALL: PortSet = PortSet(u64::MAX);
 
-    /// Those and this one.
+    /// The set with this port added.
     #[must_use]
     pub fn with(self, port: PortNo) -> PortSet {
         PortSet(self.0 | 1 << (port.0 & 63))
     }
 
-    /// Whether the port may be among them.
+    /// Whether the port may be a member.
     #[inline]
     pub fn may_have(self, port: PortNo) -> bool {
         self.0 >> (port.0 & 63) & 1 != 0
@@ -29,7 +29,7 @@ impl PortSet {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outside {
     pub headers: Headers,
-    /// The number of the packet's class, which the cache has in the place of a port.
+    /// The number of the packet's class, used as its port in the cache.
     pub class: PortNo,
     /// The tunnel's port.
     pub port: PortNo,

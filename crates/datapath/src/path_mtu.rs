@@ -13,7 +13,7 @@ use wire::{Ipv4, ethernet, ipv4};
 /// Fragments but the last carry a multiple of this many bytes (RFC 791).
 const FRAGMENT_UNIT: usize = 8;
 
-/// Whether a frame is too large for the tunnel. A frame with GSO is judged by the segments that it is cut into.
+/// Whether a frame is too large for the tunnel. A frame with GSO is judged by its segments.
 #[inline]
 pub(crate) fn exceeds(packet: &Packet, to: &TunnelPush) -> bool {
     packet.len() > to.frame_max as usize

@@ -14,13 +14,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 impl Worker {
-    /// Takes a batch that came in on `in_port` through the whole datapath. The batch is left
-    /// empty; what is to be sent lies in `out`.
+    /// Takes a batch received on `in_port` through the whole datapath. The batch is empty afterwards; the
+    /// output is in `out`.
     pub fn receive(&mut self, now: Instant, in_port: PortNo, batch: &mut Batch, out: &mut Outbox) {
         self.receive_timed(now, in_port, batch, out, &mut ());
     }
 
-    /// [`Self::receive`], telling `observer` when each stage is over.
+    /// [`Self::receive`] with an observer.
     pub fn receive_timed(
         &mut self,
         now: Instant,
@@ -35,7 +35,7 @@ impl Worker {
         receive(self, now, in_port, batch, out, observer);
     }
 
-    /// Does what the control side asks.
+    /// Executes a command of the control side.
     pub fn command(&mut self, now: Instant, command: FlowCommand, out: &mut Outbox) {
         match command {
             FlowCommand::Put(put) => {
@@ -51,8 +51,7 @@ impl Worker {
         }
     }
 
-    /// Installs the flow of an answer, if it has one, and carries out steps on its packet, telling `observer` of
-    /// them.
+    /// Installs the flow of an answer, if it has one, and executes actions on its packet, with an observer.
     pub fn execute(
         &mut self,
         now: Instant,
@@ -66,8 +65,8 @@ impl Worker {
             self.put(flow.id, &key, &flow.mask, Arc::clone(&actions));
             self.tell_of_gone(now, out);
         }
-        // Packets that wait for this answer go after the one that went up, and behind it once more where
-        // that misses in a later pass.
+        // Packets that wait for this answer follow its packet. If that misses again in a later pass, they
+        // wait behind it again.
         let waiting = match self.pending.is_empty() {
             true => VecDeque::new(),
             false => self.pending.end(self.miss_hash(&key), &key),

@@ -33,9 +33,9 @@ pub use self::memory::{CacheMemory, CacheMemoryRequest};
 
 /// Maximum number of masks.
 const MASKS: usize = 8;
-/// TCP's SYN, FIN and RST: their packets change connections, so they are not cached.
+/// TCP's SYN, FIN and RST: packets with these change connections, so they are not cached.
 pub(crate) const CONTROL: u16 = 0x7;
-/// Kinds of packets for which the mask that served last is kept.
+/// Number of kinds of packets for which the last successful mask is kept.
 const KINDS: usize = 64;
 /// The initial number of entries, if permitted, and the growth factor.
 const ENTRIES_FIRST: usize = 1 << 14;

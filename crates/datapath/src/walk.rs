@@ -13,11 +13,10 @@ use classifier::Handle;
 use flow::{Action, DropReason, Frame};
 use std::ops::Range;
 
-/// The flows that the frames of a pass hit, and how many frames in a row hit each; `None` without a
-/// packet.
+/// The flows hit by the frames of a pass, with run lengths; `None` for places without a packet.
 type Hits = arrayvec::ArrayVec<(Option<Handle>, usize), BATCH_SIZE>;
 
-/// Walks packets of a burst that came one after the other, and their copies that recirculate.
+/// Walks consecutive packets of a burst, and their recirculated copies.
 pub(crate) fn walk_burst(
     worker: &mut Worker,
     now: Instant,
@@ -35,7 +34,7 @@ pub(crate) fn walk_burst(
     observer.stage_done(Stage::Walk);
 }
 
-/// Executes actions on one frame, and walks what they recirculate.
+/// Executes actions on one frame, and walks the recirculated packets.
 pub(crate) fn execute(
     worker: &mut Worker,
     now: Instant,
@@ -63,9 +62,9 @@ pub(crate) fn enter_again(
     walk_copies(worker, now, out, observer);
 }
 
-/// Pass after pass over the tables, until no packet is left in its place. The number of passes is
-/// bounded, so that flows that send packets round for ever do no harm. There is a trace for each
-/// frame, or none at all where they will not be remembered.
+/// Pass after pass over the flow table, until no packet remains in its place. The number of passes is
+/// bounded, so that flows that recirculate forever do no harm. There is a trace per frame, or none if the
+/// paths will not be cached.
 fn walk(
     worker: &mut Worker,
     now: Instant,
@@ -97,9 +96,9 @@ fn walk(
     }
 }
 
-/// Walks copies that were sent round while steps were left to do on the packets themselves. The first
-/// goes first, so that the fragments of a datagram stay in order, and each with all that comes of it,
-/// so that few wait at a time.
+/// Walks copies that recirculated while actions remained for the packets themselves. They walk in order, so
+/// that the fragments of a datagram stay in order, and each with all its own copies, so that few wait at a
+/// time.
 pub(crate) fn walk_copies(
     worker: &mut Worker,
     now: Instant,
@@ -114,8 +113,8 @@ pub(crate) fn walk_copies(
     }
 }
 
-/// Finds each frame's flow: in the exact-match cache, or else among the megaflows. Says how many
-/// packets there are.
+/// Finds each frame's flow: in the exact-match cache, or else in the megaflow table. Returns the number of
+/// packets.
 fn look_up(
     worker: &mut Worker,
     frames: &[Frame],
@@ -143,8 +142,8 @@ fn look_up(
     left
 }
 
-/// Carries out each flow's steps on the frames that hit it, run by run, so that frames of one flow
-/// that came together stay together.
+/// Executes each flow's actions on the frames that hit it, run by run, so that consecutive frames of one flow
+/// stay together.
 fn carry_out(
     worker: &mut Worker,
     now: Instant,
@@ -188,8 +187,8 @@ fn carry_out(
     }
 }
 
-/// The same for packets of a flow of which some may have to wait behind others that wait for answers: those
-/// with the key or of the connection of such a one. Nothing of them is remembered, for others must be asked the same.
+/// The same for packets of a flow of which some may have to wait behind unanswered misses with their key or
+/// of their connection. Their paths are not cached, since later packets need the same check.
 fn carry_out_behind(
     worker: &mut Worker,
     now: Instant,
@@ -211,7 +210,7 @@ fn carry_out_behind(
     }
 }
 
-/// How many packets are in their places.
+/// The number of packets in their places.
 fn present(frames: &[Frame]) -> usize {
     frames.iter().filter(|frame| !frame.packet.is_empty()).count()
 }

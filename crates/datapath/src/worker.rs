@@ -129,8 +129,8 @@ impl Worker {
         self.on_queued = Some(on_queued);
     }
 
-    /// Once a second or so: puts the busiest subtables first, and fits the caches to the traffic. Says
-    /// what room is to be prepared for the unified cache.
+    /// To be called about once per second: sorts the subtables by use, and adapts the caches to the traffic.
+    /// Returns a request for memory for the unified cache.
     pub fn tick(&mut self) -> Option<CacheMemoryRequest> {
         self.end_late_misses();
         self.cache_policy.decide(self.flows.counts());
@@ -284,7 +284,7 @@ impl Worker {
         }
     }
 
-    /// What is told of a flow that was hit.
+    /// The step for a flow that was hit.
     pub(crate) fn hit_step(&self, hit: Handle, by: FoundBy) -> Step {
         let flow = self.flows.get(hit);
         Step::Hit {
@@ -295,7 +295,7 @@ impl Worker {
         }
     }
 
-    /// A cheap random number (xorshift, Marsaglia 2003), for choosing what enters the cache.
+    /// A cheap random number (xorshift, Marsaglia 2003), to sample cache insertions.
     pub(crate) fn next_random(&mut self) -> u32 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 17;

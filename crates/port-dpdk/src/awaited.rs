@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long a device may take to make its socket, and to go when it is not wanted any more.
+/// How long a device may take to create its socket, and to stop when it is not wanted any more.
 const PATIENCE: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_millis(1);
 

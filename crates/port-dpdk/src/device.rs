@@ -17,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const FRAME_OVERHEAD: usize = 14 + 8;
 /// Retries when a guest accepts only part of a burst (ovs: `lib/netdev-dpdk.c`, `VHOST_ENQ_RETRY_DEF`).
 const VHOST_RETRIES: u16 = 8;
-/// Which ports are open, by DPDK's number of their device.
+/// The open ports, by DPDK's port number.
 pub(crate) static OPEN: Mutex<BTreeMap<u16, String>> = Mutex::new(BTreeMap::new());
 
 /// The state that a port and its queues share.
@@ -31,11 +31,11 @@ pub(crate) struct Device {
     pub buffers: Buffers,
     /// Whether it verifies transport checksums.
     pub receives_checksums: bool,
-    /// Whether it finishes transport checksums.
+    /// Whether it completes transport checksums.
     pub sends_checksums: bool,
     /// Whether it segments large TCP packets.
     pub cuts_tcp: bool,
-    /// The MTU that it was set up for.
+    /// Its configured MTU.
     pub mtu: u16,
     /// The longest frame that may be sent, in bytes.
     pub frame_max: usize,

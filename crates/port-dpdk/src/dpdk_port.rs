@@ -15,30 +15,30 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 
-/// A DPDK port: a device that is set up and belongs to this port alone. It is closed when the
-/// port and all of its queues are dropped.
+/// A DPDK port: a configured device that this port alone uses. It is closed when the port and all of its
+/// queues are dropped.
 #[derive(Debug)]
 pub struct DpdkPort {
     pub(crate) device: Arc<Device>,
 }
 
 impl DpdkPort {
-    /// Finds the device, or plugs it in, sets it up with one transmit queue for each of
-    /// `tx_queues` workers if it has so many, and starts it.
+    /// Finds or attaches the device, configures it with one transmit queue per worker of `tx_queues`, as far
+    /// as it has them, and starts it.
     ///
     /// # Errors
-    /// DPDK does not run, there is no such device, another port has it, or it cannot be what the
-    /// configuration says; in words.
+    /// DPDK is not running, the device does not exist or belongs to another port, or it does not support the
+    /// configuration.
     pub fn open(name: &str, config: &DpdkConfig, tx_queues: u16) -> Result<DpdkPort, PortError> {
         DpdkPort::open_found(name, config, tx_queues, find)
     }
 
-    /// The same, without waiting: some devices are there only when another program has
-    /// connected to them (`net_virtio_user` with `server=1`). Until then this is an error that says so;
-    /// [`crate::look_at_awaited`] tells when to try again.
+    /// The same, without waiting: some devices exist only after another program has connected to them
+    /// (`net_virtio_user` with `server=1`). Until then this returns an error that says so;
+    /// [`crate::look_at_awaited`] tells when to retry.
     ///
     /// # Errors
-    /// Those of [`DpdkPort::open`], and that the other side has not come yet.
+    /// Those of [`DpdkPort::open`], and that the other side has not connected yet.
     pub fn open_or_wait(
         name: &str,
         config: &DpdkConfig,
@@ -71,7 +71,7 @@ impl DpdkPort {
                 config.devargs
             )));
         }
-        // A guest may come as soon as the device is started.
+        // A guest may connect as soon as the device is started.
         guest::expect(port, config.vhost_socket());
         let device = Device::set_up(name, port, attached, config, tx_queues);
         let device = device.map_err(|reason| {
@@ -83,7 +83,7 @@ impl DpdkPort {
         Ok(DpdkPort { device: Arc::new(device) })
     }
 
-    /// Sets the device up anew where it should have another number of transmit queues.
+    /// Reconfigures the device if its number of transmit queues must change.
     ///
     /// # Errors
     /// Queues of it are in use, or the device refuses.
@@ -107,15 +107,15 @@ impl DpdkPort {
         Ok(())
     }
 
-    /// How many receive queues there are.
+    /// The number of receive queues.
     pub fn rx_queues(&self) -> u16 {
         self.device.rx_taken.len() as u16
     }
 
-    /// A receive queue, by its number. Each has one owner at a time.
+    /// The receive queue of this number. Each has one owner at a time.
     ///
     /// # Errors
-    /// There is none of that number, or it is taken.
+    /// There is none of this number, or it has an owner.
     pub fn rx(&self, queue: u16) -> Result<DpdkRx, PortError> {
         let free = |taken: &AtomicBool| !taken.swap(true, Ordering::AcqRel);
         if self.device.rx_taken.get(usize::from(queue)).is_some_and(free) {
@@ -125,7 +125,7 @@ impl DpdkPort {
         Err(PortError::Invalid { device: self.device.name.clone(), reason })
     }
 
-    /// A transmit queue: the next in turn, so that queues are shared only where there are too few.
+    /// A transmit queue: the next one in turn, so that queues are shared only if there are too few.
     ///
     /// # Errors
     /// There is none.
@@ -138,10 +138,10 @@ impl DpdkPort {
         Ok(DpdkTx::new(Arc::clone(&self.device), queue as u16))
     }
 
-    /// What the device is and how it stands.
+    /// The device's properties and state.
     ///
     /// # Errors
-    /// It is gone.
+    /// The device is gone.
     pub fn facts(&self) -> Result<Facts, PortError> {
         let device = &self.device;
         let gone = |_| PortError::Gone { device: device.name.clone() };
@@ -178,13 +178,12 @@ impl DpdkPort {
         &self.device.name
     }
 
-    /// What the guest behind a vhost-user port did wrong, in words, until a better one is there.
+    /// The protocol error of the guest behind a vhost-user port, until another guest has none.
     pub fn guest_fault(&self) -> Option<String> {
         guest::fault(self.device.port)
     }
 
-    /// Brings the device up or down. A device that has no such switch is only not used while it
-    /// is down.
+    /// Brings the device up or down. A device without such a switch is not used while it is down.
     ///
     /// # Errors
     /// The device refuses.

@@ -304,7 +304,7 @@ unsafe extern "C" {
     ) -> u16;
 }
 
-/// The text up to its zero.
+/// The text up to its terminating zero.
 pub(crate) fn text_of(text: &[c_char]) -> String {
     let bytes: Vec<u8> = text.iter().map(|c| *c as u8).collect();
     let text = CStr::from_bytes_until_nul(&bytes).unwrap_or_default();

@@ -4,11 +4,11 @@ use crate::start::{check, take_words, with_words};
 use crate::{ffi, rte_flow};
 use std::ffi::{CString, c_int};
 
-/// DPDK's number of a device, and whether it was plugged in for this; or why there is none.
+/// DPDK's port number and whether the device was attached for this call; or why there is none.
 pub type Found = Result<(u16, bool), String>;
 
-/// The number of the device that the arguments name, which is plugged in if it is not there, and
-/// whether it was.
+/// DPDK's port number of the device with these arguments, which is attached if it does not exist, and whether
+/// it was.
 pub(crate) fn find(devargs: &str) -> Found {
     let attaching = |why: String| format!("Error attaching device '{devargs}' to DPDK: {why}");
     let text = CString::new(devargs).map_err(|_| attaching("it has a zero byte".to_owned()))?;

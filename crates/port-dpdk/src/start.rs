@@ -124,7 +124,7 @@ extern "C" fn log_line(level: c_int, text: *const c_char, bytes: usize) {
     log::log!(target: "dpdk", level, "{text}");
 }
 
-/// An error, with what DPDK logged of it.
+/// An error, with the messages that DPDK logged about it.
 pub(crate) fn with_words(error: &io::Error) -> String {
     match take_words().as_str() {
         "" => error.to_string(),

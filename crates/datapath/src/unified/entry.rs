@@ -8,7 +8,7 @@ use flow::{ConnectionRef, HEADER_WORDS, Headers, IPV4_WORDS};
 /// Entries per set. A hash selects a set and a place in it, and a second set for when that is full.
 pub(super) const WAYS: usize = 4;
 
-/// One line, which is all that is read for most packets.
+/// One cache line, all that is read for most packets.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(super) struct Entry {

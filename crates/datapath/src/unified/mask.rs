@@ -25,7 +25,9 @@ impl MaskInUse {
         MaskInUse { mask, serial, is_used: true, has_untracked: false, has_link }
     }
 
-    /// Says where packets with these headers are looked for.
+    /// The hash of these headers. A product of two words that senders choose, masked by secrets, cannot be
+    /// forced to a chosen value; words that few masks cover get a product of their own only under these masks
+    /// (after rapidhash and NH).
     #[inline(always)]
     pub(super) fn hash(&self, headers: &Headers, secrets: &Secrets) -> u64 {
         headers.hash(&self.mask, self.has_link, secrets)
