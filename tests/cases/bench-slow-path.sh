@@ -34,7 +34,7 @@ refused 1 "/proc/no/such.svg" bench stats --flows 1000 --most 1000 --svg /proc/n
 # Real hosts, and drawings.
 check '[(run["caches"], run["transfers"], run["failed"]) for run in r["runs"]] == [("empty", 6, 0), ("filled", 6, 0)]' \
     upcall --namespaces --hosts 6 --handlers 1 --svg real.svg
-grep -q "empty caches" real.svg || fail "the drawing: $(cat real.svg)"
+grep -q "tidegate, empty" real.svg || fail "the drawing: $(cat real.svg)"
 check 'r["wait_us"]["median"] > 0' failover --zones 2 --failovers 2 --svg waits.svg
 grep -q "failovers" waits.svg || fail "the drawing: $(cat waits.svg)"
 refused 1 "no more than 512" bench upcall --namespaces --hosts 600

@@ -1,6 +1,6 @@
 # Networks of one tunnel end that differ in their VNI alone: the same addresses and ports in each, packets of every
 # pair side by side. What is sent in one reaches its guest and no other, and answers leave in the same network, by
-# VXLAN and by Geneve, with a port for each network and with flows that tell them apart.
+# VXLAN and by Geneve, with a port for each network. `tunnels-key-flow.sh` has one port for all.
 # limit: 90
 networks="101 102 103 104"
 host far 172.31.1.2/24 02:00:00:00:00:fe
@@ -42,26 +42,3 @@ isolated() {
 isolated vxlan 8
 # The far guest's address is behind the other tunnel now.
 isolated geneve 8
-
-# One port for all networks, whose flows match and set the key.
-for vni in $networks; do
-    vsctl del-br "br$vni"
-done
-vsctl add-br br-all -- set bridge br-all datapath_type=netdev
-for vni in $networks; do
-    vsctl add-port br-all "guest$vni"
-done
-for protocol in vxlan geneve; do
-    vsctl --if-exists del-port t0 -- add-port br-all t0 -- set interface t0 type=$protocol ofport_request=99 \
-        options:remote_ip=172.31.1.2 options:key=flow
-    for vni in $networks; do
-        cat <<R
-table=0,in_port=t0,tun_id=$vni,ip,actions=ct(table=1,zone=$vni)
-table=0,in_port=guest$vni,ip,actions=ct(table=1,zone=$vni)
-table=1,in_port=t0,tun_id=$vni,ip,ct_state=+trk+new,actions=ct(commit,zone=$vni),output:guest$vni
-table=1,in_port=t0,tun_id=$vni,ip,ct_state=+trk+est,actions=output:guest$vni
-table=1,in_port=guest$vni,ip,ct_state=+trk+est,actions=set_field:$vni->tun_id,output:t0
-R
-    done | load br-all
-    isolated $protocol 8
-done

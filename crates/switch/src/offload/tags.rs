@@ -22,10 +22,22 @@ pub struct Tags {
 enum Known {
     /// The program is on its device since that time.
     Since(Instant),
-    /// How many frames with tags the socket had when all others came behind the program.
-    From(u64),
+    /// All frames come behind the program.
+    Counting(Counting),
     /// Tags stand beside the frames.
     Beside,
+}
+
+/// Numbers of frames with tags.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Counting {
+    /// Those that the socket had received and the program had seen at the begin of the comparison. Frames that the
+    /// program saw in the first second may be in the first number and not in the second: until a second without
+    /// tags, as many tags beside frames are not found.
+    from: (u64, u64),
+    /// The latest numbers, and since when they are the same.
+    last: (u64, u64),
+    since: Instant,
 }
 
 impl Tags {
@@ -52,12 +64,23 @@ impl Tags {
         let Some(known) = self.ports.get_mut(&port) else { return false };
         match *known {
             Known::Since(begin) if now < begin + SETTLES_IN => {}
-            Known::Since(_) => *known = Known::From(received),
-            Known::From(from) if received.saturating_sub(from) > seen => {
-                *known = Known::Beside;
-                return true;
+            Known::Since(_) => {
+                let last = (received, seen);
+                *known = Known::Counting(Counting { from: (received, 0), last, since: now });
             }
-            Known::From(_) | Known::Beside => {}
+            Known::Counting(mut it) => {
+                if received.saturating_sub(it.from.0) > seen.saturating_sub(it.from.1) {
+                    *known = Known::Beside;
+                    return true;
+                }
+                if it.last != (received, seen) {
+                    (it.last, it.since) = ((received, seen), now);
+                } else if now >= it.since + SETTLES_IN {
+                    it.from = it.last;
+                }
+                *known = Known::Counting(it);
+            }
+            Known::Beside => {}
         }
         false
     }
@@ -90,6 +113,10 @@ mod tests {
         // What waited in the socket when the program came was never seen by it.
         check("from before", &[(10, 4, 0, false), (1000, 90, 2, false), (2000, 92, 4, false)]);
         check("and more", &[(10, 4, 0, false), (1000, 90, 0, false), (2000, 91, 0, true)]);
+        // What the program saw in the first second counts no more after a second without tags.
+        let early = [(1000, 5, 5, false), (1200, 9, 9, false), (2199, 9, 9, false)];
+        check("not yet", &[&early[..], &[(2200, 10, 9, false), (2300, 13, 9, false)]].concat());
+        check("in time", &[&early[..], &[(2200, 9, 9, false), (2300, 10, 9, true)]].concat());
     }
 
     #[test]
