@@ -2,7 +2,7 @@
 # pair side by side. What is sent in one reaches its guest and no other, and answers leave in the same network, by
 # VXLAN and by Geneve, with a port for each network. `tunnels-key-flow.sh` has one port for all.
 # limit: 90
-networks="101 102 103 104"
+networks="101 102 103 104" protocols=${protocols:-vxlan geneve}
 host far 172.31.1.2/24 02:00:00:00:00:fe
 start_switch
 underlay far
@@ -11,13 +11,13 @@ for vni in $networks; do
     host "guest$vni" 10.0.0.1/24 02:00:00:00:00:01
     ip -n "guest$vni" neigh replace 10.0.0.2 lladdr 02:00:00:00:00:02 dev eth0 nud permanent
     bridge "br$vni" "guest$vni"
-    vsctl add-port "br$vni" "vxlan$vni" -- set interface "vxlan$vni" type=vxlan \
-        options:remote_ip=172.31.1.2 options:key="$vni" \
-        -- add-port "br$vni" "geneve$vni" -- set interface "geneve$vni" type=geneve \
-        options:remote_ip=172.31.1.2 options:key="$vni"
+    for protocol in $protocols; do
+        vsctl add-port "br$vni" "$protocol$vni" -- set interface "$protocol$vni" type="$protocol" \
+            options:remote_ip=172.31.1.2 options:key="$vni"
+    done
     load "br$vni" <<R
 table=0,priority=5,ip,ct_state=-trk,actions=ct(table=1,zone=$vni)
-table=1,priority=5,ip,ct_state=+trk+new,actions=ct(commit),normal
+table=1,priority=5,ip,ct_state=+trk+new,actions=ct(commit,zone=$vni),normal
 table=1,priority=5,ip,ct_state=+trk+est,actions=normal
 R
     udp_echo "guest$vni" 10.0.0.1 6
@@ -39,6 +39,7 @@ isolated() {
     # A network without a tunnel of its own is no other's.
     same "$protocol: of network 105" "" "$(ask "$protocol" 3 105)"
 }
-isolated vxlan 8
-# The far guest's address is behind the other tunnel now.
-isolated geneve 8
+# The far guest's address is behind the tunnel of the last protocol.
+for protocol in $protocols; do
+    isolated "$protocol" 8
+done
