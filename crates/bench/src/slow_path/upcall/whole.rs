@@ -50,7 +50,7 @@ pub fn measure(args: &UpcallArgs) -> Result<Outcome, BenchError> {
     daemon::enter("bench upcall", args.json, &[Kind::Tidegate])?;
     let progress = Progress::start("hosts and transfers", 1 + 2 * kinds.len() as u64);
     let hosts: Vec<Host> = (0..args.hosts).map(Host::new).collect();
-    hosts.iter().try_for_each(|host| host.build())?;
+    hosts.iter().try_for_each(|host| host.build(args.peer.is_none()))?;
     progress.advance(1);
     let mut runs = Vec::new();
     for kind in kinds {
