@@ -188,8 +188,8 @@ fn packets_out_of_a_tunnel_are_offered_with_what_their_flows_matched_of_the_oute
     assert_eq!(tracked.send_frame(outside, &packet), []);
 }
 
-#[test]
-fn packets_into_a_tunnel_are_offered_with_their_outer_headers() {
+/// Encapsulates, and sends by port 2.
+fn into_tunnel(copies_ecn: bool) -> [Action; 2] {
     let to = Arc::new(flow::TunnelPush {
         port: PortNo(9),
         out_port: PortNo(5),
@@ -199,10 +199,15 @@ fn packets_into_a_tunnel_are_offered_with_their_outer_headers() {
         header: Box::new([0; 50]),
         frame_max: 1500,
         answer: flow::FlowKey::new(),
-        copies_ecn: false,
+        copies_ecn,
         sequence: flow::TunnelSequence::default(),
     });
-    let steps = [Action::TunnelPush(to), Action::Output(PortNo(2))];
+    [Action::TunnelPush(to), Action::Output(PortNo(2))]
+}
+
+#[test]
+fn packets_into_a_tunnel_are_offered_with_their_outer_headers() {
+    let steps = into_tunnel(false);
     let mut tracked = Tracked::new(true, None, &steps);
     tracked.handshake();
     let [there] = tracked.send(1, "10.0.0.1:1000>10.0.0.2:80 . seq=1 ack=10").try_into().unwrap();
@@ -215,19 +220,7 @@ fn ecn_bits_that_only_the_flow_into_a_tunnel_matches_are_offered_as_copied() {
     for (push_copies, first_matches, expect) in
         [(true, false, true), (true, true, false), (false, false, false)]
     {
-        let to = Arc::new(flow::TunnelPush {
-            port: PortNo(9),
-            out_port: PortNo(5),
-            kind: flow::TunnelKind::Vxlan,
-            strips_ethernet: false,
-            source_ports: (32_768, 61_000),
-            header: Box::new([0; 50]),
-            frame_max: 1500,
-            answer: flow::FlowKey::new(),
-            copies_ecn: push_copies,
-            sequence: flow::TunnelSequence::default(),
-        });
-        let steps = [Action::TunnelPush(to), Action::Output(PortNo(2))];
+        let steps = into_tunnel(push_copies);
         let mut tracked = Tracked::new(true, None, &steps);
         tracked.handshake();
         let matching =
