@@ -36,6 +36,8 @@ pub const MAX_REVALIDATOR_MS: u64 = 1000;
 pub const BUNDLE_IDLE_TIMEOUT_S: u32 = 10;
 /// The default limit of tracked connections (`ct-set-maxconns`).
 pub const CONNECTIONS: u32 = 3_000_000;
+/// The maximum number of threads that track packets.
+pub const TRACKING_THREADS: usize = 128;
 /// The maximum number of queued upcalls of one port. Further ones are dropped and counted.
 pub const UPCALLS_PER_PORT: usize = 256;
 /// The maximum number of queued upcalls of all ports.

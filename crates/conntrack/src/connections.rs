@@ -25,6 +25,7 @@ use crate::key::{Family, Key};
 use crate::management::change::{Changes, Waiting, What};
 use crate::record::{Kind, LINK, Record, State, WORDS_V4, WORDS_V6};
 use base::Instant;
+use base::limits::TRACKING_THREADS;
 use rapidhash::v3::RapidSecrets;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -41,8 +42,6 @@ const REPLY_ENTRY: Id = 1 << 30;
 const NO_DATAGRAM: Id = REPLY_ENTRY;
 /// The number of ids of a slab; all are below the two flag bits.
 const IDS: u32 = REPLY_ENTRY - 65_536;
-/// The maximum number of threads that track packets.
-pub(crate) const THREADS: usize = 128;
 /// Records that may wait for reuse beyond the maximum of connections.
 const WAITING: u32 = 1 << 16;
 /// Connections of flushed zones that a thread takes out when the table is full, before it tries
@@ -108,7 +107,7 @@ impl Connections {
             epochs,
             algs: SharedAlgs::default(),
             quota: Quota::new(max),
-            shards: (0..THREADS).map(|_| Shard::new()).collect(),
+            shards: (0..TRACKING_THREADS).map(|_| Shard::new()).collect(),
         };
         connections.set_max(max);
         connections
@@ -122,7 +121,7 @@ impl Connections {
         self.v6.set_waiting_max(max.saturating_add(WAITING));
     }
 
-    /// Registers a thread, or returns `None` if all [`THREADS`] places are taken.
+    /// Registers a thread, or returns `None` if all [`TRACKING_THREADS`] places are taken.
     pub fn join(&self, seed: u64) -> Option<(Reader, ThreadContext)> {
         let reader = self.epochs.reader()?;
         let context = ThreadContext {
@@ -368,7 +367,7 @@ impl Connections {
 
     /// The shards of threads that are or were registered.
     fn used_shards(&self) -> &[Shard] {
-        &self.shards[..self.epochs.used().min(THREADS)]
+        &self.shards[..self.epochs.used().min(TRACKING_THREADS)]
     }
 
     /// Takes the recorded changes of all threads.

@@ -1,5 +1,7 @@
 //! Errors in an operator's requests.
 
+use base::limits::TRACKING_THREADS;
+
 /// An invalid request. The messages for tuples and limits are Open vSwitch's (ovs: `lib/ofp-ct.c`,
 /// `lib/ct-dpif.c`).
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -71,7 +73,7 @@ pub enum Error {
         key: String,
     },
     /// The maximum number of tracking threads is reached.
-    #[error("{} threads track packets, and no more may; use fewer workers", crate::connections::THREADS - 1)]
+    #[error("{} threads track packets, and no more may; use fewer workers", TRACKING_THREADS - 1)]
     TooManyTrackers,
     /// A flush of one whole tuple found no connection.
     #[error("no connection has this original tuple in zone {zone}; give the tuple before NAT")]

@@ -26,6 +26,7 @@ mod nat;
 mod protocols;
 mod record;
 mod slow_path;
+mod timeout;
 mod tracker;
 
 pub use alg::expectations::{ExpectedConnection, ExpectedCursor, ExpectedPage};
@@ -44,9 +45,9 @@ pub use management::flush::Direction;
 pub use management::limit::{ZoneLimit, ZoneLimits};
 pub use management::offloaded::Offloaded;
 pub use management::stats::Stats;
-pub use management::timeout::{Timeout, TimeoutPolicy};
 pub use management::windows::WindowsKept;
 pub use management::{flush, text};
 pub use protocols::sctp::SctpState;
 pub use protocols::tcp::TcpState;
+pub use timeout::{Timeout, TimeoutPolicy};
 pub use tracker::{FollowGuard, Tracker};

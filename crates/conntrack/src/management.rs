@@ -10,5 +10,4 @@ pub(crate) mod offloaded;
 pub(crate) mod settings;
 pub(crate) mod stats;
 pub mod text;
-pub(crate) mod timeout;
 pub(crate) mod windows;

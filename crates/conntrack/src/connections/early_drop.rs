@@ -23,7 +23,7 @@
 //! connections, so it is as good in a table that was a hundred times as large before. In zones of
 //! [`ENOUGH`] connections or fewer it holds all of them.
 
-use crate::connections::{Connections, THREADS, ThreadContext};
+use crate::connections::{Connections, ThreadContext};
 use crate::counters::Event;
 use crate::fast_path::track::Pass;
 use crate::protocols::query::{Exchange, Query};
@@ -31,6 +31,7 @@ use crate::protocols::sctp::SctpState;
 use crate::protocols::tcp::TcpState;
 use crate::record::{Kind, Record};
 use arrayvec::ArrayVec;
+use base::limits::TRACKING_THREADS;
 use std::cmp::Reverse;
 use std::ops::RangeInclusive;
 use table::{Id, Index, Zones};
@@ -54,9 +55,9 @@ const INDEXES: usize = 16;
 const EXACT_BELOW: u32 = 8192;
 /// Above it a thread computes the room again after this part of what is left beyond the reserve,
 /// within [`LOOK_AFTER`]. This reads a cache line that every other thread writes with each
-/// connection. If [`THREADS`] threads create connections at the same rate, at most half of the rest
+/// connection. If [`TRACKING_THREADS`] threads create connections at the same rate, at most half of the rest
 /// is used by then.
-const LOOK_PART: u32 = 2 * THREADS as u32;
+const LOOK_PART: u32 = 2 * TRACKING_THREADS as u32;
 const LOOK_AFTER: RangeInclusive<u32> = 64..=4096;
 
 /// A connection that may be dropped; the smallest is dropped first.

@@ -10,10 +10,10 @@ use crate::headers::fast_parse::Datagram;
 use crate::headers::parsed::{self, OF_PACKET, Parsed, ParsedVisitor};
 use crate::management::change::What;
 use crate::management::settings::Settings;
-use crate::management::timeout::Timeout;
 use crate::protocols::sctp::Chunks;
 use crate::protocols::tcp::{Ends, Segment, TcpPeers, Update};
 use crate::record::{Kind, Life, Record, State, next_ms, passed_ms};
+use crate::timeout::Timeout;
 use base::Instant;
 use flow::{ConnectionRef, Frame};
 

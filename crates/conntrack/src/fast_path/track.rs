@@ -11,9 +11,9 @@
 use crate::connections::{Connections, Found, ThreadContext};
 use crate::headers::fast_parse::{FastParse, Segments};
 use crate::management::settings::Settings;
-use crate::management::timeout::{Timeout, TimeoutPolicy};
 use crate::protocols::tcp::{Segment, Update};
 use crate::record::{Life, Record, State, Words, next_ms, passed_ms};
+use crate::timeout::{Timeout, TimeoutPolicy};
 use base::Instant;
 use base::limits::BATCH_SIZE;
 use flow::{CtAction, CtState, Frame};

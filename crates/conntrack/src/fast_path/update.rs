@@ -4,10 +4,10 @@ use crate::connections::Found;
 use crate::counters::{Counters, Event};
 use crate::fast_path::track::Pass;
 use crate::management::change::What;
-use crate::management::timeout::Timeout;
 use crate::protocols::sctp::Chunks;
 use crate::protocols::tcp::{Ends, Segment, TcpPeers, Update};
 use crate::record::{Kind, Record, State, Words};
+use crate::timeout::Timeout;
 use flow::{Frame, MARK_IN_WINDOW};
 
 impl Pass<'_> {

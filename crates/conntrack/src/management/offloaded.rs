@@ -7,10 +7,10 @@
 use crate::connections::Connections;
 use crate::conntrack::Conntrack;
 use crate::management::settings::Settings;
-use crate::management::timeout::Timeout;
 use crate::protocols::query::Exchange;
 use crate::protocols::tcp::TcpState;
 use crate::record::{Kind, Record, State, next_ms, passed_ms};
+use crate::timeout::Timeout;
 use base::Instant;
 use flow::{ConnectionRef, OffloadTraffic, Refusal};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Settings that may change while packets pass; threads notice changes without a lock.
 
 use crate::management::limit::Limits;
-use crate::management::timeout::TimeoutPolicy;
+use crate::timeout::TimeoutPolicy;
 use hashbrown::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};

@@ -1,10 +1,10 @@
 //! The protocol state of a connection: plain data, independent of how records store it.
 
 use crate::key::Key;
-use crate::management::timeout::Timeout;
 use crate::protocols::query::{Exchange, Query};
 use crate::protocols::sctp::{Association, Chunks};
 use crate::protocols::tcp::{Segment, TcpPeers};
+use crate::timeout::Timeout;
 use wire::protocol;
 
 /// The state of a connection, by protocol.

@@ -3,8 +3,8 @@
 
 use crate::counters::Event;
 use crate::key::{Family, Key};
-use crate::management::timeout::Timeout;
 use crate::protocols::tcp::Update;
+use crate::timeout::Timeout;
 use wire::{icmp, icmpv6};
 
 /// The state of a connection without handshake.

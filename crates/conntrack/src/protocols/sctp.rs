@@ -7,8 +7,8 @@
 //! and does not check ports, tags or chunks.
 
 use crate::counters::{Counters, Event};
-use crate::management::timeout::Timeout;
 use crate::protocols::tcp::Update;
+use crate::timeout::Timeout;
 use std::fmt;
 use wire::Sctp;
 use wire::sctp::chunk;

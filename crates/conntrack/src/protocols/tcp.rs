@@ -19,7 +19,7 @@ pub(crate) use segment::Segment;
 pub use state::TcpState;
 
 use crate::counters::{Counters, Event};
-use crate::management::timeout::Timeout;
+use crate::timeout::Timeout;
 use wire::TcpFlags;
 
 /// The tolerance of acknowledgements and of the loose checks: the largest window without scaling

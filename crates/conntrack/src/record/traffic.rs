@@ -18,6 +18,7 @@
 
 use super::{Birth, Record};
 use base::Instant;
+use base::limits::TRACKING_THREADS;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// Positions of the words.
@@ -37,7 +38,7 @@ const BYTES_BITS: u32 = BYTES_LOW - 1 + BYTES_HIGH;
 const BIRTH_BITS: u32 = 64 - PACKETS_HIGH - BYTES_HIGH;
 /// Bits for a thread's shard.
 const SHARD_BITS: u32 = 12;
-const _: () = assert!(crate::connections::THREADS <= 1 << SHARD_BITS);
+const _: () = assert!(TRACKING_THREADS <= 1 << SHARD_BITS);
 /// The unit of start times is 2^6 ms, which lasts for 8 years.
 const START_SHIFT: u32 = 6;
 const START_BITS: u32 = 2 * BIRTH_BITS - SHARD_BITS;
