@@ -1,5 +1,9 @@
 //! The interface of connection tracking for settings, dumps, flushes and expiry.
 
+pub mod flush;
+pub(crate) mod offloaded;
+pub(crate) mod windows;
+
 use crate::alg::expectations::{ExpectedCursor, ExpectedPage};
 use crate::connections::{Connections, Expiry, ThreadContext};
 use crate::counters::Counters;
@@ -329,13 +333,8 @@ impl Conntrack {
         self.connections.counters()
     }
 
-    /// The settings in force.
-    pub(crate) fn settings(&self) -> Arc<Settings> {
-        self.settings.get()
-    }
-
     /// A poisoned lock is ignored: a panic in one thread must not stop the others.
-    pub(crate) fn with_context<T>(
+    fn with_context<T>(
         &self,
         work: impl FnOnce(&Connections, &Guard<'_>, &mut ThreadContext) -> T,
     ) -> T {

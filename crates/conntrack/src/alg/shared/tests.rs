@@ -95,7 +95,7 @@ fn an_announcement_that_expired_is_forgotten_while_its_connection_lives() {
 fn whatever_ends_connections_leaves_nothing_with_the_algs() {
     let exact = |text: &str| {
         let mut flush = CtFlush::zone(Zone(3));
-        crate::management::flush::add_tuple(&mut flush, crate::Direction::Original, text)
+        crate::conntrack::flush::add_tuple(&mut flush, crate::Direction::Original, text)
             .expect("a tuple");
         flush
     };

@@ -5,8 +5,8 @@
 //! at the end. In between, the device marks each segment that it leaves to the switch if it is within the
 //! windows ([`flow::MARK_IN_WINDOW`]).
 
+use crate::conntrack::offloaded::Offloaded;
 use crate::key::Key;
-use crate::management::offloaded::Offloaded;
 use crate::record::{Kind, Record, State, passed_ms};
 use base::Instant;
 use flow::{ConnectionRef, TcpWindows};

@@ -26,7 +26,7 @@ pub struct Offloaded<'a> {
 impl Conntrack {
     /// Calls `work` with access to offloaded connections.
     pub fn with_offloaded<T>(&self, now: Instant, work: impl FnOnce(&Offloaded<'_>) -> T) -> T {
-        let settings = self.settings();
+        let settings = self.settings.get();
         // The guard of this context keeps records valid meanwhile.
         self.with_context(|connections, _, _| work(&Offloaded { connections, settings, now }))
     }
