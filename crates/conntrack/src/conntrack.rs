@@ -7,7 +7,6 @@ pub(crate) mod windows;
 use crate::alg::expectations::{ExpectedCursor, ExpectedPage};
 use crate::connections::{Connections, Expiry, ThreadContext};
 use crate::counters::Counters;
-use crate::error::Error;
 use crate::fragments::Fragments;
 use crate::management::change::Changes;
 use crate::management::cursor::Cursor;
@@ -18,12 +17,11 @@ use crate::management::settings::{Published, Settings};
 use crate::management::stats::Stats;
 use crate::record::{Record, passed_ms};
 use crate::timeout::TimeoutPolicy;
-use crate::tracker::Tracker;
 use base::{Instant, Zone, limits};
 use hashbrown::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use table::{Guard, Id, Index, Reader};
 
 /// Connections that one [`Conntrack::tick`] examines in each wheel, at most.
@@ -59,7 +57,7 @@ impl Default for Config {
     }
 }
 
-/// All tracked connections. Any thread may use it. Its [`Tracker`]s track packets and never wait
+/// All tracked connections. Any thread may use it. Its [`Tracker`](crate::Tracker)s track packets and never wait
 /// for it.
 pub struct Conntrack {
     pub(crate) connections: Connections,
@@ -113,14 +111,10 @@ impl Conntrack {
         }
     }
 
-    /// Registers a thread that tracks packets.
-    ///
-    /// # Errors
-    /// [`Error::TooManyTrackers`]: the maximum is reached.
-    pub fn tracker(self: &Arc<Self>) -> Result<Tracker, Error> {
+    /// Registers a thread that tracks packets. Returns `None` if the maximum is reached.
+    pub(crate) fn join(&self) -> Option<(Reader, ThreadContext)> {
         let seed = self.seeds.lock().unwrap_or_else(PoisonError::into_inner).u64(..);
-        let (reader, context) = self.connections.join(seed).ok_or(Error::TooManyTrackers)?;
-        Ok(Tracker::new(Arc::clone(self), reader, context))
+        self.connections.join(seed)
     }
 
     /// Removes expired connections and frees the memory of flushed zones; call it a few times per

@@ -25,10 +25,9 @@ mod whole;
 pub use status::{FragmentCounts, FragmentStatus, HeldDatagram};
 pub use whole::Whole;
 
-use crate::tracker::Tracker;
 use base::{Instant, Zone};
 use datagram::{Datagram, Outcome};
-use flow::{CtAction, Frame};
+use flow::Frame;
 use piece::{DatagramKey, Place};
 use shares::{Serial, Shares};
 use std::collections::BTreeMap;
@@ -90,27 +89,6 @@ struct Held {
 pub struct OutOfBounds {
     given: u32,
     bound: u32,
-}
-
-impl Tracker {
-    /// [`Tracker::execute`] for frames that may include fragments. A held fragment leaves an empty
-    /// packet in its place. Returns the fragments of completed datagrams, tracked and in order;
-    /// they follow behind `frames`.
-    pub fn execute_reassembling(
-        &mut self,
-        now: Instant,
-        action: &CtAction,
-        frames: &mut [Frame],
-    ) -> Vec<Frame> {
-        let whole = self.conntrack().fragments().hold(now, action.zone, frames);
-        self.execute(now, action, frames);
-        let mut released = Vec::new();
-        for mut whole in whole {
-            self.execute(now, action, std::slice::from_mut(whole.frame_mut()));
-            released.extend(whole.into_fragments());
-        }
-        released
-    }
 }
 
 impl Fragments {

@@ -2,6 +2,7 @@
 
 use crate::connections::ThreadContext;
 use crate::conntrack::Conntrack;
+use crate::error::Error;
 use crate::fast_path::follow::Follower;
 use crate::fast_path::track::Pass;
 use crate::management::entry::Entry;
@@ -27,12 +28,19 @@ const _: () = {
     can_move::<Tracker>();
 };
 
-impl Tracker {
-    pub(crate) fn new(conntrack: Arc<Conntrack>, reader: Reader, context: ThreadContext) -> Self {
-        let settings = conntrack.settings.copy();
-        Tracker { conntrack, reader, context, settings, next_look: Instant::ZERO }
+impl Conntrack {
+    /// Registers a thread that tracks packets.
+    ///
+    /// # Errors
+    /// [`Error::TooManyTrackers`]: the maximum is reached.
+    pub fn tracker(self: &Arc<Self>) -> Result<Tracker, Error> {
+        let (reader, context) = self.join().ok_or(Error::TooManyTrackers)?;
+        let (conntrack, settings) = (Arc::clone(self), self.settings.copy());
+        Ok(Tracker { conntrack, reader, context, settings, next_look: Instant::ZERO })
     }
+}
 
+impl Tracker {
     /// The connections.
     pub fn conntrack(&self) -> &Arc<Conntrack> {
         &self.conntrack
@@ -52,6 +60,25 @@ impl Tracker {
             Pass::new(connections, &guard, context, &settings.settings, action, now).track(batch);
         }
         conntrack.connections.publish(context);
+    }
+
+    /// [`Tracker::execute`] for frames that may include fragments. A held fragment leaves an empty
+    /// packet in its place. Returns the fragments of completed datagrams, tracked and in order;
+    /// they follow behind `frames`.
+    pub fn execute_reassembling(
+        &mut self,
+        now: Instant,
+        action: &CtAction,
+        frames: &mut [Frame],
+    ) -> Vec<Frame> {
+        let whole = self.conntrack().fragments().hold(now, action.zone, frames);
+        self.execute(now, action, frames);
+        let mut released = Vec::new();
+        for mut whole in whole {
+            self.execute(now, action, std::slice::from_mut(whole.frame_mut()));
+            released.extend(whole.into_fragments());
+        }
+        released
     }
 
     /// Takes a guard for following packets of known connections; one guard serves a batch.
