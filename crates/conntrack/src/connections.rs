@@ -5,8 +5,8 @@
 //! methods that follow ids take as proof.
 
 mod context;
-pub(crate) mod early_drop;
 mod insert;
+mod large_zones;
 mod page;
 mod records;
 mod remove;
@@ -18,7 +18,7 @@ pub(crate) use records::Place;
 pub(crate) use remove::Expiry;
 
 use crate::alg::SharedAlgs;
-use crate::connections::early_drop::LargeZones;
+use crate::connections::large_zones::LargeZones;
 use crate::counters::{Counters, Event, SharedCounters};
 use crate::hash::Secrets;
 use crate::key::{Family, Key};

@@ -40,7 +40,7 @@ pub struct Config {
     pub check_tcp_windows: bool,
     /// Whether packets and bytes of each connection are counted.
     pub counts_traffic: bool,
-    /// Whether early drop makes room for new connections ([`early_drop`](crate::connections::early_drop)). Open
+    /// Whether early drop makes room for new connections ([`early_drop`](crate::pass::early_drop)). Open
     /// vSwitch lets new ones pass untracked instead.
     pub early_drop: bool,
 }

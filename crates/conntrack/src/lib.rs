@@ -23,6 +23,7 @@ mod headers;
 mod key;
 mod management;
 mod nat;
+mod pass;
 mod protocols;
 mod record;
 mod slow_path;

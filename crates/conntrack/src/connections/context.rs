@@ -1,6 +1,6 @@
 //! A thread's own data for connection tracking.
 
-use crate::connections::early_drop::LargeZones;
+use crate::connections::large_zones::LargeZones;
 use crate::counters::Counters;
 use base::Instant;
 use std::sync::Arc;

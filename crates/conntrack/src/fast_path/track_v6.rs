@@ -2,9 +2,10 @@
 //! then follow each or begin its connection.
 
 use crate::connections::{Connections, Found, reversed_v6};
-use crate::fast_path::track::{Followed, Pass};
+use crate::fast_path::track::Followed;
 use crate::headers::fast_parse_v6::WholeV6;
 use crate::key::Family;
+use crate::pass::Pass;
 use crate::record::Record;
 use crate::slow_path::begin::Begun;
 use base::limits::BATCH_SIZE;

@@ -3,12 +3,12 @@
 use crate::alg::expectations::Expectation;
 use crate::connections::{Connections, Found, Refused, Taken, fits_state, reversed_v4};
 use crate::counters::Event;
-use crate::fast_path::track::Pass;
 use crate::headers::extract::Extracted;
 use crate::headers::fast_parse::{FastParse, Segments};
 use crate::key::{Family, Key};
 use crate::nat;
 use crate::nat::rewrite::rewrite_nat;
+use crate::pass::Pass;
 use crate::protocols::connection::{Helper, Protocol};
 use crate::protocols::query::Query;
 use crate::protocols::tcp::Segment;

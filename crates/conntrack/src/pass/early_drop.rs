@@ -25,21 +25,19 @@
 
 use crate::connections::{Connections, ThreadContext};
 use crate::counters::Event;
-use crate::fast_path::track::Pass;
+use crate::pass::Pass;
 use crate::protocols::query::{Exchange, Query};
 use crate::protocols::sctp::SctpState;
 use crate::protocols::tcp::TcpState;
 use crate::record::{Kind, Record};
-use arrayvec::ArrayVec;
 use base::limits::TRACKING_THREADS;
-use std::cmp::Reverse;
 use std::ops::RangeInclusive;
-use table::{Id, Index, Zones};
+use table::{Id, Index};
 
 /// The reserve is the maximum divided by this.
 const RESERVE_PARTS: u32 = 32;
 /// Connections per sample.
-pub(crate) const ENOUGH: usize = 32;
+const ENOUGH: usize = 32;
 /// Places of the index that a sample is taken from.
 const PLACES: usize = 4;
 /// Samples taken until one has a connection that may be dropped.
@@ -47,10 +45,6 @@ const ROUNDS: usize = 3;
 /// Buckets that a sample may visit. A bucket has four connections on average while the zone grows,
 /// and 0.004 when the zone was a thousand times as large.
 const BUCKETS: u32 = 4096;
-/// Number of the largest zones that a thread remembers and tries in turn.
-const LARGEST: usize = 8;
-/// Indexes whose size is read for each connection that is dropped.
-const INDEXES: usize = 16;
 /// Below this maximum the room is computed for each new connection.
 const EXACT_BELOW: u32 = 8192;
 /// Above it a thread computes the room again after this part of what is left beyond the reserve,
@@ -85,17 +79,6 @@ struct Sample {
     /// The estimated number of connections of the zone that may be dropped.
     droppable: u32,
 }
-
-/// The largest zones that a thread knows, by index number.
-#[derive(Default)]
-pub(crate) struct LargeZones {
-    largest: ArrayVec<u32, LARGEST>,
-    /// The next index whose size is read.
-    next: u32,
-}
-
-/// A zone's number of connections, and its index number.
-type Size = (u32, u32);
 
 impl Class {
     fn event(self) -> Event {
@@ -223,39 +206,6 @@ impl Pass<'_> {
         self.context.looks_at_room(max);
         let left = self.context.left_in_reserve;
         left.is_none_or(|left| index.connections() < left || self.drop_in_any(index, left))
-    }
-}
-
-impl LargeZones {
-    /// Returns the largest zones, the largest first, and `own`. Each call reads the sizes of a few
-    /// more zones, so that a growing zone is found within one round over all indexes.
-    fn find(&mut self, zones: &Zones, own: &Index) -> ArrayVec<Size, { LARGEST + 1 }> {
-        let size = |number: u32| {
-            let index = zones.index(number).filter(|index| !index.is_detached())?;
-            Some((index.connections(), number))
-        };
-        let mut sizes = ArrayVec::<Size, { LARGEST + INDEXES + 1 }>::new();
-        sizes.extend(self.largest.drain(..).filter_map(size));
-        sizes.push((own.connections(), own.number()));
-        for _ in 0..INDEXES {
-            if zones.index(self.next).is_none() {
-                self.next = 1;
-            }
-            sizes.extend(size(self.next));
-            self.next += 1;
-        }
-        sizes.sort_unstable_by_key(|&size| Reverse(size));
-        let mut found = ArrayVec::new();
-        for size in sizes {
-            if found.len() < LARGEST && found.last() != Some(&size) {
-                found.push(size);
-            }
-        }
-        self.largest.extend(found.iter().map(|&(_, number)| number));
-        if !self.largest.contains(&own.number()) {
-            found.push((own.connections(), own.number()));
-        }
-        found
     }
 }
 

@@ -3,9 +3,9 @@
 
 use crate::connections::zone_filter;
 use crate::connections::{Connections, Found};
-use crate::fast_path::track::Pass;
 use crate::headers::original_tuple::{self, OriginalTuple};
 use crate::management::change::What;
+use crate::pass::Pass;
 use crate::record::{Record, Words};
 use flow::{ConnectionRef, CtFields, CtState, Frame, Masked};
 

@@ -2,8 +2,8 @@
 
 use crate::connections::Found;
 use crate::counters::{Counters, Event};
-use crate::fast_path::track::Pass;
 use crate::management::change::What;
+use crate::pass::Pass;
 use crate::protocols::sctp::Chunks;
 use crate::protocols::tcp::{Ends, Segment, TcpPeers, Update};
 use crate::record::{Kind, Record, State, Words};
