@@ -15,8 +15,9 @@ BRIDGES = "br{}"
 # The bridge of a tunnel's outer packets.
 UNDERLAY = "br-phy"
 UNDERLAY_FLOWS = ["in_port={port} actions=LOCAL", "in_port=LOCAL actions=output:{port}"]
-# Kinds of cases whose p1 is a tunnel.
-TUNNEL_KINDS = ("tunnel", "tunnel-plain")
+# The kinds of cases with a tunnel, which takes the place of p1 (of a guest: p0), and the type of its port.
+TUNNELS = {"tunnel": "vxlan", "tunnel-plain": "vxlan", "geneve": "geneve", "geneve-plain": "geneve",
+           "guest": "vxlan"}
 # How long all connections may take to be established.
 SETTLE_S = 60
 
@@ -50,13 +51,13 @@ class Peer:
                         "fail-mode=secure")
         self._appctl("dpctl/ct-set-maxconns", "5000000")
 
-    def add_tunnel(self):
-        """A VXLAN tunnel t0 on the only worker's bridge, and a bridge for its outer packets."""
+    def add_tunnel(self, kind):
+        """A tunnel t0 of this type on the only worker's bridge, and a bridge for its outer packets."""
         (mac, ip), (far_mac, far_ip) = traffic.NEAR, traffic.FAR
         self._vsctl("add-br", UNDERLAY, "--", "set", "bridge", UNDERLAY, "datapath_type=netdev",
                     "fail-mode=secure", f'other-config:hwaddr="{mac}"')
         self._vsctl("add-port", BRIDGES.format(0), "t0", "--", "set", "interface", "t0",
-                    "type=vxlan", f"options:remote_ip={far_ip}", f"options:key={traffic.VXLAN_KEY}")
+                    f"type={kind}", f"options:remote_ip={far_ip}", f"options:key={traffic.VNI}")
         self._run("ip", "addr", "replace", f"{ip}/24", "dev", UNDERLAY)
         self._run("ip", "link", "set", UNDERLAY, "up")
         self._appctl("tnl/neigh/set", UNDERLAY, far_ip, far_mac)
@@ -238,15 +239,15 @@ def measure_workers(case, files, settings, workers):
         if case.has_nat:
             forward = f"net_pcap0,rx_pcap={files[0]['forward']},infinite_rx=1"
             return _measure_nat(peer, case, forward, settings)
-        if case.kind in TUNNEL_KINDS:
-            peer.add_tunnel()
+        if case.kind in TUNNELS:
+            peer.add_tunnel(TUNNELS[case.kind])
         for worker in range(workers):
             for side, name in enumerate(("forward", "reverse")):
                 number = 2 * worker + side
                 devargs = f"net_pcap{number},rx_pcap={files[worker][name]},infinite_rx=1"
-                on_underlay = case.kind in TUNNEL_KINDS and name == "reverse"
+                on_underlay = case.kind in TUNNELS and name == "reverse"
                 peer.add_port(number, devargs, UNDERLAY if on_underlay else None)
-        if case.kind not in TUNNEL_KINDS:
+        if case.kind not in TUNNELS:
             peer.set_flows(case.flows)
         else:
             peer.set_tunnel_flows(case.flows)

@@ -6,11 +6,14 @@ CLIENT_MAC, SERVER_MAC = bytes.fromhex("020000000001"), bytes.fromhex("020000000
 CLIENTS, SERVER, SERVER_PORT = 0x10000000, 0x30000001, 8080
 # Makes a frame of 60 bytes, the shortest there is on a wire.
 PAYLOAD = b"x" * 18
-# Makes one of 64 bytes, which VXLAN makes 114.
+# Makes one of 64 bytes, which VXLAN and Geneve make 114.
 TUNNEL_PAYLOAD = b"x" * 22
 # The tunnel's ends: their Ethernet and IP addresses. The near one is the switch's.
 NEAR, FAR = ("02:00:00:09:00:01", "10.9.0.1"), ("02:00:00:09:00:02", "10.9.0.2")
-VXLAN_PORT, VXLAN_KEY = 4789, 101
+VNI = 101
+# UDP port and the first four bytes of the tunnel header: VXLAN (RFC 7348, section 5) with the flag of a valid VNI,
+# and Geneve (RFC 8926, section 3.4) without options, around Ethernet.
+TUNNELS = {"vxlan": (4789, 0x08000000), "geneve": (6081, 0x00006558)}
 # Whole TCP connections: what each side says, the client's packets first.
 FIN, SYN, PSH, ACK = 1, 2, 8, 16
 SHORT = [(True, SYN, 0), (False, SYN | ACK, 0), (True, PSH | ACK, 20), (False, PSH | ACK, 20),
@@ -41,15 +44,16 @@ def answers(tuples, payload=PAYLOAD):
         yield udp(SERVER_MAC, CLIENT_MAC, SERVER, address, SERVER_PORT, port, payload)
 
 
-def in_vxlan(frames):
-    """Frames as the far end of the tunnel sends them."""
+def in_tunnel(frames, kind):
+    """Frames as the far end of a tunnel of this type sends them."""
     number = lambda ip: struct.unpack(">I", bytes(map(int, ip.split("."))))[0]
     mac = lambda text: bytes.fromhex(text.replace(":", ""))
-    header = struct.pack(">II", 0x08000000, VXLAN_KEY << 8)
+    port, first_word = TUNNELS[kind]
+    header = struct.pack(">II", first_word, VNI << 8)
     for frame in frames:
         # The source port differs as connections do.
         source_port = 32768 + sum(struct.unpack(">HH", frame[34:38])) % 28000
-        yield udp(mac(FAR[0]), mac(NEAR[0]), number(FAR[1]), number(NEAR[1]), source_port, VXLAN_PORT,
+        yield udp(mac(FAR[0]), mac(NEAR[0]), number(FAR[1]), number(NEAR[1]), source_port, port,
                   header + frame)
 
 

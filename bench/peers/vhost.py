@@ -63,7 +63,7 @@ def measure_tunnel(program, case, files, settings):
     """One figure of packets of a tunnel that the guest answers: from the tunnel to the guest and back, both
     tracked. The far end is a pcap file."""
     def work(switch, start_guest):
-        switch.add_tunnel()
+        switch.add_tunnel(peer.TUNNELS[case.kind])
         switch.add_port(0, f"net_pcap0,rx_pcap={files[0]['forward']},infinite_rx=1", peer.UNDERLAY)
         guest = start_guest((1,), "5tswap")
         wait_for_links(switch, guest)
