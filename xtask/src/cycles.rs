@@ -1,4 +1,4 @@
-//! Import cycles between the modules of a crate, held by the ratchet: those that exist may only shrink.
+//! Import cycles between the modules of a crate, of which there are none.
 //!
 //! A crate's modules are those that its root declares, each with all that lies below it. Names that the root
 //! exports again count as their module's. What the root defines itself has no place in this order.
@@ -8,13 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::files::RustFile;
 use crate::problem::Problem;
 use crate::scan::Token;
-use crate::sizes::{Findings, RATCHET};
 
 #[cfg(test)]
 mod tests;
-
-/// The modules that lie on import cycles, by crate.
-pub type Accepted = BTreeMap<String, BTreeSet<String>>;
 
 /// The cycles of all crates.
 #[derive(Debug, Default)]
@@ -49,49 +45,15 @@ impl Cycles {
         all
     }
 
-    /// Compares with the accepted ones.
-    pub fn check(&self, accepted: &Accepted) -> Findings {
-        let mut findings = Findings::default();
-        let none = BTreeSet::new();
-        for (name, imports) in &self.crates {
-            let accepted = accepted.get(name).unwrap_or(&none);
-            let found = imports.on_cycles();
-            for module in found.difference(accepted) {
-                findings.problems.extend(imports.problem(module));
-            }
-            for module in accepted.difference(&found) {
-                let text = format!(
-                    "the module `{module}` of {name} lies on no import cycle any more; run `cargo \
-                     xtask tidy --update-ratchet`"
-                );
-                findings.notes.push(Problem::new(RATCHET, 1, text));
-            }
-        }
-        findings
-    }
-
-    /// The accepted modules without those that lie on no cycle any more; with `accept`, all that do.
-    pub fn updated(&self, accepted: &Accepted, accept: bool) -> Accepted {
-        let none = BTreeSet::new();
-        let mut updated = Accepted::new();
-        for (name, imports) in &self.crates {
-            let mut found = imports.on_cycles();
-            if !accept {
-                let listed = accepted.get(name).unwrap_or(&none);
-                found.retain(|module| listed.contains(module));
-            }
-            if !found.is_empty() {
-                updated.insert(name.clone(), found);
-            }
-        }
-        updated
+    /// A problem for each module that lies on a cycle.
+    pub fn check(&self) -> Vec<Problem> {
+        self.crates.values().flat_map(Imports::problems).collect()
     }
 }
 
 impl Imports {
-    fn on_cycles(&self) -> BTreeSet<String> {
-        let is_on = |module: &&String| self.way_back(module).is_some();
-        self.modules.keys().filter(is_on).cloned().collect()
+    fn problems(&self) -> Vec<Problem> {
+        self.modules.keys().filter_map(|module| self.problem(module)).collect()
     }
 
     /// The shortest cycle through a module, from what it imports to itself.

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 
 use serde::Deserialize;
 
-use crate::cycles::Accepted;
 use crate::files::RustFile;
 use crate::problem::Problem;
 
@@ -32,9 +31,6 @@ pub struct Ratchet {
     /// By `path::name`; the second function of that name in a file is `path::name#2`.
     #[serde(default)]
     pub functions: BTreeMap<String, usize>,
-    /// The modules on import cycles, by crate.
-    #[serde(default)]
-    pub cycles: Accepted,
 }
 
 /// The measured sizes, without those that need no exception.
@@ -114,7 +110,6 @@ impl Sizes {
         Ratchet {
             files: update(&self.files, &ratchet.files, accept, FILE_LIMIT),
             functions: update(&self.functions, &ratchet.functions, accept, usize::MAX),
-            cycles: ratchet.cycles.clone(),
         }
     }
 }
@@ -180,9 +175,9 @@ impl Ratchet {
     /// Writes the ratchet file.
     pub fn to_toml(&self) -> String {
         let mut text = "\
-# Files and functions that are larger than they should be, with their size in lines, and the modules of
-# each crate that lie on import cycles. `cargo xtask tidy` fails when one grows or a new one appears. Written by
-# `cargo xtask tidy --update-ratchet` (lowers and removes) and `--accept` (also adds and raises).
+# Files and functions that are larger than they should be, with their size in lines. `cargo xtask tidy` fails
+# when one grows or a new one appears. Written by `cargo xtask tidy --update-ratchet` (lowers and removes) and
+# `--accept` (also adds and raises).
 "
         .to_owned();
         for (title, entries) in [("files", &self.files), ("functions", &self.functions)] {
@@ -190,14 +185,6 @@ impl Ratchet {
             for (key, lines) in entries {
                 let _ = writeln!(text, "\"{key}\" = {lines}");
             }
-        }
-        let _ = writeln!(text, "\n[cycles]");
-        for (name, modules) in &self.cycles {
-            let _ = writeln!(text, "{name} = [");
-            for module in modules {
-                let _ = writeln!(text, "    \"{module}\",");
-            }
-            let _ = writeln!(text, "]");
         }
         text
     }

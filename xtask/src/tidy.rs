@@ -36,16 +36,14 @@ pub fn run(update: Update) -> Result<bool, String> {
     problems.extend(check_architecture(&root, &members, &rust_files));
     problems.extend(settings::check(&rust_files));
     problems.extend(modules::check(&rust_files));
+    problems.extend(Cycles::find(&rust_files).check());
     problems.extend(rust_files.iter().flat_map(style::check_numbers));
 
     let sizes = Sizes::measure(&rust_files);
-    let cycles = Cycles::find(&rust_files);
-    let ratchet = load_ratchet(&root, &sizes, &cycles, update)?;
-    let findings = [sizes.check(&ratchet), cycles.check(&ratchet.cycles)];
-    let (found, notes): (Vec<_>, Vec<_>) =
-        findings.into_iter().map(|it| (it.problems, it.notes)).unzip();
-    problems.extend(found.into_iter().flatten());
-    for note in notes.iter().flatten() {
+    let ratchet = load_ratchet(&root, &sizes, update)?;
+    let found = sizes.check(&ratchet);
+    problems.extend(found.problems);
+    for note in &found.notes {
         println!("note: {note}");
     }
     problems.sort();
@@ -97,12 +95,7 @@ fn check_architecture(root: &Path, members: &[Member], rust_files: &[RustFile]) 
 }
 
 /// Reads the ratchet (a missing file is an empty one), and rewrites it if requested.
-fn load_ratchet(
-    root: &Path,
-    sizes: &Sizes,
-    cycles: &Cycles,
-    update: Update,
-) -> Result<Ratchet, String> {
+fn load_ratchet(root: &Path, sizes: &Sizes, update: Update) -> Result<Ratchet, String> {
     let path = root.join(RATCHET);
     let text = if path.exists() {
         fs::read_to_string(&path).map_err(|e| format!("cannot read {RATCHET}: {e}"))?
@@ -113,9 +106,7 @@ fn load_ratchet(
     if update == Update::None {
         return Ok(ratchet);
     }
-    let accept = update == Update::Accept;
-    let mut updated = sizes.updated(&ratchet, accept);
-    updated.cycles = cycles.updated(&ratchet.cycles, accept);
+    let updated = sizes.updated(&ratchet, update == Update::Accept);
     fs::write(&path, updated.to_toml()).map_err(|e| format!("cannot write {RATCHET}: {e}"))?;
     Ok(updated)
 }

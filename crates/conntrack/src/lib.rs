@@ -8,6 +8,9 @@
 //! directions share, the protocol's state machine is updated, NAT rewrites the packet. This path
 //! takes no lock, and allocates only when it creates a connection. `fast_path/` is its
 //! fast path, `slow_path.rs` handles every packet.
+//!
+//! Modules import only what is below them: `tracker`, `conntrack`, `fast_path`, `slow_path`, `pass`,
+//! `connections`, `management` and `headers`, `record` and `alg`, `protocols`, `key`.
 
 #![forbid(unsafe_code)]
 

@@ -9,7 +9,7 @@ fn file(path: &str, file: usize, function: usize) -> RustFile {
 
 fn ratchet(files: &[(&str, usize)], functions: &[(&str, usize)]) -> Ratchet {
     let map = |list: &[(&str, usize)]| list.iter().map(|(k, n)| (k.to_string(), *n)).collect();
-    Ratchet { files: map(files), functions: map(functions), ..Ratchet::default() }
+    Ratchet { files: map(files), functions: map(functions) }
 }
 
 fn texts(problems: &[Problem]) -> Vec<String> {
