@@ -137,7 +137,7 @@ impl World {
         assert!(!state.contains(CtState::NEW | CtState::EST), "{state}");
         assert!(!state.contains(CtState::INV) || !state.intersects(CtState::NEW | CtState::EST));
         check_key(&frame);
-        // Translation mends checksums; what was wrong before may stay wrong.
+        // NAT rewrite mends checksums; what was wrong before may stay wrong.
         assert!(!was_good || is_good(&frame), "a checksum was spoilt");
         self.last = Some(frame);
     }

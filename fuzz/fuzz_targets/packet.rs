@@ -1,4 +1,4 @@
-//! Any bytes as a frame: parsed, tracked twice, translated, told in words.
+//! Any bytes as a frame: parsed, tracked twice, rewritten by NAT, told in words.
 
 #![no_main]
 
@@ -38,7 +38,7 @@ fuzz_target!(|data: &[u8]| TRACKER.with_borrow_mut(|tracker| {
     };
     let mut frames = [frame];
     tracker.execute(Instant::from_millis(1), &commit, &mut frames);
-    // The key must be what parsing the translated bytes anew gives.
+    // The key must be what parsing the rewritten bytes anew gives.
     let [frame] = frames;
     let anew = Frame::parse(Packet::from_bytes(frame.packet.data()), PortNo(1)).unwrap();
     assert_eq!(

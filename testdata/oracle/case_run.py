@@ -1,7 +1,7 @@
 """One case in a real daemon: what is asked of it, and what it answers.
 
 The flows are such that each packet meets the `ct` actions of its steps and is then sent to us as
-a controller, with its connection tracking fields and as translation left it.
+a controller, with its connection tracking fields and as NAT left it.
 """
 
 import re

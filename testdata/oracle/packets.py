@@ -57,5 +57,5 @@ class Packets:
         return self.text(self.bytes(text))
 
     def text(self, packet):
-        """Without the Ethernet addresses, which translation leaves as they were."""
+        """Without the Ethernet addresses, which NAT leaves as they were."""
         return re.sub(r" eth=[^ ]+", "", self._ask(packet.hex()))

@@ -23,7 +23,7 @@ HEADER = """\
 
 
 class Tcp:
-    """Two ends of a TCP connection, translated or not."""
+    """Two ends of a TCP connection, with NAT or without."""
 
     def __init__(self, dice):
         self.dice = dice

@@ -49,16 +49,16 @@ contains "too many" "$(must_fail ovs-appctl dpctl/ipf-set-max-nfrags 5001)" \
 contains "which" "$(must_fail ovs-appctl dpctl/ipf-set-enabled v5)" \
     "parameter missing: 'v4' for IPv4 or 'v6' for IPv6"
 
-# Translated: the server sees the switch's address, and answers come back to the client.
+# NAT: the server sees the switch's address, and answers come back to the client.
 ip -n server neigh replace 10.0.0.9 lladdr 02:00:00:00:00:01 dev eth0 nud permanent
 load br0 <<R
 priority=1 ip in_port=client actions=ct(commit,zone=5,nat(src=10.0.0.9)),output:server
 priority=1 ip in_port=server actions=ct(zone=5,nat,table=1)
 table=1 priority=1 ip ct_state=+trk+est actions=output:client
 R
-same "translated large datagrams" 2 "$(udp_ask client 10.0.0.2 53 2 0 4000)"
+same "large datagrams with NAT" 2 "$(udp_ask client 10.0.0.2 53 2 0 4000)"
 big_ping client 10.0.0.2
-contains "translated" "$(ovs-appctl dpctl/dump-conntrack zone=5)" "reply=(src=10.0.0.2,dst=10.0.0.9,sport=53"
+contains "source NAT" "$(ovs-appctl dpctl/dump-conntrack zone=5)" "reply=(src=10.0.0.2,dst=10.0.0.9,sport=53"
 
 # IPv6.
 for name in client server; do

@@ -1,5 +1,5 @@
 # FTP and TFTP through rules that let in only what is related: active and passive, plain and
-# translated, over IPv4 and IPv6; and nothing without the helper.
+# with NAT, over IPv4 and IPv6; and nothing without the helper.
 # limit: 60
 client_and_server
 static_neighbours
@@ -80,19 +80,19 @@ same "TFTP without the helper" 0 "$(tftp 10.0.0.2 2>/dev/null || true)"
 # With source NAT, to an address with a longer text.
 rules ",nat(src=10.0.0.100)" ,alg=ftp | load br0
 forget
-same "passive, client translated" $size "$(ftp 10.0.0.2 --disable-epsv)"
-same "active, client translated" $size "$(ftp 10.0.0.2 --disable-eprt -P -)"
-same "TFTP, client translated" 1400 "$(tftp 10.0.0.2)"
-contains "translated" "$(ovs-appctl dpctl/dump-conntrack)" "dst=10.0.0.100,sport=21"
+same "passive, NAT of the client" $size "$(ftp 10.0.0.2 --disable-epsv)"
+same "active, NAT of the client" $size "$(ftp 10.0.0.2 --disable-eprt -P -)"
+same "TFTP, NAT of the client" 1400 "$(tftp 10.0.0.2)"
+contains "source NAT" "$(ovs-appctl dpctl/dump-conntrack)" "dst=10.0.0.100,sport=21"
 
 # With destination NAT.
 rules ",nat(dst=10.0.0.2)" ,alg=ftp | load br0
 forget
-same "passive, server translated" $size "$(ftp 10.0.0.200 --disable-epsv)"
-same "active, server translated" $size "$(ftp 10.0.0.200 --disable-eprt -P -)"
+same "passive, NAT of the server" $size "$(ftp 10.0.0.200 --disable-epsv)"
+same "active, NAT of the server" $size "$(ftp 10.0.0.200 --disable-eprt -P -)"
 if ours; then
-    same "extended passive, server translated" $size "$(ftp 10.0.0.200)"
-    same "extended active, server translated" $size "$(ftp 10.0.0.200 -P -)"
+    same "extended passive, NAT of the server" $size "$(ftp 10.0.0.200)"
+    same "extended active, NAT of the server" $size "$(ftp 10.0.0.200 -P -)"
 fi
 # Python's client, a longer session, with a file the other way.
 on client $python - <<'P'
@@ -124,5 +124,5 @@ same "passive over IPv6" $size "$(ftp '[fd00::2]')"
 same "active over IPv6" $size "$(ftp '[fd00::2]' -P -)"
 forget
 rules ",nat(src=fd00::1234)" ,alg=ftp | sed 's/\bip\b/ipv6/; s/\btcp,/tcp6,/; s/\budp,/udp6,/' | load br0
-same "passive over IPv6, client translated" $size "$(ftp '[fd00::2]')"
-same "active over IPv6, client translated" $size "$(ftp '[fd00::2]' -P -)"
+same "passive over IPv6, NAT of the client" $size "$(ftp '[fd00::2]')"
+same "active over IPv6, NAT of the client" $size "$(ftp '[fd00::2]' -P -)"

@@ -206,15 +206,15 @@ fn begin_pass(fork: &mut Fork, ct_next: Option<CtState>, out: &mut String) {
         let shown = |key: &FlowKey| range.as_ref().map_or(String::new(), |_| addresses(key));
         let _ = writeln!(out, " Initial flow: {}", shown(&fork.key));
         if let Some(range) = &range {
-            translate_addresses(&mut fork.key, range);
+            rewrite_addresses(&mut fork.key, range);
         }
         let _ = writeln!(out, " Modified flow: {}", shown(&fork.key));
     }
     let _ = write!(out, "{line}\n\n");
 }
 
-/// Takes the first address and port that the translation may choose.
-fn translate_addresses(key: &mut FlowKey, nat: &NatRange) {
+/// Takes the first address and port that NAT may choose.
+fn rewrite_addresses(key: &mut FlowKey, nat: &NatRange) {
     let (v4, v6, port) = match nat.kind {
         NatKind::Src => (Field::Ipv4Src, Field::Ipv6Src, Field::TpSrc),
         NatKind::Dst => (Field::Ipv4Dst, Field::Ipv6Dst, Field::TpDst),
