@@ -41,6 +41,7 @@ answers() { [ "$(asked 5 "$1")" = 5 ]; }
 sent() { ip -n far -s -j link show eth0 | $python -c "import json, sys
 print(json.load(sys.stdin)[0]['stats64']['$1']['$2'])"; }
 
+capture far
 start_guest
 eventually 10 answers 4000
 before=($(sent tx packets) $(sent tx bytes) $(sent rx packets) $(sent rx bytes))
@@ -61,3 +62,4 @@ never answers 4001
 on far ping -n -q -W 2 -c 1 172.31.1.1 >/dev/null
 start_guest
 eventually 10 answers 4002
+well_formed far "ip.src == 172.31.1.1 && vxlan"

@@ -132,6 +132,22 @@ far_vxlan fd00:31::2 fd00:31::1 udpcsum
 vsctl remove interface vxlan0 options csum -- set interface vxlan0 'options:remote_ip="fd00:31::2"'
 counted 4006 "ipv6(src=fd00:31::1,dst=fd00:31::2,"
 
+# What XDP and the switch send is well-formed for tshark, outside and inside. In generic mode a partial checksum of a
+# veth's peer stays partial, also in a capture, so the guest makes whole ones.
+on guest ethtool -K eth0 tx off >/dev/null
+capture far
+counted 4007 "ipv6(src=fd00:31::1,dst=fd00:31::2,"
+well_formed far "ipv6.src == fd00:31::1 && vxlan"
+for checksums in "true udpcsum 4008 0xffff" "false noudpcsum 4009 0x0"; do
+    read -r csum udpcsum port field <<<"$checksums"
+    ip -n far link del vx0
+    far_vxlan 172.31.1.2 172.31.1.1 "$udpcsum"
+    vsctl set interface vxlan0 options:remote_ip=172.31.1.2 options:csum="$csum"
+    capture far
+    counted "$port" "frag=0x4000),udp(src=0,dst=4789,csum=$field)"
+    well_formed far "ip.src == 172.31.1.1 && vxlan"
+done
+
 # Without the tunnel, nothing of it is left.
 establish 4005
 vsctl del-port vxlan0

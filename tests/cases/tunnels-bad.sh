@@ -23,6 +23,7 @@ vxlan="$outer/UDP(sport=1,dport=4789,chksum=0)"
 geneve="$outer/UDP(sport=1,dport=6081,chksum=0)"
 good="$vxlan/bytes.fromhex('0800000000006500')/$inner"
 
+capture far
 listen guest
 send "$good"
 contains "a good packet passes" "$(heard guest)" "from=02:00:00:00:00:02"
@@ -73,3 +74,4 @@ ovs-appctl tnl/neigh/set br-loop 192.0.2.1 02:00:00:00:00:cc
 ping -q -W 1 -c 2 192.0.2.1 >/dev/null || true
 is_more drop_action_recursion_too_deep 0 || fail "a loop, and nothing counted"
 ovs-appctl -T 5 version >/dev/null
+well_formed far "eth.src == 02:00:00:00:00:aa"

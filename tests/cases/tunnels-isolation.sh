@@ -39,7 +39,9 @@ isolated() {
     # A network without a tunnel of its own is no other's.
     same "$protocol: of network 105" "" "$(ask "$protocol" 3 105)"
 }
+capture far
 # The far guest's address is behind the tunnel of the last protocol.
 for protocol in $protocols; do
     isolated "$protocol" 8
 done
+well_formed far "ip.src == 172.31.1.1 && (vxlan || geneve)"

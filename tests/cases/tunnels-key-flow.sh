@@ -10,6 +10,7 @@ vsctl add-br br-all -- set bridge br-all datapath_type=netdev
 for vni in $networks; do
     vsctl add-port br-all "guest$vni"
 done
+capture far
 for protocol in vxlan geneve; do
     vsctl --if-exists del-port t0 -- add-port br-all t0 -- set interface t0 type=$protocol ofport_request=99 \
         options:remote_ip=172.31.1.2 options:key=flow
@@ -24,3 +25,4 @@ R
     done | load br-all
     isolated $protocol 8
 done
+well_formed far "ip.src == 172.31.1.1 && (vxlan || geneve)"

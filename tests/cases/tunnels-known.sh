@@ -15,6 +15,7 @@ table=0,priority=5,ip,ct_state=-trk,actions=ct(table=1)
 table=1,priority=5,ip,ct_state=+trk+new,actions=ct(commit),normal
 table=1,priority=5,ip,ct_state=+trk+est,actions=normal
 R
+capture far
 eventually 5 pings guest 10.0.0.2
 
 counted() { ovs-appctl coverage/read-counter "$1"; }
@@ -99,3 +100,4 @@ contains "trace" "$(ovs-appctl ofproto/trace "tunnel(tun_id=0x65,src=172.31.1.2,
 contains "neighbours" "$(ovs-appctl tnl/neigh/show)" "br-phy"
 vsctl del-br br-phy
 lacks "neighbours" "$(ovs-appctl tnl/neigh/show)" "br-phy"
+well_formed far "ip.src == 172.31.1.1 && vxlan"

@@ -40,6 +40,7 @@ table=1,priority=8,$ip,in_port=9,ct_state=+trk,actions=$out
 R
     done | load br-int
 }
+capture far
 mkdir -p "$work/www"
 head -c 3000000 /dev/urandom >"$work/www/large"
 serve guest
@@ -64,3 +65,4 @@ contains "with an Ethernet header" "$(ovs-appctl dpctl/dump-flows)" \
 # The MTU within: VXLAN over IPv4 without an inner Ethernet header takes 36 bytes.
 ip -n guest route flush cache
 contains "MTU" "$(on guest ping -M "do" -s 1472 -c 1 -W 1 10.0.0.2 2>&1 || true)" "mtu = 1464"
+well_formed far "ip.src == 172.31.1.1 && vxlan"

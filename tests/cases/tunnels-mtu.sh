@@ -11,6 +11,7 @@ for place in "guest eth0 1" "far vx0 2"; do
     on "$name" sysctl -qw "net.ipv6.conf.$device.disable_ipv6=0"
     ip -n "$name" addr add "fd00:1::$number/64" dev "$device" nodad
 done
+capture far
 eventually 5 pings guest 10.0.0.2
 eventually 5 pings guest fd00:1::2
 
@@ -82,3 +83,5 @@ is_dropped() {
 eventually 5 is_dropped
 ip link set dev br-phy mtu 1500
 eventually 5 pings guest 10.0.0.2
+# Fragments of outer packets, too, are well-formed.
+well_formed far "ip.src == 172.31.1.1 && vxlan"

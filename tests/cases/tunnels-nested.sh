@@ -21,6 +21,7 @@ ip -n far link add inner type vxlan id 6 local 10.1.0.2 remote 10.1.0.1 dstport 
 ip -n far link set inner address 02:00:00:00:00:03 up
 ip -n far addr add 10.0.0.2/24 dev inner
 
+capture far
 counted() { ovs-appctl coverage/read-counter "$1"; }
 is_more() { [ "$(counted "$1")" -gt "$2" ]; }
 eventually 5 pings guest 10.0.0.2
@@ -48,3 +49,4 @@ dropped datapath_drop_tunnel_pop_error 0000000000000600
 listen guest
 on far $python "$tests/hosts/frames.py" send "$outer/$middle/bytes.fromhex('0800000000000600')/$inner"
 contains "a good one" "$(heard guest)" "from=02:00:00:00:00:03"
+well_formed far "ip.src == 172.31.1.1 && vxlan"

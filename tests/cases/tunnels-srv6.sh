@@ -27,6 +27,7 @@ priority=1,actions=drop
 R
 contains "the port" "$(ovs-appctl tnl/ports/show)" "srv6_sys"
 contains "its options" "$(ovs-appctl dpif/show)" "(srv6: remote_ip=fc00:1::2, srv6_segs=fc00:1::2)"
+capture far
 eventually 5 pings guest 10.0.0.2
 contains "the header" "$(ovs-appctl dpctl/dump-flows)" \
     "ipv6(src=fc00:1::1,dst=fc00:1::2,label=0,proto=43,tclass=0x0,hlimit=64),srv6(segments_left=0,segs(fc00:1::2))"
@@ -46,3 +47,4 @@ is_dropped() {
     [ "$(ovs-appctl coverage/read-counter drop_action_tunnel_header_build_failed)" -gt "$before" ]
 }
 eventually 5 is_dropped
+well_formed far "ipv6.src == fc00:1::1"

@@ -1,4 +1,4 @@
-# limit: 90
+# limit: 120
 # A VXLAN tunnel whose other end is the kernel's VXLAN device: a guest of ours and a service behind the
 # device reach each other, over an internal port of the physical bridge as underlay.
 guest_and_underlay
@@ -8,6 +8,7 @@ ip -n far link add vx0 type vxlan id 101 local 172.31.1.2 remote 172.31.1.1 dstp
 ip -n far link set vx0 address 02:00:00:00:00:02 up
 ip -n far addr add 10.0.0.2/24 dev vx0
 ip -n guest link set eth0 mtu 1450
+capture far
 
 same "the route" "Cached: 172.31.1.0/24 dev br-phy SRC 172.31.1.1" \
     "$(ovs-appctl ovs/route/show | grep 172.31.1.0/24)"
@@ -89,3 +90,5 @@ ip -n far addr del 10.0.0.2/24 dev vx0
 ip -n far addr add 10.0.0.2/24 dev vx1
 never pings far 10.0.0.1
 contains "dropped" "$(ovs-appctl coverage/show)" drop_action_tunnel_not_found
+# What this switch sent is well-formed for tshark, outside and inside.
+well_formed far "ip.src == 172.31.1.1 && vxlan"
