@@ -253,6 +253,10 @@ impl Switch {
         if let (Ok(number), Some(id)) = (&running.state, self.bridge_id(&running.bridge)) {
             self.ofproto.remove_port(id, *number, clock::now());
         }
+        self.close_device(running, remove);
+    }
+
+    fn close_device(&mut self, running: &mut RunningInterface, remove: bool) {
         if let Some(device) = running.device {
             self.offload_port_closes(device);
             self.handler_shared.upcalls.remove_port(device);
@@ -310,7 +314,10 @@ impl Switch {
 
     /// Closes a port's device and opens it again.
     pub(super) fn reopen(&mut self, running: &mut RunningInterface) {
-        self.close_interface(running, false);
+        if let (Ok(number), Some(id)) = (&running.state, self.bridge_id(&running.bridge)) {
+            self.ofproto.detach_port(id, *number, clock::now());
+        }
+        self.close_device(running, false);
         running.device = None;
         running.interface.ofport_hint = Hint(running.state.as_ref().ok().copied());
         running.state = self.open_interface(running);

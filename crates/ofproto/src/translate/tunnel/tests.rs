@@ -181,6 +181,22 @@ fn packets_from_before_a_link_went_down_teach_no_neighbours() {
 }
 
 #[test]
+fn neighbours_outlive_a_port_that_is_opened_anew_and_go_with_a_removed_one() {
+    let at = Instant::from_millis;
+    for (is_removed, known) in [(false, true), (true, false)] {
+        let mut ofproto = switch(VXLAN, None, Lacking::Nothing, OUT);
+        let bridge = ofproto.bridges().named("br-phy").unwrap().id;
+        if is_removed {
+            ofproto.remove_port(bridge, OfPort::LOCAL, at(1));
+        } else {
+            assert_eq!(ofproto.detach_port(bridge, OfPort::LOCAL, at(1)).as_deref(), Some("br-phy"));
+        }
+        let found = ofproto.underlay().neighbours.lookup(at(1), "br-phy", REMOTE.into());
+        assert_eq!(found.is_some(), known);
+    }
+}
+
+#[test]
 fn packets_have_an_ethernet_header_where_their_port_says_so() {
     const MODES: [&str; 3] = ["legacy_l2", "legacy_l3", "ptap"];
     let inner: &[&str] =
