@@ -5,13 +5,13 @@ command -v clang >/dev/null || skip "clang is not installed, which makes the pro
 host client 10.0.0.1/24 02:00:00:00:00:01
 host server 10.0.0.2/24 02:00:00:00:00:02
 static_neighbours
-# A program of tc: frames of type 0x88b5 get a tag, as a VLAN device would leave it to the veth.
+# A program of tc: frames of the types 0x88b5 and 0x88a8 get a tag, as a VLAN device would leave it to the veth.
 cat >push.c <<'C'
 struct frame { unsigned len, pkt_type, mark, queue_mapping, protocol; };
 static long (*vlan_push)(struct frame *frame, unsigned short tpid, unsigned short tci) = (void *)18;
 __attribute__((section("tc"), used)) int push(struct frame *frame)
 {
-    if (frame->protocol == 0xb588)
+    if (frame->protocol == 0xb588 || frame->protocol == 0xa888)
         vlan_push(frame, 0x0081, 5);
     return 0;
 }
@@ -77,3 +77,9 @@ vsctl set interface client options:xdp-offload=true
 eventually 3 attached client
 eventually 10 offloaded 4002
 tags_in_frames_change_nothing
+
+# A tag within the frame does not hide the one beside it.
+on client bash -c "$puts"
+found() { sends 88a8000688b5; sleep 0.3; detached client; }
+eventually 10 found
+attached server

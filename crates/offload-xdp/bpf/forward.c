@@ -263,23 +263,24 @@ INLINE int change(struct xdp_md *ctx, const struct rule *rule, struct packet *pa
     return 0;
 }
 
-// Counts a frame with a tag, so that user space can tell whether a device's tags stand in its frames.
-INLINE void count_tag(struct xdp_md *ctx)
+// Counts the first two tags of a frame, so that user space can tell whether a device's tags stand in its frames.
+INLINE void count_tags(struct xdp_md *ctx)
 {
     u8 *data = (u8 *)(u64)ctx->data, *end = (u8 *)(u64)ctx->data_end;
     if (data + 14 > end)
         return;
     u32 ethertype = be16(data + 12), device = ctx->ingress_ifindex;
-    if (LIKELY(ethertype != 0x8100 && ethertype != 0x88a8))
+    if (LIKELY(!is_tag(ethertype)))
         return;
+    u32 tags = data + 18 <= end && is_tag(be16(data + 16)) ? 2 : 1;
     u64 *count = map_lookup(&tagged, &device);
     if (count)
-        __sync_fetch_and_add(count, 1);
+        __sync_fetch_and_add(count, tags);
 }
 
 SECTION("xdp.frags") int forward(struct xdp_md *ctx)
 {
-    count_tag(ctx);
+    count_tags(ctx);
     u64 frame = frame_bytes(ctx);
     struct packet packet = {};
     struct outer outer = {};

@@ -106,7 +106,7 @@ struct {
     TYPE(key_size, 4);
     TYPE(value_size, 8);
 } ports SECTION(".maps");
-// How many frames with a VLAN tag came from a device.
+// How many VLAN tags were in frames from a device, at most two in each.
 struct {
     TYPE(type, BPF_MAP_TYPE_HASH);
     TYPE(max_entries, 1024);

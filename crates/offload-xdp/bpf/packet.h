@@ -55,6 +55,8 @@ struct packet {
     u8 is_v6, has_tag, tos, spare;
 };
 
+INLINE int is_tag(u32 ethertype) { return ethertype == 0x8100 || ethertype == 0x88a8; }
+
 INLINE u64 word_of(u32 protocol, u32 tos, u32 ttl, u32 tag_type)
 {
     return (u64)protocol << 56 | (u64)tos << 48 | (u64)ttl << 40 | (u64)tag_type << 32;
@@ -73,7 +75,7 @@ __attribute__((noinline)) u32 read(struct xdp_md *ctx, u32 start, u64 frame, str
     u8 *ip = data + 14;
     u32 ethertype = be16(data + 12);
     packet->l3 = start + 14;
-    packet->has_tag = ethertype == 0x8100 || ethertype == 0x88a8;
+    packet->has_tag = is_tag(ethertype);
     if (packet->has_tag) {
         tag_type = ethertype == 0x88a8 ? 0x80 : 0;
         tci = be16(data + 14) | 0x1000;

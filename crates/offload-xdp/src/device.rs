@@ -122,11 +122,11 @@ impl XdpOffload {
         self.ports.get(&port).is_some_and(|port| port.link.is_some())
     }
 
-    /// Returns the number of frames from a port in which the program saw a VLAN tag, since the port was added; `None`
-    /// if its packets are not offloaded. A tag that stands beside the frame is not seen.
-    pub fn tagged(&self, port: PortNo) -> Option<u64> {
+    /// Returns how many VLAN tags the program saw in frames from a port, at most two in each, since the port was added;
+    /// `None` if its packets are not offloaded. A tag that stands beside the frame is not seen.
+    pub fn tags(&self, port: PortNo) -> Option<u64> {
         let port = self.ports.get(&port).filter(|port| port.link.is_some())?;
-        Some(self.program.tagged(port.ifindex))
+        Some(self.program.tags(port.ifindex))
     }
 
     pub(crate) fn program(&mut self) -> &mut Program {

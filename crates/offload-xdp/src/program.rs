@@ -126,7 +126,7 @@ impl Program {
     }
 
     /// Returns the number of frames with a VLAN tag that came from a device since it was attached.
-    pub fn tagged(&self, ifindex: u32) -> u64 {
+    pub fn tags(&self, ifindex: u32) -> u64 {
         self.tagged.get(&ifindex, 0).unwrap_or(0)
     }
 

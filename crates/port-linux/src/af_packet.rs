@@ -97,9 +97,10 @@ impl PacketPort {
         self.drops.read()
     }
 
-    /// Returns the number of frames with a VLAN tag that the receive queue took since the port was opened.
-    pub fn tagged(&self) -> u64 {
-        self.drops.tagged()
+    /// Returns the number of VLAN tags of the frames that the receive queue took since the port was opened: of each
+    /// the tag that the kernel passed beside it, and one more behind that.
+    pub fn tags(&self) -> u64 {
+        self.drops.tags()
     }
 
     /// Returns a transmit queue with a socket of its own. Any number may be open.

@@ -260,8 +260,8 @@ impl Switch {
             let handle = self.devices.get(number).map(|device| &device.handle);
             let Some(Handle::Packet(port)) = handle else { continue };
             // Read first: the program counts a frame before the socket gets it.
-            let received = port.tagged();
-            let seen = device.tagged(number);
+            let received = port.tags();
+            let seen = device.tags(number);
             if seen.is_some_and(|seen| tags.look(now, number, received, seen)) {
                 let name = &interface.interface.name;
                 log::warn!(

@@ -62,6 +62,14 @@ impl Tag {
         tag[2..].copy_from_slice(&self.tci.to_be_bytes());
         true
     }
+
+    /// Returns whether another tag stands behind the first one of a frame.
+    pub(super) fn is_followed(packet: &Packet) -> bool {
+        let next = packet.data().get(TAG_OFFSET + TAG_BYTES..).and_then(|rest| rest.first_chunk());
+        next.is_some_and(|next| {
+            matches!(u16::from_be_bytes(*next), ethertype::VLAN | ethertype::SERVICE_VLAN)
+        })
+    }
 }
 
 /// Aligns a length to a machine word, as control messages are (Linux: `CMSG_ALIGN`).
@@ -116,6 +124,20 @@ mod tests {
         }
         assert_eq!(Tag::in_control(&[0; 64]), None, "a length of zero must not loop");
         assert_eq!(Tag::in_control(&[0xff; 64]), None);
+    }
+
+    #[test]
+    fn a_second_tag_is_found_behind_the_first() {
+        for (ethertype, expect) in [(0x8100u16, true), (0x88a8, true), (0x0800, false)] {
+            let mut bytes = [0; 60];
+            bytes[12..14].copy_from_slice(&ethertype.to_be_bytes());
+            let mut packet = Packet::from_bytes(&bytes);
+            assert!(Tag { tpid: 0x8100, tci: 5 }.put_back(&mut packet));
+            assert_eq!(Tag::is_followed(&packet), expect, "{ethertype:x}");
+            for len in 0..18 {
+                assert!(!Tag::is_followed(&Packet::from_bytes(&packet.data()[..len])));
+            }
+        }
     }
 
     #[test]

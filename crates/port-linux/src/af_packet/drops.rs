@@ -28,14 +28,14 @@ impl PacketRxDrops {
 pub(super) struct Refusals {
     truncated: AtomicU64,
     unsupported: AtomicU64,
-    /// Frames with a VLAN tag, which are not dropped.
-    tagged: AtomicU64,
+    /// VLAN tags of received frames, at most two per frame.
+    tags: AtomicU64,
 }
 
 impl Refusals {
-    /// Counts a frame with a VLAN tag.
-    pub(super) fn count_tagged(&self) {
-        self.tagged.fetch_add(1, Ordering::Relaxed);
+    /// Counts the VLAN tags of a frame.
+    pub(super) fn count_tags(&self, tags: u64) {
+        self.tags.fetch_add(tags, Ordering::Relaxed);
     }
 
     /// Counts a frame that is longer than a packet buffer.
@@ -66,9 +66,9 @@ impl DropCounter {
         Ok(Arc::clone(&self.refusals))
     }
 
-    /// Returns the number of received frames with a VLAN tag.
-    pub(super) fn tagged(&self) -> u64 {
-        self.refusals.tagged.load(Ordering::Relaxed)
+    /// Returns the number of VLAN tags of received frames.
+    pub(super) fn tags(&self) -> u64 {
+        self.refusals.tags.load(Ordering::Relaxed)
     }
 
     /// Returns all drops so far.

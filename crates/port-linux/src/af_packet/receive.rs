@@ -96,9 +96,9 @@ impl RxQueue for PacketRx {
         self.is_down = false;
         for (slot, mut packet) in self.armed.drain(..received as usize).enumerate() {
             match self.slots.finish(slot, &mut packet) {
-                Ok(has_tag) => {
-                    if has_tag {
-                        self.refusals.count_tagged();
+                Ok(tags) => {
+                    if tags > 0 {
+                        self.refusals.count_tags(tags);
                     }
                     batch.push(packet);
                 }
@@ -186,8 +186,9 @@ impl Slots {
         }
     }
 
-    /// Completes a packet after a frame was received into its buffer. Returns whether it has a VLAN tag.
-    fn finish(&self, slot: usize, packet: &mut Packet) -> Result<bool, Refused> {
+    /// Completes a packet after a frame was received into its buffer. Returns how many VLAN tags it
+    /// begins with, at most two.
+    fn finish(&self, slot: usize, packet: &mut Packet) -> Result<u64, Refused> {
         let message = &self.messages[slot];
         if message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0 {
             return Err(Refused::Truncated);
@@ -200,9 +201,9 @@ impl Slots {
         #[allow(clippy::unnecessary_cast, reason = "C libraries differ in its type")]
         let filled = (message.msg_hdr.msg_controllen as usize).min(CONTROL_BYTES);
         match Tag::in_control(&control[..filled]) {
-            Some(tag) if tag.put_back(packet) => Ok(true),
+            Some(tag) if tag.put_back(packet) => Ok(1 + u64::from(Tag::is_followed(packet))),
             Some(_) => Err(Refused::Unsupported),
-            None => Ok(false),
+            None => Ok(0),
         }
     }
 }

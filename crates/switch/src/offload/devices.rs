@@ -63,9 +63,9 @@ impl Devices {
         self.dpdk.receives_from(port) || self.xdp.as_ref().is_some_and(|it| it.receives_from(port))
     }
 
-    /// How many frames with VLAN tags XDP saw of a port whose packets it forwards; see [`XdpOffload::tagged`].
-    pub fn tagged(&self, port: PortNo) -> Option<u64> {
-        self.xdp.as_ref()?.tagged(port)
+    /// How many VLAN tags XDP saw in the frames of a port whose packets it forwards; see [`XdpOffload::tags`].
+    pub fn tags(&self, port: PortNo) -> Option<u64> {
+        self.xdp.as_ref()?.tags(port)
     }
 
     /// The device with a rule, and its own id of the rule.

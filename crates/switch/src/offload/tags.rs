@@ -1,8 +1,9 @@
 //! Finds ports whose VLAN tags stand beside their frames, where the XDP program does not see them: it would take a
-//! frame with a tag for one without.
+//! frame with a tag for one without, and one with two for one with one.
 //!
 //! The kernel runs the program before it takes a tag out of a frame, and tells a packet socket of all tags alike. So
-//! of a port whose tags stand in the frames, the program has counted every tag that the socket tells of. The tag of a
+//! of a port whose tags stand in the frames, the program has counted every tag that the socket tells of, up to two in
+//! each frame: it forwards none in which it sees two. The tag of a
 //! veth's peer stands beside the frame if the peer leaves tags to its device (`ethtool -k`, `tx-vlan-offload`).
 
 use base::{Instant, PortNo};
@@ -28,7 +29,7 @@ enum Known {
     Beside,
 }
 
-/// Numbers of frames with tags.
+/// Numbers of tags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Counting {
     /// Those that the socket had received and the program had seen at the begin of the comparison. Frames that the
@@ -58,7 +59,7 @@ impl Tags {
         self.ports.get(&port) == Some(&Known::Beside)
     }
 
-    /// Looks at the numbers of frames with tags: those that the socket received, which are read first, and those that
+    /// Looks at the numbers of tags: those that the socket received, which are read first, and those that
     /// the program saw. Returns whether it finds that tags stand beside frames.
     pub fn look(&mut self, now: Instant, port: PortNo, received: u64, seen: u64) -> bool {
         let Some(known) = self.ports.get_mut(&port) else { return false };
