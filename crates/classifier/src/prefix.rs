@@ -41,9 +41,8 @@ impl PrefixField {
     /// The length of the prefix that `mask` has on this field; 0 without a prefix, or if the trie
     /// may not be used.
     pub(crate) fn prefix_len(self, mask: &Mask) -> u32 {
-        // The packet's Ethernet type decides whether the trie is used, so an earlier stage must
-        // have un-wildcarded it.
-        if !mask.is_exact(Field::EthType) {
+        // Addresses are those of IP only with a match on the Ethernet type, or on the packet type in its place.
+        if !mask.is_exact(Field::EthType) && !mask.is_exact(Field::PacketType) {
             return 0;
         }
         // IPv4 addresses occupy the low bits of IPv6 ones; IPv4's trie ignores the other bits.
@@ -142,11 +141,11 @@ impl<'a> TrieLookups<'a> {
             }
             let field = trie.field.field();
             let needed = upper_bits(field, found.bits);
-            if found.bits <= len {
+            let is_known = wildcards.get(field) & needed == needed;
+            if found.bits <= len || is_known {
                 wildcards.add_bits(field, needed);
-                return true;
-            }
-            if wildcards.get(field) & needed == needed {
+                // It decided that the packet has the field.
+                wildcards.add_bits(Field::EthType, Field::EthType.all_ones());
                 return true;
             }
         }
@@ -171,6 +170,8 @@ mod tests {
             mask.add_bits(field, bits);
             mask
         };
+        let mut with_packet_type = Mask::of(Field::Ipv4Src);
+        with_packet_type.add_bits(Field::PacketType, Field::PacketType.all_ones());
         let cases = [
             (PrefixField::Ipv4Dst, with(Field::Ipv4Dst, 0xffff_0000), 16),
             (PrefixField::Ipv4Dst, with(Field::Ipv4Dst, 0xffff_ffff), 32),
@@ -182,6 +183,7 @@ mod tests {
             (PrefixField::Ipv6Dst, with(Field::Ipv6Dst, u128::MAX << 118), 10),
             (PrefixField::Ipv6Dst, with(Field::Ipv4Dst, u128::MAX), 0),
             (PrefixField::Ipv4Src, Mask::of(Field::Ipv4Src), 0),
+            (PrefixField::Ipv4Src, with_packet_type, 32),
             (PrefixField::Ipv4Src, ip.clone(), 0),
         ];
         for (field, mask, len) in cases {

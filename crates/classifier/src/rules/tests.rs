@@ -203,6 +203,20 @@ fn the_tries_are_asked_for_packets_of_their_protocol_only() {
 }
 
 #[test]
+fn a_trie_also_serves_rules_that_match_the_packet_type() {
+    let mut table = Classifier::new();
+    let plain = || Match::any().with(Field::PacketType, 0x800);
+    table.insert(&plain().with(Field::Ipv4Dst, ip(192, 168, 10, 30)), 32, 0);
+    table.insert(&plain(), 0, 1);
+    let mut key = packet(1, 1, ip(192, 168, 10, 20), 8, 80);
+    key.set(Field::PacketType, 0x800);
+    let of_type = (Field::PacketType, ALL);
+    check(&table, &key, Some(1), &[of_type, ETH_TYPE, dst(0xffff_fff8)]);
+    key.set(Field::Ipv4Dst, ip(192, 168, 10, 30).into());
+    check(&table, &key, Some(0), &[of_type, dst(0xffff_ffff)]);
+}
+
+#[test]
 fn a_lower_rule_of_the_first_subtable_does_not_end_the_search_too_early() {
     let mut table = Classifier::new();
     let port = |number: u128| Match::any().with(Field::TpDst, number);
