@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
-use tunnel::{LocalDevice, Neighbour, Routes, Rule, SystemRouting, Underlay, UserRoute};
+use tunnel::{LocalDevice, Neighbour, Routes, Rule, SystemRoutes, Underlay, UserRoute};
 
 /// Interval between requests for a neighbour that does not answer.
 const ASK_EVERY: Duration = Duration::from_secs(1);
@@ -80,7 +80,7 @@ impl Ofproto {
     }
 
     /// Sets the system's current routing and the Ethernet addresses of its devices.
-    pub fn set_routing(&mut self, system: SystemRouting, macs: BTreeMap<String, MacAddr>) {
+    pub fn set_routing(&mut self, system: Arc<SystemRoutes>, macs: BTreeMap<String, MacAddr>) {
         self.macs = macs;
         if self.routes_mut().set_system(system) {
             self.changes.one(Dependency::Routes);

@@ -18,7 +18,8 @@ use port::PortError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd};
-use tunnel::{SystemRoute, SystemRouting, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN};
+use std::sync::Arc;
+use tunnel::{SystemRoute, SystemRoutes, SystemRouting, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN};
 
 /// Size of the receive buffer. If announcements are lost, everything is read again, and every device counts as
 /// having been down.
@@ -32,7 +33,7 @@ const GROUP_IPV6_RULE: u32 = 1 << (libc::RTNLGRP_IPV6_RULE - 1);
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Routing {
     /// Routes of the tables that rules name, rules that match only on source addresses, addresses and MTUs.
-    pub system: SystemRouting,
+    pub system: Arc<SystemRoutes>,
     /// Ethernet addresses by device.
     pub macs: BTreeMap<String, MacAddr>,
     /// Devices that are down or without carrier, or were so at some time since the last reading.
@@ -48,6 +49,9 @@ pub struct RouteMonitor {
     went_down: BTreeSet<String>,
     /// Whether announcements were lost since then.
     has_lost: bool,
+    /// The tables that were made last, and those before: their other users let go of them first, so that they are
+    /// freed by the thread that reads.
+    made: [Arc<SystemRoutes>; 2],
 }
 
 /// The descriptor becomes readable when something changed.
@@ -83,6 +87,7 @@ impl RouteMonitor {
             links: Links::open()?,
             went_down: BTreeSet::new(),
             has_lost: false,
+            made: Default::default(),
         })
     }
 
@@ -149,7 +154,16 @@ impl RouteMonitor {
                 }
             })?;
         }
-        Ok(Routing { system, macs, down })
+        Ok(Routing { system: self.tables_of(system), macs, down })
+    }
+
+    /// Makes the tables, if routing is not as before.
+    fn tables_of(&mut self, system: SystemRouting) -> Arc<SystemRoutes> {
+        if *self.made[0].routing() != system {
+            let before = std::mem::replace(&mut self.made[0], Arc::new(SystemRoutes::new(system)));
+            self.made[1] = before;
+        }
+        Arc::clone(&self.made[0])
     }
 
     /// A kernel without policy routing has no rules: the standard ones apply.
@@ -280,9 +294,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn tables_are_made_again_only_if_something_changed() {
+        let mut monitor = RouteMonitor::open().unwrap();
+        let mut made = |mtu: u32| {
+            let mtus = BTreeMap::from([("p0".to_owned(), mtu)]);
+            monitor.tables_of(SystemRouting { mtus, ..SystemRouting::default() })
+        };
+        let first = made(1500);
+        assert!(Arc::ptr_eq(&first, &made(1500)));
+        // The monitor is its last user, until tables were made twice more.
+        let weak = Arc::downgrade(&first);
+        drop(first);
+        assert_eq!(made(1400).routing().mtus["p0"], 1400);
+        assert!(weak.upgrade().is_some());
+        made(1500);
+        assert!(weak.upgrade().is_none());
+    }
+
+    #[test]
     fn the_loopback_devices_address_is_a_local_route() {
         let mut monitor = RouteMonitor::open().unwrap();
-        let routing = monitor.read().unwrap().system;
+        let read = monitor.read().unwrap().system;
+        let routing = read.routing();
         let Some(addresses) = routing.addresses.get("lo") else {
             println!("SKIPPED: the_loopback_devices_address_is_a_local_route: lo is down");
             return;

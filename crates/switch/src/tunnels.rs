@@ -7,7 +7,8 @@ use control::InterfaceKind;
 use port_linux::Routing;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use tunnel::{Addresses, Endpoint, TunnelConfig};
+use std::sync::Arc;
+use tunnel::{Addresses, Endpoint, SystemRoutes, TunnelConfig};
 
 /// State that tunnels share.
 #[derive(Default)]
@@ -74,12 +75,19 @@ impl Switch {
 
     /// Passes the underlay's routing to the bridges.
     pub(super) fn refresh_routing(&mut self) {
-        let Routing { mut system, mut macs, .. } = self.tunnels.routing.clone();
-        for (name, own) in &self.tunnels.dummy_addresses {
-            if let Some(dummy) = self.devices.dummy(name) {
-                system.addresses.insert(name.clone(), own.clone());
+        let Routing { system, macs, .. } = &self.tunnels.routing;
+        let (mut system, mut macs) = (Arc::clone(system), macs.clone());
+        let dummies = self.tunnels.dummy_addresses.iter();
+        let dummies =
+            dummies.filter_map(|(name, own)| Some((name, own, self.devices.dummy(name)?)));
+        let dummies: Vec<_> = dummies.collect();
+        if !dummies.is_empty() {
+            let mut routing = system.routing().clone();
+            for (name, own, dummy) in dummies {
+                routing.addresses.insert(name.clone(), own.clone());
                 macs.insert(name.clone(), dummy.mac());
             }
+            system = Arc::new(SystemRoutes::new(routing));
         }
         self.ofproto.set_routing(system, macs);
     }

@@ -29,8 +29,8 @@ pub use parse::Parsed;
 pub use port_map::{Listener, LocalDevice, PortMap};
 pub use receivers::{Arrived, Receivers};
 pub use routes::{
-    Hop, Route, Routes, Rule, SystemRoute, SystemRouting, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN,
-    UserRoute,
+    Hop, Route, Routes, Rule, SystemRoute, SystemRoutes, SystemRouting, TABLE_DEFAULT, TABLE_LOCAL,
+    TABLE_MAIN, UserRoute,
 };
 
 use std::collections::BTreeMap;

@@ -11,7 +11,7 @@ use ofproto::{BridgeConfig, BridgeId, FailMode, Ofproto, PortDevice, PortSpec};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-use tunnel::{SystemRoute, SystemRouting, TABLE_MAIN, TunnelConfig};
+use tunnel::{SystemRoute, SystemRoutes, SystemRouting, TABLE_MAIN, TunnelConfig};
 
 /// MAC and IP address of this end of the tunnel.
 pub const NEAR: (MacAddr, Ipv4Addr) = (MacAddr([2, 0, 0, 9, 0, 1]), Ipv4Addr::new(10, 9, 0, 1));
@@ -79,7 +79,7 @@ fn underlay(now: Instant) -> Result<Ofproto, InMemoryError> {
     let addresses = BTreeMap::from([(UNDERLAY.to_owned(), vec![(near, 24)])]);
     let macs = BTreeMap::from([(UNDERLAY.to_owned(), NEAR.0)]);
     let routing = SystemRouting { routes: vec![route], addresses, ..SystemRouting::default() };
-    core.set_routing(routing, macs);
+    core.set_routing(Arc::new(SystemRoutes::new(routing)), macs);
     core.learn_neighbour(now, UNDERLAY, FAR.1.into(), FAR.0);
     add_flows(&mut core, bridge, UNDERLAY_FLOWS, now, &|name| name)?;
     Ok(core)

@@ -1,6 +1,7 @@
 //! Policy rules: select the tables of a lookup, and their order, by the packet's source address (ip-rule(8)).
 
-use super::{TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN, masked};
+use super::table::masked;
+use super::{TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The priorities of the standard rules (Linux: `net/ipv4/fib_rules.c`, `fib_default_rules_init`).

@@ -1,8 +1,10 @@
 //! Routes and rules as `ovs-appctl` prints them (ovs: `lib/ovs-router.c`, `ovs_router_show_text`,
 //! `ovs_router_rules_show_text`).
 
+use super::table::Table;
 use super::{Route, Routes, Rule, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN};
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 const STANDARD_TABLES: [u32; 3] = [TABLE_LOCAL, TABLE_MAIN, TABLE_DEFAULT];
@@ -15,8 +17,8 @@ impl Routes {
 
     /// Returns all tables as `ovs/route/show table=all` prints them.
     pub fn show_all(&self) -> String {
-        let tables: Vec<u32> = self.tables.keys().copied().collect();
-        self.text(String::new(), &tables, true)
+        let tables: BTreeSet<u32> = self.tables().flat_map(BTreeMap::keys).copied().collect();
+        self.text(String::new(), &Vec::from_iter(tables), true)
     }
 
     /// Returns one table as `ovs/route/show table=ID` prints it.
@@ -30,7 +32,8 @@ impl Routes {
 
     fn text(&self, mut text: String, tables: &[u32], names_table: bool) -> String {
         let of_table = |number: u32| {
-            let routes = self.tables.get(&number).into_iter().flat_map(|table| table.iter());
+            let tables = self.tables().filter_map(move |tables| tables.get(&number));
+            let routes = tables.flat_map(Table::iter);
             routes.map(move |route| (number, route))
         };
         let mut routes: Vec<(u32, &Route)> = tables.iter().copied().flat_map(of_table).collect();

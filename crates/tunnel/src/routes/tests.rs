@@ -1,4 +1,5 @@
 use super::*;
+use crate::Addresses;
 
 fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
@@ -44,6 +45,10 @@ fn rule(text: &str, table: u32) -> Rule {
     Rule { priority: 0, is_user: true, is_inverted, prefix: ip(prefix), len, table }
 }
 
+fn set(routes: &mut Routes, all: SystemRouting) -> bool {
+    routes.set_system(Arc::new(SystemRoutes::new(all)))
+}
+
 fn routes() -> Routes {
     let mut routes = Routes::default();
     let kernel = vec![
@@ -55,8 +60,8 @@ fn routes() -> Routes {
     ];
     let known = addresses(&[("br0", "10.1.0.1", 24), ("br1", "fd00::1", 64)]);
     let all = SystemRouting { routes: kernel, addresses: known, ..SystemRouting::default() };
-    assert!(routes.set_system(all.clone()));
-    assert!(!routes.set_system(all));
+    assert!(set(&mut routes, all.clone()));
+    assert!(!set(&mut routes, all));
     routes
 }
 
@@ -98,13 +103,51 @@ fn the_longest_prefix_counts_and_the_users_before_the_systems() {
 }
 
 #[test]
+fn a_users_route_counts_before_the_systems_unless_that_is_over_32_bits_longer() {
+    // A system's route to a longer prefix in the same table, and whether a user's route to 10.0.0.0/8 or ::/0 counts.
+    let check = |(prefix, len), of_user: (&str, u8), to, expect| {
+        let addresses = addresses(&[("br0", "10.1.0.1", 24), ("br1", "10.2.0.1", 24)]);
+        let mut known = addresses;
+        known.extend(self::addresses(&[("br2", "fd00::1", 64), ("br3", "fd01::1", 64)]));
+        let by = if ip(to).is_ipv4() { ["br0", "br1"] } else { ["br2", "br3"] };
+        let gateway =
+            if ip(to).is_ipv4() { ["10.1.0.9", "10.2.0.9"] } else { ["fd00::9", "fd01::9"] };
+        let route =
+            SystemRoute { table: TABLE_MAIN, ..system(prefix, len, by[0], Some(gateway[0])) };
+        let all = SystemRouting { routes: vec![route], addresses: known, ..Default::default() };
+        let mut routes = Routes::default();
+        assert!(set(&mut routes, all));
+        assert!(routes.add(user(of_user.0, of_user.1, 0, by[1], Some(gateway[1]))));
+        let found = routes.lookup(0, ip(to), None).map(|hop| hop.device);
+        assert_eq!(found.as_deref(), Some(by[usize::from(expect)]), "{prefix}/{len} {of_user:?}");
+    };
+    check(("10.1.1.0", 24), ("10.0.0.0", 8), "10.1.1.1", true);
+    check(("10.1.1.1", 32), ("0.0.0.0", 0), "10.1.1.1", true);
+    check(("fd05::", 32), ("::", 0), "fd05::1", true);
+    check(("fd05::", 33), ("::", 0), "fd05::1", false);
+    check(("fd05::", 33), ("fc00::", 7), "fd05::1", true);
+}
+
+#[test]
+fn tables_of_the_system_are_shared_and_not_made_again() {
+    let mut routes = routes();
+    let again = Arc::new(SystemRoutes::new(routes.system.routing().clone()));
+    assert!(!routes.set_system(Arc::clone(&again)), "equal routing changes nothing");
+    let other = Arc::new(SystemRoutes::new(SystemRouting::default()));
+    assert!(routes.set_system(Arc::clone(&other)));
+    let copy = routes.clone();
+    assert!(Arc::ptr_eq(&copy.system, &other));
+    assert_eq!(Arc::strong_count(&other), 3);
+}
+
+#[test]
 fn the_lowest_metric_counts_and_of_equal_ones_the_last() {
     let check = |metrics: [u32; 2], expect| {
         let route = |device, metric| SystemRoute { metric, ..system("10.1.0.0", 24, device, None) };
         let all = vec![route("br0", metrics[0]), route("br1", metrics[1])];
         let addresses = addresses(&[("br0", "10.1.0.1", 24), ("br1", "10.1.0.2", 24)]);
         let mut routes = Routes::default();
-        routes.set_system(SystemRouting { routes: all, addresses, ..SystemRouting::default() });
+        set(&mut routes, SystemRouting { routes: all, addresses, ..SystemRouting::default() });
         let found = routes.lookup(0, ip("10.1.0.9"), None).map(|hop| hop.device);
         assert_eq!(found.as_deref(), Some(expect), "{metrics:?}");
     };
@@ -118,7 +161,7 @@ fn a_next_hop_may_be_of_the_other_family() {
     let mut routes = Routes::default();
     let all = vec![system("10.8.0.0", 16, "br0", Some("fe80::1"))];
     let addresses = addresses(&[("br0", "fe80::2", 64), ("br0", "10.1.0.1", 24)]);
-    routes.set_system(SystemRouting { routes: all, addresses, ..SystemRouting::default() });
+    set(&mut routes, SystemRouting { routes: all, addresses, ..SystemRouting::default() });
     check(&routes, 0, "10.8.0.7", None, Some(("br0", "10.1.0.1", Some("fe80::1"))));
 }
 
@@ -135,7 +178,7 @@ fn the_systems_routes_are_replaced_and_the_users_stay() {
          User: 10.3.0.0/16 MARK 5 dev br0 GW 10.1.0.9 SRC 10.1.0.1\n\
          Cached: fd00::/64 dev br1 SRC fd00::1\n"
     );
-    assert!(routes.set_system(SystemRouting::default()));
+    assert!(set(&mut routes, SystemRouting::default()));
     let user = "User: 10.3.0.0/16 MARK 5 dev br0 GW 10.1.0.9 SRC 10.1.0.1\n";
     assert_eq!(routes.show(), format!("Route Table:\n{user}"));
 }
@@ -144,7 +187,7 @@ fn the_systems_routes_are_replaced_and_the_users_stay() {
 fn an_asked_source_must_be_the_devices_on_that_network() {
     let mut routes = Routes::default();
     let addresses = addresses(&[("br0", "10.1.0.1", 24), ("br0", "10.1.0.2", 24)]);
-    routes.set_system(SystemRouting { addresses, ..SystemRouting::default() });
+    set(&mut routes, SystemRouting { addresses, ..SystemRouting::default() });
     let mut check = |gateway, source, expect| {
         let route = user("10.3.0.0", 16, 0, "br0", gateway);
         let is_added = routes.add(UserRoute { source: Some(ip(source)), ..route });
@@ -175,7 +218,7 @@ fn rules_choose_the_table_by_the_source() {
         system("fd00::22", 128, "p2", None),
         system("10.0.0.0", 24, "p2", None),
     ];
-    routes.set_system(SystemRouting { routes: all, addresses, ..SystemRouting::default() });
+    set(&mut routes, SystemRouting { routes: all, addresses, ..SystemRouting::default() });
     let table = |table, route: UserRoute| UserRoute { table, ..route };
     assert!(routes.add(table(11, user("10.0.0.0", 24, 0, "p1", Some("10.0.0.1")))));
     assert!(routes.add(table(11, user("::", 0, 0, "p1", Some("fd00::1")))));
@@ -245,7 +288,7 @@ fn the_systems_rules_take_the_standard_ones_place() {
     let mut routes = Routes::default();
     let system = |text, priority, table| Rule { priority, is_user: false, ..rule(text, table) };
     let rules = vec![system("0.0.0.0/0", 10, TABLE_MAIN), system("10.0.0.1/32", 5, 42)];
-    routes.set_system(SystemRouting { rules, ..SystemRouting::default() });
+    set(&mut routes, SystemRouting { rules, ..SystemRouting::default() });
     routes.add_rule(Rule { priority: 7, ..rule("10.0.0.2/32", 43) });
     assert_eq!(
         routes.show_rules(true),
@@ -254,7 +297,7 @@ fn the_systems_rules_take_the_standard_ones_place() {
          Cached: 10: from all lookup main\n"
     );
     assert_eq!(routes.show_rules(false).lines().count(), 2, "IPv6 keeps the standard ones");
-    routes.set_system(SystemRouting::default());
+    set(&mut routes, SystemRouting::default());
     assert_eq!(routes.show_rules(true).lines().count(), 4);
 }
 
@@ -266,7 +309,7 @@ fn the_smaller_mtu_of_route_and_device_counts() {
         let mtus = of_device.iter().map(|mtu| ("br0".to_owned(), *mtu)).collect();
         let mut routes = Routes::default();
         let rules = Vec::new();
-        routes.set_system(SystemRouting { routes: vec![route], rules, addresses, mtus });
+        set(&mut routes, SystemRouting { routes: vec![route], rules, addresses, mtus });
         let found = routes.lookup(0, ip("10.1.0.9"), None).unwrap().mtu;
         assert_eq!(found, expect, "{of_route:?} {of_device:?}");
     };

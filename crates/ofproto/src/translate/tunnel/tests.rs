@@ -4,13 +4,13 @@ mod counted;
 
 use crate::translate::{Notes, Translation};
 use crate::{BridgeConfig, BridgeId, Config, Ofproto, PortDevice, PortSpec};
-use base::{Instant, MacAddr, PortNo};
+use base::{Instant, MacAddr, OfPort, PortNo};
 use flow::{Action, DropReason, Field, FlowKey, TunnelKind};
 use openflow::message::FlowModCommand;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use tunnel::{SystemRoute, SystemRouting, TABLE_MAIN, TunnelConfig};
+use tunnel::{SystemRoute, SystemRoutes, SystemRouting, TABLE_MAIN, TunnelConfig};
 
 const NOW: Instant = Instant::from_millis(1000);
 const NEAR: MacAddr = MacAddr([2, 0, 0, 9, 0, 1]);
@@ -71,7 +71,8 @@ fn switch(
     let routes = if lacking == Lacking::Route { Vec::new() } else { vec![route] };
     let addresses = BTreeMap::from([("br-phy".to_owned(), vec![(near, 24)])]);
     let macs = BTreeMap::from([("br-phy".to_owned(), NEAR)]);
-    ofproto.set_routing(SystemRouting { routes, addresses, ..SystemRouting::default() }, macs);
+    let routing = SystemRouting { routes, addresses, ..SystemRouting::default() };
+    ofproto.set_routing(Arc::new(SystemRoutes::new(routing)), macs);
     if lacking != Lacking::Neighbour {
         ofproto.learn_neighbour(NOW, "br-phy", REMOTE.into(), FAR);
     }
@@ -189,7 +190,10 @@ fn neighbours_outlive_a_port_that_is_opened_anew_and_go_with_a_removed_one() {
         if is_removed {
             ofproto.remove_port(bridge, OfPort::LOCAL, at(1));
         } else {
-            assert_eq!(ofproto.detach_port(bridge, OfPort::LOCAL, at(1)).as_deref(), Some("br-phy"));
+            assert_eq!(
+                ofproto.detach_port(bridge, OfPort::LOCAL, at(1)).as_deref(),
+                Some("br-phy")
+            );
         }
         let found = ofproto.underlay().neighbours.lookup(at(1), "br-phy", REMOTE.into());
         assert_eq!(found.is_some(), known);
