@@ -79,6 +79,7 @@ eventually 10 offloaded 4002
 tags_in_frames_change_nothing
 
 # A tag within the frame does not hide the one beside it.
+on client tc qdisc add dev eth0 clsact
 on client bash -c "$puts"
 found() { sends 88a8000688b5; sleep 0.3; detached client; }
 eventually 10 found
