@@ -42,6 +42,13 @@ mod upcall_queue;
 mod walk;
 mod worker;
 
+// The rig of the tests, which names this crate as programs of tests do.
+#[cfg(test)]
+#[path = "../tests/support/bench.rs"]
+mod bench;
+#[cfg(test)]
+extern crate self as datapath;
+
 pub use observer::{Observer, Stage};
 pub use outbox::Outbox;
 pub use stats::WorkerStats;

@@ -1,88 +1,68 @@
 //! Which traffic is offered.
 
 use super::*;
-use crate::outbox::Outbox;
-use crate::upcall_queue::UpcallQueue;
+use crate::bench::Bench;
 use crate::worker::WorkerConfig;
 use base::{PortNo, RecircId, WorkerId, Zone};
 use conntrack::{Config, Conntrack};
-use flow::{
-    CtAction, CtState, Field, FlowCommand, FlowPut, Match, Nat, NatKind, NatRange, Refusal,
-};
-use packet::{Batch, Packet};
+use flow::{CtAction, CtState, Field, FlowCommand, Match, Nat, NatKind, NatRange, Refusal};
+use packet::Packet;
 
 const NOW: Instant = Instant::from_millis(1000);
 
 /// A worker that tracks TCP and UDP packets in zone 1 and then executes these actions.
-struct Tracked {
-    conntrack: Arc<Conntrack>,
-    worker: Worker,
-    out: Outbox,
+fn tracked(offers: bool, nat: Option<Nat>, steps: &[Action]) -> Bench {
+    let conntrack = Arc::new(Conntrack::new(1, Config::default()));
+    let mut bench = Bench::with(&conntrack, 3, WorkerConfig { offers, ..WorkerConfig::default() });
+    let ct = |commit, nat| {
+        Action::Ct(Box::new(CtAction { commit, nat, zone: Zone(1), ..CtAction::default() }))
+    };
+    let first = Match::any().with(Field::RecircId, 0).with(Field::EthType, 0x0800);
+    let restore = nat.as_ref().map(|_| Nat::Restore);
+    bench.put(10, first, vec![ct(false, restore), Action::Recirc(RecircId(1))]);
+    let state = |state: CtState| {
+        let bits = u128::from(state.bits());
+        let matching = Match::any().with(Field::RecircId, 1).with(Field::EthType, 0x0800);
+        matching.with_masked(Field::CtState, bits, bits)
+    };
+    let new = [&[ct(true, nat)][..], steps].concat();
+    bench.put(11, state(CtState::TRK | CtState::NEW), new);
+    bench.put(12, state(CtState::TRK | CtState::EST), steps);
+    bench
 }
 
-impl Tracked {
-    fn new(offers: bool, nat: Option<Nat>, steps: &[Action]) -> Tracked {
-        let conntrack = Arc::new(Conntrack::new(1, Config::default()));
-        let config = WorkerConfig { offers, ..WorkerConfig::default() };
-        let (tracker, upcalls) = (conntrack.tracker().unwrap(), Arc::new(UpcallQueue::new()));
-        let worker = Worker::new(WorkerId(3), tracker, upcalls, config, 1);
-        let mut tracked = Tracked { conntrack, worker, out: Outbox::new() };
-        let ct = |commit, nat| {
-            Action::Ct(Box::new(CtAction { commit, nat, zone: Zone(1), ..CtAction::default() }))
-        };
-        let first = Match::any().with(Field::RecircId, 0).with(Field::EthType, 0x0800);
-        let restore = nat.as_ref().map(|_| Nat::Restore);
-        tracked.put(10, first, vec![ct(false, restore), Action::Recirc(RecircId(1))]);
-        let state = |state: CtState| {
-            Match::any().with(Field::RecircId, 1).with(Field::EthType, 0x0800).with_masked(
-                Field::CtState,
-                state.bits().into(),
-                state.bits().into(),
-            )
-        };
-        let new = [&[ct(true, nat)][..], steps].concat();
-        tracked.put(11, state(CtState::TRK | CtState::NEW), new);
-        tracked.put(12, state(CtState::TRK | CtState::EST), steps.to_vec());
-        tracked
-    }
+/// Sends a packet. Returns the offers.
+fn send(bench: &mut Bench, port: u32, text: &str) -> Vec<OffloadOffer> {
+    send_frame(bench, port, &wire::text::parse(text).unwrap())
+}
 
-    fn put(&mut self, id: u64, matching: Match, actions: Vec<Action>) {
-        let put = FlowPut { id: FlowId(id), matching, actions: actions.into() };
-        self.worker.command(NOW, FlowCommand::Put(Box::new(put)), &mut self.out);
-    }
+fn send_frame(bench: &mut Bench, port: u32, frame: &[u8]) -> Vec<OffloadOffer> {
+    bench.receive(port, [Packet::from_bytes(frame)]);
+    bench.take_sent();
+    bench.worker.take_offers().unwrap_or_default()
+}
 
-    fn send(&mut self, port: u32, text: &str) -> Vec<OffloadOffer> {
-        self.send_frame(port, &wire::text::parse(text).unwrap())
-    }
-
-    fn send_frame(&mut self, port: u32, frame: &[u8]) -> Vec<OffloadOffer> {
-        let mut batch = Batch::new();
-        batch.push(Packet::from_bytes(frame));
-        self.worker.receive(NOW, PortNo(port), &mut batch, &mut self.out);
-        self.out.batches_mut().for_each(|(_, batch)| batch.clear());
-        self.worker.take_offers().unwrap_or_default()
-    }
-
-    fn handshake(&mut self) -> Vec<OffloadOffer> {
-        let mut offers = self.send(1, "10.0.0.1:1000>10.0.0.2:80 S");
-        offers.extend(self.send(2, "10.0.0.2:80>10.0.0.1:1000 SA seq=9 ack=1"));
-        offers
-    }
+fn handshake(bench: &mut Bench) -> Vec<OffloadOffer> {
+    let mut offers = send(bench, 1, "10.0.0.1:1000>10.0.0.2:80 S");
+    offers.extend(send(bench, 2, "10.0.0.2:80>10.0.0.1:1000 SA seq=9 ack=1"));
+    offers
 }
 
 #[test]
 fn each_direction_of_an_established_connection_is_offered_once() {
-    let mut tracked = Tracked::new(true, None, &[Action::Output(PortNo(2))]);
-    assert_eq!(tracked.handshake(), []);
-    let [there] = tracked.send(1, "10.0.0.1:1000>10.0.0.2:80 . seq=1 ack=10").try_into().unwrap();
+    let mut tracked = tracked(true, None, &[Action::Output(PortNo(2))]);
+    assert_eq!(handshake(&mut tracked), []);
+    let [there] =
+        send(&mut tracked, 1, "10.0.0.1:1000>10.0.0.2:80 . seq=1 ack=10").try_into().unwrap();
     assert_eq!((there.worker, there.flows), (WorkerId(3), vec![FlowId(10), FlowId(12)]));
     assert_eq!(there.rule.in_port(), PortNo(1));
     assert_eq!(*there.rule.actions, [Action::Output(PortNo(2))]);
     assert_eq!((there.rule.second, there.rule.nat_rewrite), (None, None));
-    let [back] = tracked.send(2, "10.0.0.2:80>10.0.0.1:1000 . seq=10 ack=1").try_into().unwrap();
+    let [back] =
+        send(&mut tracked, 2, "10.0.0.2:80>10.0.0.1:1000 . seq=10 ack=1").try_into().unwrap();
     assert_eq!(back.rule.connection.id, there.rule.connection.id);
     assert!(back.rule.connection.is_reply && !there.rule.connection.is_reply);
-    assert_eq!(tracked.send(1, "10.0.0.1:1000>10.0.0.2:80 . seq=1 ack=10 len=5"), []);
+    assert_eq!(send(&mut tracked, 1, "10.0.0.1:1000>10.0.0.2:80 . seq=1 ack=10 len=5"), []);
     let idle = tracked.conntrack.with_offloaded(NOW, |it| it.check(there.rule.connection));
     assert!(idle.is_ok());
     // A flow whose actions change is offered anew.
@@ -92,26 +72,27 @@ fn each_direction_of_an_established_connection_is_offered_once() {
         0x22,
     );
     tracked.put(12, est, vec![Action::Output(PortNo(7))]);
-    let [anew] = tracked.send(1, "10.0.0.1:1000>10.0.0.2:80 . seq=6 ack=10").try_into().unwrap();
+    let [anew] =
+        send(&mut tracked, 1, "10.0.0.1:1000>10.0.0.2:80 . seq=6 ack=10").try_into().unwrap();
     assert_eq!(*anew.rule.actions, [Action::Output(PortNo(7))]);
     assert_eq!(anew.rule.connection, there.rule.connection);
 }
 
 #[test]
 fn nothing_is_offered_where_that_is_off_nor_of_what_is_new_or_a_query() {
-    let mut off = Tracked::new(false, None, &[Action::Output(PortNo(2))]);
-    off.handshake();
-    assert_eq!(off.send(1, "10.0.0.1:1000>10.0.0.2:80 . seq=1 ack=10"), []);
-    let mut on = Tracked::new(true, None, &[Action::Output(PortNo(2))]);
+    let mut off = tracked(false, None, &[Action::Output(PortNo(2))]);
+    handshake(&mut off);
+    assert_eq!(send(&mut off, 1, "10.0.0.1:1000>10.0.0.2:80 . seq=1 ack=10"), []);
+    let mut on = tracked(true, None, &[Action::Output(PortNo(2))]);
     for _ in 0..3 {
-        assert_eq!(on.send(1, "10.0.0.1:5>10.0.0.2:53 udp"), [], "no answer came yet");
-        assert_eq!(on.send(1, "10.0.0.1>10.0.0.2 icmp-echo id=1"), []);
+        assert_eq!(send(&mut on, 1, "10.0.0.1:5>10.0.0.2:53 udp"), [], "no answer came yet");
+        assert_eq!(send(&mut on, 1, "10.0.0.1>10.0.0.2 icmp-echo id=1"), []);
     }
-    let [reply] = on.send(2, "10.0.0.2:53>10.0.0.1:5 udp").try_into().unwrap();
+    let [reply] = send(&mut on, 2, "10.0.0.2:53>10.0.0.1:5 udp").try_into().unwrap();
     assert!(on.conntrack.with_offloaded(NOW, |it| it.check(reply.rule.connection)).is_ok());
-    assert_eq!(on.send(1, "10.0.0.1:5>10.0.0.2:53 udp").len(), 1);
-    on.send(2, "10.0.0.2>10.0.0.1 icmp-reply id=1");
-    assert_eq!(on.send(1, "10.0.0.1>10.0.0.2 icmp-echo id=1"), []);
+    assert_eq!(send(&mut on, 1, "10.0.0.1:5>10.0.0.2:53 udp").len(), 1);
+    send(&mut on, 2, "10.0.0.2>10.0.0.1 icmp-reply id=1");
+    assert_eq!(send(&mut on, 1, "10.0.0.1>10.0.0.2 icmp-echo id=1"), []);
     let other = flow::ConnectionRef { generation: 99, ..reply.rule.connection };
     let refused = on.conntrack.with_offloaded(NOW, |it| it.check(other));
     assert_eq!(refused, Err(Refusal::Ended));
@@ -131,14 +112,16 @@ fn a_rewrite_says_to_what() {
             persistent: false,
         }
     };
-    let mut tracked = Tracked::new(true, Some(Nat::Rewrite(range)), &[Action::Output(PortNo(2))]);
-    tracked.send(1, "10.0.0.1:1000>10.0.0.2:80 S");
-    tracked.send(2, "10.0.0.2:80>192.168.0.9:7000 SA seq=9 ack=1");
-    let [there] = tracked.send(1, "10.0.0.1:1000>10.0.0.2:80 . seq=1 ack=10").try_into().unwrap();
+    let mut tracked = tracked(true, Some(Nat::Rewrite(range)), &[Action::Output(PortNo(2))]);
+    send(&mut tracked, 1, "10.0.0.1:1000>10.0.0.2:80 S");
+    send(&mut tracked, 2, "10.0.0.2:80>192.168.0.9:7000 SA seq=9 ack=1");
+    let [there] =
+        send(&mut tracked, 1, "10.0.0.1:1000>10.0.0.2:80 . seq=1 ack=10").try_into().unwrap();
     let rewrite = there.rule.nat_rewrite.unwrap();
     assert_eq!(rewrite.addresses, [0, 0xc0a8_0009, 0, 0x0a00_0002]);
     assert_eq!(rewrite.ports, 7000 << 16 | 80);
-    let [back] = tracked.send(2, "10.0.0.2:80>192.168.0.9:7000 . seq=10 ack=1").try_into().unwrap();
+    let [back] =
+        send(&mut tracked, 2, "10.0.0.2:80>192.168.0.9:7000 . seq=10 ack=1").try_into().unwrap();
     assert_eq!(back.rule.nat_rewrite.unwrap().addresses, [0, 0x0a00_0002, 0, 0x0a00_0001]);
     assert_eq!(back.rule.nat_rewrite.unwrap().ports, 80 << 16 | 1000);
 }
@@ -155,8 +138,8 @@ fn in_vxlan(text: &str) -> Vec<u8> {
 
 #[test]
 fn packets_out_of_a_tunnel_are_offered_with_what_their_flows_matched_of_the_outer_headers() {
-    let mut tracked = Tracked::new(true, None, &[Action::Output(PortNo(2))]);
-    tracked.worker.command(NOW, FlowCommand::Delete(FlowId(10)), &mut tracked.out);
+    let mut tracked = tracked(true, None, &[Action::Output(PortNo(2))]);
+    tracked.delete(10);
     let (outside, inside) = (5, 9);
     let from = |port: u32| {
         let matching = Match::any().with(Field::RecircId, 0).with(Field::EthType, 0x0800);
@@ -170,11 +153,11 @@ fn packets_out_of_a_tunnel_are_offered_with_what_their_flows_matched_of_the_oute
     let track = vec![Action::Ct(Box::new(zone)), Action::Recirc(RecircId(1))];
     tracked.put(21, from(inside).with(Field::TunId, 101), track.clone());
     tracked.put(22, from(1), track);
-    tracked.send(1, "10.0.0.1:1000>10.0.0.2:80 S");
-    tracked.send_frame(outside, &in_vxlan("10.0.0.2:80>10.0.0.1:1000 SA seq=9 ack=1"));
-    tracked.send(1, "10.0.0.1:1000>10.0.0.2:80 . seq=1 ack=10");
+    send(&mut tracked, 1, "10.0.0.1:1000>10.0.0.2:80 S");
+    send_frame(&mut tracked, outside, &in_vxlan("10.0.0.2:80>10.0.0.1:1000 SA seq=9 ack=1"));
+    send(&mut tracked, 1, "10.0.0.1:1000>10.0.0.2:80 . seq=1 ack=10");
     let packet = in_vxlan("10.0.0.2:80>10.0.0.1:1000 . seq=10 ack=1");
-    let [offer] = tracked.send_frame(outside, &packet).try_into().unwrap();
+    let [offer] = send_frame(&mut tracked, outside, &packet).try_into().unwrap();
     assert_eq!(offer.flows, [20, 21, 12].map(FlowId));
     assert_eq!(offer.rule.in_port(), PortNo(outside));
     assert_eq!(offer.rule.ports().collect::<Vec<_>>(), [inside, outside, 2].map(PortNo));
@@ -185,7 +168,7 @@ fn packets_out_of_a_tunnel_are_offered_with_what_their_flows_matched_of_the_oute
     assert!(offer.rule.mark.is_some_and(|mark| mark != 0), "the worker finds its entry by it");
     assert_eq!(tunnel.headers.ipv4_addresses(), 0xac1f_0102_ac1f_0101);
     assert_eq!(tunnel.mask.ports(), 0xffff, "the flow matched the destination port");
-    assert_eq!(tracked.send_frame(outside, &packet), []);
+    assert_eq!(send_frame(&mut tracked, outside, &packet), []);
 }
 
 /// Encapsulates, and sends by port 2.
@@ -208,9 +191,10 @@ fn into_tunnel(copies_ecn: bool) -> [Action; 2] {
 #[test]
 fn packets_into_a_tunnel_are_offered_with_their_outer_headers() {
     let steps = into_tunnel(false);
-    let mut tracked = Tracked::new(true, None, &steps);
-    tracked.handshake();
-    let [there] = tracked.send(1, "10.0.0.1:1000>10.0.0.2:80 . seq=1 ack=10").try_into().unwrap();
+    let mut tracked = tracked(true, None, &steps);
+    handshake(&mut tracked);
+    let [there] =
+        send(&mut tracked, 1, "10.0.0.1:1000>10.0.0.2:80 . seq=1 ack=10").try_into().unwrap();
     assert_eq!((&*there.rule.actions, there.rule.tunnel.as_ref()), (&steps[..], None));
     assert_eq!(there.rule.ports().collect::<Vec<_>>(), [1, 9, 2].map(PortNo));
 }
@@ -221,22 +205,22 @@ fn ecn_bits_that_only_the_flow_into_a_tunnel_matches_are_offered_as_copied() {
         [(true, false, true), (true, true, false), (false, false, false)]
     {
         let steps = into_tunnel(push_copies);
-        let mut tracked = Tracked::new(true, None, &steps);
-        tracked.handshake();
+        let mut tracked = tracked(true, None, &steps);
+        handshake(&mut tracked);
         let matching =
             |recirc: u128| Match::any().with(Field::RecircId, recirc).with(Field::EthType, 0x0800);
         let ecn = |matching: Match| matching.with_masked(Field::NwTos, 0, 3);
         if first_matches {
-            tracked.worker.command(NOW, FlowCommand::Delete(FlowId(10)), &mut tracked.out);
+            tracked.delete(10);
             let ct = CtAction { zone: Zone(1), ..CtAction::default() };
             let track = vec![Action::Ct(Box::new(ct)), Action::Recirc(RecircId(1))];
             tracked.put(20, ecn(matching(0)), track);
         }
-        tracked.worker.command(NOW, FlowCommand::Delete(FlowId(12)), &mut tracked.out);
+        tracked.delete(12);
         let established = matching(1).with_masked(Field::CtState, 0x22, 0x22);
         tracked.put(21, ecn(established), steps.to_vec());
         let packet = "10.0.0.1:1000>10.0.0.2:80 . seq=1 ack=10";
-        let [there] = tracked.send(1, packet).try_into().unwrap();
+        let [there] = send(&mut tracked, 1, packet).try_into().unwrap();
         assert_eq!(there.rule.copies_ecn, expect, "{push_copies} {first_matches}");
         assert_eq!(there.rule.mask.words()[3] >> 48 & 3, 3, "the mask has them nevertheless");
     }
@@ -244,11 +228,11 @@ fn ecn_bits_that_only_the_flow_into_a_tunnel_matches_are_offered_as_copied() {
 
 #[test]
 fn what_a_device_forwarded_is_credited_to_the_flow() {
-    let mut tracked = Tracked::new(true, None, &[Action::Output(PortNo(2))]);
+    let mut tracked = tracked(true, None, &[Action::Output(PortNo(2))]);
     let stats = FlowStats { packets: 1000, bytes: 64_000, used: None, tcp_flags: 0x10 };
     tracked.worker.credit_offloaded(NOW, FlowId(12), stats);
     tracked.worker.credit_offloaded(NOW, FlowId(99), stats);
-    tracked.worker.command(NOW, FlowCommand::Collect, &mut tracked.out);
+    tracked.command(FlowCommand::Collect);
     let dump = tracked.out.dumps.pop().unwrap();
     let told = FlowStats { used: Some(NOW), ..stats };
     assert_eq!(dump.flows, [(FlowId(12), told)]);

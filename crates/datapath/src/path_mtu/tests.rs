@@ -1,12 +1,12 @@
 //! Packets into a tunnel whose underlay is too small for some of them.
 
 use super::*;
+use crate::WorkerConfig;
+use crate::bench::Bench;
 use crate::error_limit::{ERROR_EVERY, ERRORS_AT_ONCE};
-use crate::{Outbox, UpcallQueue, WorkerConfig};
-use base::{MacAddr, PortNo, WorkerId};
-use conntrack::{Config, Conntrack};
-use flow::{Action, Field, FlowCommand, FlowId, FlowKey, FlowPut, Match, TunnelKind};
-use packet::{Batch, Checksum, Gso, GsoKind};
+use base::{MacAddr, PortNo};
+use flow::{Action, Field, FlowKey, Match, TunnelKind};
+use packet::{Checksum, Gso, GsoKind};
 use std::sync::Arc;
 use tunnel::{Outer, TunnelConfig};
 use wire::{Icmp, PacketBuilder, UpperLayer};
@@ -21,18 +21,9 @@ const OUTER_MTU: usize = 1500;
 /// Bytes of the outer headers behind the Ethernet header.
 const OVERHEAD: usize = 36;
 
-struct Bench {
-    worker: Worker,
-    out: Outbox,
-    now: Instant,
-}
-
 /// A worker with two flows: from the guest into a VXLAN tunnel, and from the tunnel's key 5 to the guest.
 fn bench(dont_fragment: bool) -> Bench {
-    let conntrack = Arc::new(Conntrack::new(1, Config::default()));
-    let (upcalls, tracker) = (Arc::new(UpcallQueue::new()), conntrack.tracker().unwrap());
-    let worker = Worker::new(WorkerId(0), tracker, upcalls, WorkerConfig::default(), 7);
-    let mut bench = Bench { worker, out: Outbox::new(), now: Instant::from_millis(1000) };
+    let mut bench = Bench::new(WorkerConfig::default());
     let from = |port: u32| Match::any().with(Field::InPort, port.into()).with(Field::RecircId, 0);
     let into = Action::TunnelPush(Arc::new(push(dont_fragment)));
     bench.put(1, from(GUEST), vec![into, Action::Output(PortNo(WIRE))]);
@@ -78,27 +69,18 @@ fn push(dont_fragment: bool) -> TunnelPush {
     }
 }
 
-impl Bench {
-    fn put(&mut self, id: u64, matching: Match, actions: Vec<Action>) {
-        let put = FlowPut { id: FlowId(id), matching, actions: actions.into() };
-        self.worker.command(self.now, FlowCommand::Put(Box::new(put)), &mut self.out);
+/// Sends a batch from the guest. Returns the output to the guest and to the wire.
+fn send(bench: &mut Bench, packets: Vec<Packet>) -> [Vec<Vec<u8>>; 2] {
+    bench.receive(GUEST, packets);
+    let mut sent = [Vec::new(), Vec::new()];
+    for (port, bytes) in bench.sent_bytes() {
+        sent[usize::from(port != PortNo(GUEST))].push(bytes);
     }
+    sent
+}
 
-    /// Sends a batch from the guest. Returns the output to the guest and to the wire.
-    fn send(&mut self, packets: Vec<Packet>) -> [Vec<Vec<u8>>; 2] {
-        let mut batch: Batch = packets.into_iter().collect();
-        self.worker.receive(self.now, PortNo(GUEST), &mut batch, &mut self.out);
-        let mut sent = [Vec::new(), Vec::new()];
-        for (port, packets) in self.out.batches_mut() {
-            let place = &mut sent[usize::from(port != PortNo(GUEST))];
-            place.extend(packets.drain(..).map(|packet| packet.data().to_vec()));
-        }
-        sent
-    }
-
-    fn dropped(&self) -> u64 {
-        self.worker.stats.drops.get(DropReason::TunnelTooBig)
-    }
+fn dropped(bench: &Bench) -> u64 {
+    bench.worker.stats().drops.get(DropReason::TunnelTooBig)
 }
 
 /// UDP within IP packets of this many bytes.
@@ -113,7 +95,7 @@ fn the_sender_is_told_on_the_walk_and_where_packets_are_known() {
     let mut bench = bench(true);
     let most = OUTER_MTU - OVERHEAD - 14;
     for round in 1..=4 {
-        let [guest, wire] = bench.send(vec![packet(most), packet(most + 1), packet(100)]);
+        let [guest, wire] = send(&mut bench, vec![packet(most), packet(most + 1), packet(100)]);
         assert_eq!(wire.len(), 2, "round {round}");
         assert_eq!(wire[0].len(), 14 + OUTER_MTU);
         let [answer] = guest.try_into().unwrap();
@@ -122,7 +104,7 @@ fn the_sender_is_told_on_the_walk_and_where_packets_are_known() {
         let icmp = Icmp::new_checked(upper.segment(&answer[14..])).unwrap();
         assert_eq!((icmp.icmp_type(), icmp.code()), (3, 4));
         assert_eq!(icmp.rest() as usize, most);
-        assert_eq!(bench.dropped(), round);
+        assert_eq!(dropped(&bench), round);
     }
     assert!(bench.worker.stats.unified_hits > 0, "some packets were known");
 }
@@ -141,10 +123,10 @@ fn a_large_frame_is_answered_once_and_dropped_whole() {
     let mut bench = bench(true);
     let most = (OUTER_MTU - OVERHEAD - 54) as u16;
     for round in 1..=3 {
-        let [guest, wire] = bench.send(vec![large(most + 1)]);
-        assert_eq!((guest.len(), wire.len(), bench.dropped()), (1, 0, round));
-        let [guest, wire] = bench.send(vec![large(most)]);
-        assert_eq!((guest.len(), wire.len(), bench.dropped()), (0, 7, round));
+        let [guest, wire] = send(&mut bench, vec![large(most + 1)]);
+        assert_eq!((guest.len(), wire.len(), dropped(&bench)), (1, 0, round));
+        let [guest, wire] = send(&mut bench, vec![large(most)]);
+        assert_eq!((guest.len(), wire.len(), dropped(&bench)), (0, 7, round));
     }
 }
 
@@ -153,7 +135,7 @@ fn outer_packets_are_fragmented_where_that_is_allowed() {
     let mut bench = bench(false);
     let mut ids = Vec::new();
     for _ in 0..3 {
-        let [guest, wire] = bench.send(vec![packet(3000), packet(1450), packet(4000)]);
+        let [guest, wire] = send(&mut bench, vec![packet(3000), packet(1450), packet(4000)]);
         assert!(guest.is_empty());
         let counts: Vec<usize> = wire.iter().map(Vec::len).collect();
         assert_eq!(counts.len(), 3 + 1 + 3);
@@ -181,21 +163,21 @@ fn outer_packets_are_fragmented_where_that_is_allowed() {
         }
     }
     ids.dedup();
-    assert_eq!((ids.len(), bench.dropped()), (6, 0), "each datagram has an identification");
+    assert_eq!((ids.len(), dropped(&bench)), (6, 0), "each datagram has an identification");
 }
 
 #[test]
 fn errors_are_bounded_in_number() {
     let mut bench = bench(true);
     let sent = |bench: &mut Bench| {
-        let batches = (0..10).map(|_| bench.send((0..30).map(|_| packet(1490)).collect()));
+        let batches = (0..10).map(|_| send(bench, (0..30).map(|_| packet(1490)).collect()));
         batches.map(|[guest, _]| guest.len()).sum::<usize>()
     };
     assert_eq!(sent(&mut bench), ERRORS_AT_ONCE as usize);
     assert_eq!(sent(&mut bench), 0);
     bench.now = bench.now + ERROR_EVERY * 10;
     assert_eq!(sent(&mut bench), 10);
-    assert_eq!(bench.dropped(), 900);
+    assert_eq!(dropped(&bench), 900);
 }
 
 #[test]

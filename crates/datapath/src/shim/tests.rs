@@ -1,20 +1,16 @@
 //! After headers are added and removed, keys agree with bytes.
 
 use super::*;
+use crate::bench::Bench;
 use crate::rewrite::set_field;
-use crate::upcall_queue::UpcallQueue;
 use crate::worker::WorkerConfig;
-use base::{PortNo, WorkerId};
-use conntrack::{Config, Conntrack};
+use base::PortNo;
 use flow::SetField;
 use packet::{Gso, GsoKind};
 use std::sync::Arc;
 
 fn worker() -> Worker {
-    let conntrack = Arc::new(Conntrack::new(1, Config::default()));
-    let tracker = conntrack.tracker().unwrap();
-    let config = WorkerConfig::default();
-    Worker::new(WorkerId(0), tracker, Arc::new(UpcallQueue::new()), config, 7)
+    Bench::new(WorkerConfig::default()).worker
 }
 
 fn frame(text: &str) -> Frame {

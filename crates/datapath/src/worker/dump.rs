@@ -112,76 +112,70 @@ impl Worker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::upcall_queue::UpcallQueue;
+    use crate::bench::Bench;
     use crate::worker::WorkerConfig;
-    use base::{PortNo, WorkerId};
-    use conntrack::{Config, Conntrack};
-    use flow::{Action, Field, FlowCommand, FlowPut, Match};
-    use packet::{Batch, Packet};
-    use std::sync::Arc;
+    use base::PortNo;
+    use flow::{Action, Field, FlowCommand, Match};
 
     const FLOWS: u64 = 1000;
 
-    /// A worker with a flow per UDP source port, each hit by one frame.
-    fn worker(conntrack: &Arc<Conntrack>, out: &mut Outbox) -> Worker {
-        let (tracker, upcalls) = (conntrack.tracker().unwrap(), Arc::new(UpcallQueue::new()));
-        let config = WorkerConfig::default();
-        let mut worker = Worker::new(WorkerId(0), tracker, upcalls, config, 1);
+    /// A worker with a flow per UDP source port.
+    fn with_flows() -> Bench {
+        let mut bench = Bench::new(WorkerConfig::default());
         for n in 1..=FLOWS {
             let matching = Match::any()
                 .with(Field::InPort, 1)
                 .with(Field::EthType, 0x0800)
                 .with(Field::TpSrc, n.into());
-            let put =
-                FlowPut { id: FlowId(n), matching, actions: Arc::new([Action::Output(PortNo(2))]) };
-            worker.command(Instant::ZERO, FlowCommand::Put(Box::new(put)), out);
+            bench.put(n, matching, [Action::Output(PortNo(2))]);
         }
-        worker
+        bench
     }
 
-    fn receive(worker: &mut Worker, at: Instant, n: u64, out: &mut Outbox) {
-        let mut batch = Batch::new();
-        let bytes = wire::text::parse(&format!("10.0.0.1:{n}>10.0.0.2:80 udp")).unwrap();
-        batch.push(Packet::from_bytes(&bytes));
-        worker.receive(at, PortNo(1), &mut batch, out);
-        out.batches_mut().for_each(|(_, batch)| batch.clear());
+    /// Hits a flow.
+    fn hit(bench: &mut Bench, n: u64) {
+        bench.send(1, &[&format!("10.0.0.1:{n}>10.0.0.2:80 udp")]);
+        bench.take_sent();
+    }
+
+    fn collect(bench: &mut Bench) {
+        bench.command(FlowCommand::Collect);
     }
 
     #[test]
     fn a_dump_of_many_flows_comes_in_pages_and_counts_every_packet_once() {
-        let conntrack = Arc::new(Conntrack::new(1, Config::default()));
-        let mut out = Outbox::new();
-        let mut worker = worker(&conntrack, &mut out);
-        let at = |ms: u64| Instant::from_millis(1000 + ms);
-        for n in 1..=FLOWS {
-            receive(&mut worker, at(0), n, &mut out);
-        }
-        worker.command(at(1), FlowCommand::Collect, &mut out);
+        let mut bench = with_flows();
+        (1..=FLOWS).for_each(|n| hit(&mut bench, n));
+        let asked = Instant::from_millis(1001);
+        bench.now = asked;
+        collect(&mut bench);
         let mut pages = 1;
         let mut told = std::collections::BTreeMap::new();
         let mut between = 0;
         loop {
-            for dump in out.dumps.drain(..) {
-                assert_eq!(dump.at, at(1));
+            for dump in bench.out.dumps.drain(..) {
+                assert_eq!(dump.at, asked);
                 assert!(dump.flows.len() <= PAGE + 1, "{} flows on a page", dump.flows.len());
                 let all = dump.flows.iter().chain(&dump.gone);
                 told.extend(all.map(|(id, stats)| (id.0, stats.packets)));
             }
-            if !worker.is_dumping() {
+            if !bench.worker.is_dumping() {
                 break;
             }
             // Packets arrive between the pages, and a flow is deleted.
             between += 1;
-            receive(&mut worker, at(2), between, &mut out);
+            bench.now = Instant::from_millis(1002);
+            hit(&mut bench, between);
             if between == 1 {
-                worker.command(at(2), FlowCommand::Delete(FlowId(FLOWS / 2)), &mut out);
+                bench.delete(FLOWS / 2);
             }
-            worker.continue_dump(&mut out);
+            bench.worker.continue_dump(&mut bench.out);
             pages += 1;
         }
         assert!(pages > 3 && told.len() as u64 == FLOWS, "{pages} pages, {} flows", told.len());
-        worker.command(at(3), FlowCommand::Collect, &mut out);
-        for dump in out.dumps.drain(..) {
+        bench.now = Instant::from_millis(1003);
+        collect(&mut bench);
+        for dump in bench.out.dumps.drain(..) {
             told.extend(
                 dump.flows.iter().chain(&dump.gone).map(|(id, stats)| (id.0, stats.packets)),
             );
@@ -192,43 +186,37 @@ mod tests {
     /// Defect 3 (ARCHITECTURE.md).
     #[test]
     fn a_dump_goes_through_flows_that_were_hit_and_no_idle_one() {
-        let conntrack = Arc::new(Conntrack::new(1, Config::default()));
-        let mut out = Outbox::new();
-        let mut worker = worker(&conntrack, &mut out);
-        let at = |ms: u64| Instant::from_millis(1000 + ms);
-        (1..=FLOWS).for_each(|n| receive(&mut worker, at(0), n, &mut out));
-        worker.command(at(1), FlowCommand::Collect, &mut out);
-        while worker.is_dumping() {
-            worker.continue_dump(&mut out);
+        let mut bench = with_flows();
+        (1..=FLOWS).for_each(|n| hit(&mut bench, n));
+        collect(&mut bench);
+        while bench.worker.is_dumping() {
+            bench.worker.continue_dump(&mut bench.out);
         }
-        out.dumps.clear();
+        bench.out.dumps.clear();
         // Ten of a thousand are hit, two of them twice; then none.
         for n in [7, 900, 3, 7, 5, 11, 1000, 1, 13, 900, 17, 19] {
-            receive(&mut worker, at(2), n, &mut out);
+            hit(&mut bench, n);
         }
         for told in [vec![1, 3, 5, 7, 11, 13, 17, 19, 900, 1000], Vec::new()] {
-            assert_eq!(worker.dump.hit.len(), told.len(), "what the dump goes through");
-            worker.command(at(3), FlowCommand::Collect, &mut out);
-            assert!(!worker.is_dumping(), "one page tells of all");
-            let [page] = &out.dumps[..] else { panic!("{} pages", out.dumps.len()) };
+            assert_eq!(bench.worker.dump.hit.len(), told.len(), "what the dump goes through");
+            collect(&mut bench);
+            assert!(!bench.worker.is_dumping(), "one page tells of all");
+            let [page] = &bench.out.dumps[..] else { panic!("{} pages", bench.out.dumps.len()) };
             let mut ids: Vec<u64> = page.flows.iter().map(|(id, _)| id.0).collect();
             ids.sort_unstable();
             assert_eq!((ids, page.gone.len()), (told, 0));
-            out.dumps.clear();
+            bench.out.dumps.clear();
         }
     }
 
     #[test]
     fn a_worker_that_ended_tells_of_what_it_has_not_told() {
-        let conntrack = Arc::new(Conntrack::new(1, Config::default()));
-        let mut out = Outbox::new();
-        let mut worker = worker(&conntrack, &mut out);
-        let at = Instant::from_millis(1000);
-        (1..=FLOWS).for_each(|n| receive(&mut worker, at, n, &mut out));
+        let mut bench = with_flows();
+        (1..=FLOWS).for_each(|n| hit(&mut bench, n));
         // It ends in the middle of a dump, when a flow is gone and another was hit again.
-        worker.command(at, FlowCommand::Collect, &mut out);
-        worker.command(at, FlowCommand::Delete(FlowId(FLOWS)), &mut out);
-        receive(&mut worker, at, 1, &mut out);
+        collect(&mut bench);
+        bench.delete(FLOWS);
+        hit(&mut bench, 1);
         let mut told = std::collections::BTreeMap::new();
         let mut take = |page: FlowDump| {
             assert!(page.flows.len() <= PAGE);
@@ -236,8 +224,8 @@ mod tests {
             told.extend(all.map(|(id, stats)| (id.0, stats.packets)));
             page.is_last
         };
-        assert!(out.dumps.drain(..).all(|page| !take(page)));
-        let mut last = worker.end(at);
+        assert!(bench.out.dumps.drain(..).all(|page| !take(page)));
+        let mut last = bench.worker.end(bench.now);
         let pages: Vec<bool> = std::iter::from_fn(|| last.next_page()).map(&mut take).collect();
         assert_eq!(pages, [false, false, true]);
         assert_eq!(told, (1..=FLOWS).map(|n| (n, 1 + u64::from(n == 1))).collect());
@@ -245,23 +233,19 @@ mod tests {
 
     #[test]
     fn of_many_flows_that_go_pages_come_unasked() {
-        let conntrack = Arc::new(Conntrack::new(1, Config::default()));
-        let mut out = Outbox::new();
-        let mut worker = worker(&conntrack, &mut out);
-        let at = Instant::from_millis(1000);
-        for n in 1..=FLOWS {
-            receive(&mut worker, at, n, &mut out);
-        }
-        for n in 1..=FLOWS {
-            worker.command(at, FlowCommand::Delete(FlowId(n)), &mut out);
-        }
-        assert_eq!((out.dumps.len() as u64, worker.is_dumping()), (FLOWS / PAGE as u64, false));
-        worker.command(at, FlowCommand::Collect, &mut out);
-        while worker.is_dumping() {
-            worker.continue_dump(&mut out);
+        let mut bench = with_flows();
+        (1..=FLOWS).for_each(|n| hit(&mut bench, n));
+        (1..=FLOWS).for_each(|n| bench.delete(n));
+        assert_eq!(
+            (bench.out.dumps.len() as u64, bench.worker.is_dumping()),
+            (FLOWS / PAGE as u64, false)
+        );
+        collect(&mut bench);
+        while bench.worker.is_dumping() {
+            bench.worker.continue_dump(&mut bench.out);
         }
         let mut told = std::collections::BTreeMap::new();
-        for dump in out.dumps.drain(..) {
+        for dump in bench.out.dumps.drain(..) {
             assert!(dump.flows.is_empty() && dump.gone.len() <= PAGE);
             told.extend(dump.gone.iter().map(|(id, stats)| (id.0, stats.packets)));
         }

@@ -1,82 +1,14 @@
 //! A worker from packets in to packets out.
 
 use super::*;
-use crate::Outbox;
+use crate::bench::Bench;
 use base::limits::{UPCALLS, UPCALLS_PER_PORT};
 use base::{PortNo, RecircId, Zone};
-use conntrack::{Config, Conntrack};
-use flow::{
-    Action, CtAction, CtState, Execute, Field, FlowCommand, FlowPut, Nat, NatKind, NatRange,
-    PortSelection, SetField,
-};
+use flow::{Action, CtAction, CtState, Field, Nat, NatKind, NatRange, PortSelection, SetField};
 use packet::{Batch, Packet};
 
-struct Bench {
-    conntrack: Arc<Conntrack>,
-    worker: Worker,
-    out: Outbox,
-    now: Instant,
-}
-
-impl Bench {
-    fn new(exact_insert_inverse: u32) -> Self {
-        let conntrack = Arc::new(Conntrack::new(1, Config::default()));
-        let config = WorkerConfig { exact_insert_inverse, ..WorkerConfig::default() };
-        let upcalls = Arc::new(UpcallQueue::new());
-        let tracker = conntrack.tracker().unwrap();
-        Bench {
-            conntrack: Arc::clone(&conntrack),
-            worker: Worker::new(WorkerId(0), tracker, upcalls, config, 0x1234_5678_9abc_def1),
-            out: Outbox::new(),
-            now: Instant::from_millis(1000),
-        }
-    }
-
-    fn put(&mut self, id: u64, matching: Match, actions: Vec<Action>) {
-        let put = FlowPut { id: FlowId(id), matching, actions: actions.into() };
-        self.worker.command(self.now, FlowCommand::Put(Box::new(put)), &mut self.out);
-    }
-
-    fn send(&mut self, port: u32, texts: &[&str]) {
-        let mut batch: Batch = texts
-            .iter()
-            .map(|text| Packet::from_bytes(&wire::text::parse(text).unwrap()))
-            .collect();
-        self.worker.receive(self.now, PortNo(port), &mut batch, &mut self.out);
-        assert!(batch.is_empty());
-    }
-
-    /// The output since the last call: port and text of each packet.
-    fn sent(&mut self) -> Vec<(u32, String)> {
-        let mut sent = Vec::new();
-        for (port, packets) in self.out.batches_mut() {
-            sent.extend(
-                packets
-                    .drain(..)
-                    .map(|p| (port.0, wire::text::describe(p.data()).unwrap_or_default())),
-            );
-        }
-        sent
-    }
-
-    fn dump(&mut self) -> Vec<(u64, u64)> {
-        self.worker.command(self.now, FlowCommand::Collect, &mut self.out);
-        let dump = self.out.dumps.pop().unwrap();
-        dump.flows.iter().chain(&dump.gone).map(|(id, stats)| (id.0, stats.packets)).collect()
-    }
-
-    fn upcalls(&mut self) -> Vec<flow::Upcall> {
-        let mut upcalls = Vec::new();
-        self.worker.upcalls.pop(usize::MAX, &mut upcalls);
-        upcalls
-    }
-
-    fn answer(&mut self, upcall: flow::Upcall, actions: Vec<Action>) {
-        let flow::Upcall { packet, key, trace, .. } = upcall;
-        let asked =
-            Execute { packet, key, actions: actions.into(), flow: None, trace, stamps: None };
-        self.worker.command(self.now, FlowCommand::Execute(asked), &mut self.out);
-    }
+fn bench(exact_insert_inverse: u32) -> Bench {
+    Bench::new(WorkerConfig { exact_insert_inverse, ..WorkerConfig::default() })
 }
 
 fn from_port(port: u32) -> Match {
@@ -88,42 +20,42 @@ const SYN_ACK: &str = "10.0.0.2:80>10.0.0.1:1000 SA ack=1";
 
 #[test]
 fn what_no_flow_matches_goes_up_and_is_counted() {
-    let mut bench = Bench::new(1);
+    let mut bench = bench(1);
     bench.send(1, &[SYN, SYN]);
     assert_eq!((bench.worker.stats().misses, bench.out.wake_control), (2, true));
-    let mut upcalls = bench.upcalls();
+    let mut upcalls = bench.misses();
     let upcall = upcalls.remove(0);
     assert_eq!((upcall.key.in_port(), upcall.key.tp_dst()), (PortNo(1), 80));
     bench.answer(upcall, vec![Action::Output(PortNo(2)), Action::Output(PortNo(3))]);
     assert_eq!(bench.sent().iter().map(|(port, _)| *port).collect::<Vec<_>>(), [2, 3]);
     // No flow was installed: the second packet is an upcall now.
-    assert_eq!(bench.upcalls().len(), 1);
+    assert_eq!(bench.misses().len(), 1);
 }
 
 #[test]
 fn copies_of_a_packet_that_went_up_are_not_translated_again_and_keep_their_order() {
-    let mut bench = Bench::new(1);
+    let mut bench = bench(1);
     let numbered = |n: u8| format!("10.0.0.1:1000>10.0.0.2:53 udp len={n}");
     let texts: Vec<String> = (1..=5).map(numbered).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     bench.send(1, &texts[..3]);
-    let mut upcalls = bench.upcalls();
+    let mut upcalls = bench.misses();
     assert_eq!(upcalls.len(), 1);
     bench.send(1, &texts[3..]);
-    assert_eq!(bench.upcalls().len(), 0);
+    assert_eq!(bench.misses().len(), 0);
     bench.put(1, from_port(1), vec![Action::Output(PortNo(2))]);
     bench.answer(upcalls.remove(0), vec![Action::Output(PortNo(2))]);
     let sent: Vec<String> = bench.sent().into_iter().map(|(_, text)| text).collect();
     assert_eq!(sent, texts);
     // The flow carried all packets except the first, which was the upcall's.
     assert_eq!(bench.dump(), [(1, 4)]);
-    assert_eq!(bench.upcalls().len(), 0);
+    assert_eq!(bench.misses().len(), 0);
 }
 
 #[test]
 fn packets_behind_a_miss_that_another_worker_evicted_end_with_the_next_batch() {
-    let mut bench = Bench::new(1);
-    let upcalls = Arc::clone(&bench.worker.upcalls);
+    let mut bench = bench(1);
+    let upcalls = Arc::clone(&bench.upcalls);
     let tracker = bench.conntrack.tracker().unwrap();
     let mut other = Worker::new(WorkerId(1), tracker, upcalls, WorkerConfig::default(), 7);
     let of = |n: usize| format!("10.0.{}.{}:1000>10.9.0.1:53 udp", n / 250, n % 250 + 1);
@@ -144,10 +76,10 @@ fn packets_behind_a_miss_that_another_worker_evicted_end_with_the_next_batch() {
 
 #[test]
 fn packets_do_not_overtake_one_that_waits_for_an_answer_where_another_answer_is_there() {
-    let mut bench = Bench::new(1);
+    let mut bench = bench(1);
     let of = |port: u16, n: u8| format!("10.0.0.1:{port}>10.0.0.2:53 udp len={n}");
     bench.send(1, &[&of(1, 1), &of(2, 1)]);
-    let mut upcalls = bench.upcalls();
+    let mut upcalls = bench.misses();
     assert_eq!(upcalls.len(), 2);
     let (first, second) = (upcalls.remove(0), upcalls.remove(0));
     // The second is answered with a flow that also matches the first one's packets.
@@ -164,7 +96,7 @@ fn packets_do_not_overtake_one_that_waits_for_an_answer_where_another_answer_is_
     assert!(places.is_sorted() && places.iter().all(Option::is_some), "{places:?}");
     // Other packets did not wait for it.
     assert!(place(3, 2) < place(1, 1) && place(2, 2) < place(1, 1));
-    assert_eq!((sent.len(), bench.upcalls().len()), (9, 0));
+    assert_eq!((sent.len(), bench.misses().len()), (9, 0));
 }
 
 /// Flows that track packets of ports 1 and 2 and recirculate them; established packets without a type of
@@ -188,11 +120,11 @@ fn put_tracking_flows(bench: &mut Bench) {
 
 #[test]
 fn nothing_overtakes_a_packet_of_its_connection_that_waits_in_a_later_pass() {
-    let mut bench = Bench::new(1);
+    let mut bench = bench(1);
     put_tracking_flows(&mut bench);
     let there = |n: u8| format!("10.0.0.1:1000>10.0.0.2:53 udp len={n}");
     bench.send(1, &[&there(1)]);
-    let mut upcalls = bench.upcalls();
+    let mut upcalls = bench.misses();
     assert_eq!(upcalls.len(), 1, "a new connection has no flow");
     // Its reply establishes the connection and has to wait, as do later packets.
     bench.send(2, &["10.0.0.2:53>10.0.0.1:1000 udp len=2"]);
@@ -206,7 +138,7 @@ fn nothing_overtakes_a_packet_of_its_connection_that_waits_in_a_later_pass() {
     };
     let of = |port: u32, n: u8| (port, Some(n.to_string()));
     assert_eq!(lengths(&mut bench), [of(2, 1), of(2, 3), of(2, 4), of(1, 2)]);
-    assert_eq!(bench.upcalls().len(), 0);
+    assert_eq!(bench.misses().len(), 0);
 
     // The same if the unified cache has entries for the later packets.
     (5..=9).for_each(|n| bench.send(1, &[&there(n)]));
@@ -216,7 +148,7 @@ fn nothing_overtakes_a_packet_of_its_connection_that_waits_in_a_later_pass() {
     bench.send(1, &[&format!("{} tos=32", there(10)), &there(11)]);
     bench.send(1, &[&there(12)]);
     assert_eq!((bench.sent(), bench.worker.stats().unified_hits), (vec![], cached));
-    let asked = bench.upcalls().remove(0);
+    let asked = bench.misses().remove(0);
     assert_eq!((asked.key.get(Field::NwTos), asked.key.ct_zone()), (32, Zone(5)));
     bench.answer(asked, vec![Action::Output(PortNo(2))]);
     bench.send(1, &[&there(13)]);
@@ -231,14 +163,14 @@ fn nothing_overtakes_a_packet_of_its_connection_where_rules_stop_tracking_it() {
     let ip = || from_port(1).with(Field::EthType, 0x800);
     // The first pass is changed, or it is deleted and put again, or packets find it in the unified cache.
     for way in ["changed", "deleted", "cached"] {
-        let mut bench = Bench::new(1);
+        let mut bench = bench(1);
         put_tracking_flows(&mut bench);
         bench.send(1, &[&packet(1)]);
-        let first = bench.upcalls().remove(0);
+        let first = bench.misses().remove(0);
         if way == "deleted" {
-            bench.worker.command(bench.now, FlowCommand::Delete(FlowId(1)), &mut bench.out);
+            bench.delete(1);
             bench.send(1, &[&packet(2)]);
-            assert_eq!(bench.upcalls().len(), 0, "it waits behind the first, and is not sent up");
+            assert_eq!(bench.misses().len(), 0, "it waits behind the first, and is not sent up");
         }
         bench.put(1, ip().with(Field::NwTos, 0), forward());
         if way == "cached" {
@@ -258,7 +190,7 @@ fn nothing_overtakes_a_packet_of_its_connection_where_rules_stop_tracking_it() {
 
 #[test]
 fn packets_with_nat_leave_the_cache_only_for_a_miss_of_their_connection() {
-    let mut bench = Bench::new(1);
+    let mut bench = bench(1);
     put_tracking_flows(&mut bench);
     let address = std::net::IpAddr::from([20, 0, 0, 1]);
     let source = NatRange {
@@ -278,7 +210,7 @@ fn packets_with_nat_leave_the_cache_only_for_a_miss_of_their_connection() {
     let there = "10.0.0.1:1000>10.0.0.2:53 udp";
     let back = "10.0.0.2:53>20.0.0.1:1000 udp";
     bench.send(1, &[there]);
-    let begun = bench.upcalls().remove(0);
+    let begun = bench.misses().remove(0);
     bench.answer(begun, vec![Action::Output(PortNo(2))]);
     let send_both = |bench: &mut Bench| {
         let before = bench.worker.stats().unified_hits;
@@ -292,19 +224,19 @@ fn packets_with_nat_leave_the_cache_only_for_a_miss_of_their_connection() {
     assert_eq!(send_both(&mut bench), (2, 4));
     // A miss of another connection waits, then one of theirs.
     bench.send(1, &["10.0.0.7:1000>10.0.0.2:53 udp tos=32"]);
-    assert_eq!((send_both(&mut bench), bench.upcalls().len()), ((2, 4), 1));
+    assert_eq!((send_both(&mut bench), bench.misses().len()), ((2, 4), 1));
     bench.send(1, &[&format!("{there} tos=32")]);
-    assert_eq!((send_both(&mut bench), bench.upcalls().len()), ((0, 0), 1));
+    assert_eq!((send_both(&mut bench), bench.misses().len()), ((0, 0), 1));
 }
 
 #[test]
 fn packets_that_wait_behind_one_whose_port_goes_go_on_without_it() {
-    let mut bench = Bench::new(1);
+    let mut bench = bench(1);
     put_tracking_flows(&mut bench);
     bench.send(1, &["10.0.0.1:1000>10.0.0.2:53 udp"]);
     bench.send(2, &["10.0.0.2:53>10.0.0.1:1000 udp len=2"]);
     bench.send(1, &["10.0.0.1:1000>10.0.0.2:53 udp len=3"]);
-    assert_eq!((bench.upcalls().len(), bench.sent()), (1, vec![]));
+    assert_eq!((bench.misses().len(), bench.sent()), (1, vec![]));
     bench.worker.remove_port(bench.now, PortNo(1), &mut bench.out);
     let sent = bench.sent();
     assert_eq!(sent.iter().map(|(port, _)| *port).collect::<Vec<_>>(), [1], "{sent:?}");
@@ -313,11 +245,11 @@ fn packets_that_wait_behind_one_whose_port_goes_go_on_without_it() {
 
 #[test]
 fn packets_of_the_same_state_or_behind_invalid_ones_do_not_wait() {
-    let mut bench = Bench::new(1);
+    let mut bench = bench(1);
     put_tracking_flows(&mut bench);
     let established = |bench: &mut Bench| {
         bench.send(1, &["10.0.0.1:1000>10.0.0.2:53 udp"]);
-        let asked = bench.upcalls();
+        let asked = bench.misses();
         asked.into_iter().for_each(|it| bench.answer(it, vec![Action::Output(PortNo(2))]));
         bench.send(2, &["10.0.0.2:53>10.0.0.1:1000 udp"]);
         bench.sent();
@@ -335,12 +267,12 @@ fn packets_of_the_same_state_or_behind_invalid_ones_do_not_wait() {
 
 #[test]
 fn invalid_packets_do_not_take_the_places_behind_a_valid_one() {
-    let mut bench = Bench::new(1);
+    let mut bench = bench(1);
     put_tracking_flows(&mut bench);
     bench.send(1, &["10.0.0.1:1000>10.0.0.2:53 udp len=1"]);
     (0..300).for_each(|_| bench.send(1, &["10.0.0.1:1000>10.0.0.2:53 udp csum=bad"]));
     bench.send(2, &["10.0.0.2:53>10.0.0.1:1000 udp len=2"]);
-    let mut upcalls = bench.upcalls();
+    let mut upcalls = bench.misses();
     assert_eq!(upcalls.len(), 2, "the invalid packets miss by themselves");
     bench.answer(upcalls.remove(0), vec![Action::Output(PortNo(2))]);
     let ports: Vec<u32> = bench.sent().into_iter().map(|(port, _)| port).collect();
@@ -349,15 +281,15 @@ fn invalid_packets_do_not_take_the_places_behind_a_valid_one() {
 
 #[test]
 fn packets_that_wait_for_a_miss_wait_again_where_it_misses_in_the_next_pass() {
-    let mut bench = Bench::new(1);
+    let mut bench = bench(1);
     let of = |n: u8| format!("10.0.0.1:1000>10.0.0.2:53 udp len={n}");
     bench.send(1, &[&of(1), &of(2)]);
     let ct = Action::Ct(Box::new(CtAction { commit: true, ..CtAction::default() }));
-    let first = bench.upcalls().remove(0);
+    let first = bench.misses().remove(0);
     bench.put(1, from_port(1), vec![ct.clone(), Action::Recirc(RecircId(7))]);
     bench.answer(first, vec![ct, Action::Recirc(RecircId(7))]);
     bench.send(1, &[&of(3)]);
-    let mut second = bench.upcalls();
+    let mut second = bench.misses();
     assert_eq!((second.len(), bench.sent().len()), (1, 0));
     let again = Match::any().with(Field::InPort, 1).with(Field::RecircId, 7);
     bench.put(2, again, vec![Action::Output(PortNo(2))]);
@@ -368,26 +300,26 @@ fn packets_that_wait_for_a_miss_wait_again_where_it_misses_in_the_next_pass() {
 
 #[test]
 fn packets_wait_a_bounded_time_and_in_bounded_number() {
-    let mut bench = Bench::new(1);
+    let mut bench = bench(1);
     for _ in 0..300 {
         bench.send(1, &[SYN]);
     }
     let stats = bench.worker.stats().clone();
     assert_eq!(stats.misses + stats.lost, 300);
     assert_eq!(stats.misses, 1 + base::limits::UPCALLS_PER_PORT as u64);
-    assert_eq!(bench.upcalls().len(), 1);
+    assert_eq!(bench.misses().len(), 1);
     // The answer does not arrive: another packet may miss again.
     for _ in 0..5 {
         bench.worker.tick_alone();
     }
     assert_eq!(bench.worker.stats().lost, 299);
     bench.send(1, &[SYN]);
-    assert_eq!(bench.upcalls().len(), 1);
+    assert_eq!(bench.misses().len(), 1);
 }
 
 #[test]
 fn a_connection_passes_and_the_other_side_may_not_open_one() {
-    let mut bench = Bench::new(1);
+    let mut bench = bench(1);
     let ip = |port| from_port(port).with(Field::EthType, 0x800);
     let state = |port: u32, state: CtState, of: CtState| {
         Match::any().with(Field::InPort, port.into()).with(Field::RecircId, 7).with_masked(
@@ -420,7 +352,7 @@ fn a_connection_passes_and_the_other_side_may_not_open_one() {
 
 #[test]
 fn packets_that_go_round_for_ever_are_dropped() {
-    let mut bench = Bench::new(1);
+    let mut bench = bench(1);
     bench.put(1, Match::any(), vec![Action::Recirc(RecircId(1))]);
     bench.send(1, &[SYN; 32]);
     assert_eq!(bench.worker.stats().drops.get(DropReason::RecircDepth), 32);
@@ -429,7 +361,7 @@ fn packets_that_go_round_for_ever_are_dropped() {
 
 #[test]
 fn copies_do_not_see_what_later_steps_change() {
-    let mut bench = Bench::new(1);
+    let mut bench = bench(1);
     let ttl = |value| Action::Set(SetField { field: Field::NwTtl, value, mask: 0xff });
     bench.put(
         1,
@@ -452,7 +384,7 @@ fn copies_do_not_see_what_later_steps_change() {
 
 #[test]
 fn a_copy_is_cut_and_the_packet_is_not() {
-    let mut bench = Bench::new(1);
+    let mut bench = bench(1);
     let cut = |port, max_len| Action::OutputCut { port: PortNo(port), max_len };
     bench.put(
         1,
@@ -473,7 +405,7 @@ fn a_copy_is_cut_and_the_packet_is_not() {
 #[test]
 fn flows_replaced_and_deleted_keep_their_counts() {
     for exact in [0, 1, 100] {
-        let mut bench = Bench::new(exact);
+        let mut bench = bench(exact);
         bench.put(1, from_port(1), vec![Action::Output(PortNo(2))]);
         bench.send(1, &[SYN; 3]);
         bench.put(1, from_port(1), vec![Action::Output(PortNo(3))]);
@@ -482,7 +414,7 @@ fn flows_replaced_and_deleted_keep_their_counts() {
         assert_eq!(bench.dump(), [(1, 5)]);
         bench.put(2, from_port(1), vec![]);
         bench.send(1, &[SYN; 4]);
-        bench.worker.command(bench.now, FlowCommand::Delete(FlowId(2)), &mut bench.out);
+        bench.delete(2);
         bench.send(1, &[SYN]);
         assert_eq!(bench.worker.stats().misses, 1);
         let mut dump = bench.dump();
@@ -494,7 +426,7 @@ fn flows_replaced_and_deleted_keep_their_counts() {
 
 #[test]
 fn runts_are_counted_and_every_buffer_comes_back() {
-    let mut bench = Bench::new(1);
+    let mut bench = bench(1);
     bench.put(1, Match::any(), vec![Action::Output(PortNo(2))]);
     let mut batch: Batch =
         [0usize, 1, 13].iter().map(|n| Packet::from_bytes(&vec![0; *n])).collect();
@@ -509,7 +441,7 @@ fn packets_of_one_zone_or_two_are_known_whatever_their_protocol() {
     let protocols = ["udp", "A ack=1", "sctp tag=7 chunks=data"];
     for (zones, protocol) in protocols.into_iter().flat_map(|it| [(1, it), (2, it)]) {
         for [a, b] in [["10.0.0.1:1000", "10.0.0.2:80"], ["[fd00::1]:1000", "[fd00::2]:80"]] {
-            let mut bench = Bench::new(0);
+            let mut bench = bench(0);
             track_in_zones(&mut bench, zones);
             let there = format!("{a}>{b} {protocol}");
             let back = format!("{b}>{a} {protocol}");
@@ -545,7 +477,7 @@ fn packets_of_one_zone_or_two_are_known_whatever_their_protocol() {
 /// If no sender sends twice the cache is hardly probed; it is again once flows are long-lived.
 #[test]
 fn who_sends_on_is_known_after_many_who_did_not() {
-    let mut bench = Bench::new(0);
+    let mut bench = bench(0);
     track_in_zones(&mut bench, 1);
     for number in 0..2_000 {
         let client = format!("10.0.{}.{}", number / 250, number % 250 + 1);
