@@ -1,14 +1,17 @@
 //! Packets that hit the unified cache do not overtake packets of their batch that miss it, nor are they
 //! overtaken: output and connections are as if the packets came one by one to a worker without a cache.
 
-use base::{Instant, PortNo, RecircId, WorkerId, Zone};
-use conntrack::{Config, Conntrack, Filter};
-use datapath::{Outbox, UpcallQueue, Worker, WorkerConfig};
+#[path = "support/bench.rs"]
+mod bench;
+
+use base::{Instant, PortNo, RecircId, Zone};
+use bench::Bench;
+use conntrack::{Config, Conntrack};
+use datapath::WorkerConfig;
 use flow::{
-    Action, CtAction, CtState, Field, FlowCommand, FlowId, FlowPut, Masked, Match, Nat, NatKind,
-    NatRange, PortSelection,
+    Action, CtAction, CtState, Field, Masked, Match, Nat, NatKind, NatRange, PortSelection,
 };
-use packet::{Batch, Packet};
+use packet::Packet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,33 +70,22 @@ fn check(max: u32, flows: &[(Match, Vec<Action>)], batches: &[&[Vec<u8>]], known
         let config = Config { connections_max: max, ..Config::default() };
         let conntrack = Arc::new(Conntrack::new(7, config));
         let config = WorkerConfig { unified_entries: entries, ..WorkerConfig::default() };
-        let (tracker, upcalls) = (conntrack.tracker().unwrap(), Arc::new(UpcallQueue::new()));
-        let mut worker = Worker::new(WorkerId(0), tracker, upcalls, config, 7);
-        let mut out = Outbox::new();
-        for (id, (matching, actions)) in (1..).zip(flows) {
-            let put = FlowPut {
-                id: FlowId(id),
-                matching: matching.clone(),
-                actions: actions.clone().into(),
-            };
-            worker.command(NOW, FlowCommand::Put(Box::new(put)), &mut out);
-        }
-        let (mut now, mut sent) = (NOW, Vec::new());
+        let mut bench = Bench::with(&conntrack, 0, config);
+        bench.now = NOW;
+        bench.put_all(flows.iter().cloned());
+        let mut sent = Vec::new();
         for batch in batches {
             let batch_max = if entries > 0 { batch.len() } else { 1 };
             for packets in batch.chunks(batch_max) {
-                let mut batch: Batch = packets.iter().map(|it| Packet::from_bytes(it)).collect();
-                worker.receive(now, PortNo(1), &mut batch, &mut out);
+                bench.receive(1, packets.iter().map(|it| Packet::from_bytes(it)));
             }
-            for (port, batch) in out.batches_mut() {
-                sent.extend(batch.drain(..).map(|it| (now, port, it.data().to_vec())));
-            }
-            now = now + Duration::from_secs(1);
+            sent.extend(bench.sent_bytes().into_iter().map(|(port, it)| (bench.now, port, it)));
+            bench.now = bench.now + Duration::from_secs(1);
         }
         sent.sort();
-        let mut entries: Vec<_> = conntrack.entries(now, &Filter::default()).collect();
+        let mut entries = bench.entries();
         entries.sort_by_key(|entry| entry.original);
-        (sent, entries, worker.stats().unified_hits)
+        (sent, entries, bench.worker.stats().unified_hits)
     });
     let [(on, on_entries, hits), (off, off_entries, _)] = runs;
     assert_eq!(on, off);

@@ -1,17 +1,14 @@
 //! Pings, and packets of protocols without ports, through tables that track them: which of them hit the
 //! unified cache, and that the cache is not visible from outside.
 
-use base::{Instant, PortNo, RecircId, WorkerId};
-use conntrack::{Config, Conntrack, Filter};
-use datapath::{Outbox, UpcallQueue, Worker, WorkerConfig};
-use flow::{
-    Action, CtAction, CtState, Field, FlowCommand, FlowId, FlowPut, Match, Nat, NatKind, NatRange,
-    SetField,
-};
-use packet::{Batch, Packet};
-use std::sync::Arc;
+#[path = "support/bench.rs"]
+mod bench;
 
-const NOW: Instant = Instant::from_millis(1_000_000);
+use base::{PortNo, RecircId};
+use bench::Bench;
+use datapath::WorkerConfig;
+use flow::{Action, CtAction, CtState, Field, Match, Nat, NatKind, NatRange, SetField};
+
 const TRACKED: RecircId = RecircId(1);
 
 /// A packet; its input port is before the colon.
@@ -31,11 +28,7 @@ use Comes::{Known, Nowhere, Walking};
 
 /// Two ports. Tracked packets go from one to the other with a decremented TTL. Only the first port may start
 /// connections; with `nat` their source becomes one address.
-fn worker(conntrack: &Arc<Conntrack>, unified_entries: usize, nat: bool) -> Worker {
-    let tracker = conntrack.tracker().unwrap();
-    let config = WorkerConfig { unified_entries, ..WorkerConfig::default() };
-    let upcalls = Arc::new(UpcallQueue::new());
-    let mut worker = Worker::new(WorkerId(0), tracker, upcalls, config, 7);
+fn forwards_tracked(unified_entries: usize, nat: bool) -> Bench {
     let mut flows = Vec::new();
     for (port, to) in [(1u32, 2), (2, 1)] {
         for eth_type in [0x800u16, 0x86dd] {
@@ -70,11 +63,9 @@ fn worker(conntrack: &Arc<Conntrack>, unified_entries: usize, nat: bool) -> Work
             }
         }
     }
-    for (id, (matching, actions)) in (1..).zip(flows) {
-        let put = FlowPut { id: FlowId(id), matching, actions: actions.into() };
-        worker.command(NOW, FlowCommand::Put(Box::new(put)), &mut Outbox::new());
-    }
-    worker
+    let mut bench = Bench::new(WorkerConfig { unified_entries, ..WorkerConfig::default() });
+    bench.put_all(flows);
+    bench
 }
 
 fn source() -> Nat {
@@ -92,23 +83,15 @@ fn source() -> Nat {
 /// packet with the cache on as expected. Returns the last output.
 fn check(nat: bool, packets: &[Sent<'_>]) -> Vec<u8> {
     let runs = [1 << 10, 0].map(|entries| {
-        let conntrack = Arc::new(Conntrack::new(7, Config::default()));
-        let mut worker = worker(&conntrack, entries, nat);
-        let mut out = Outbox::new();
+        let mut bench = forwards_tracked(entries, nat);
         let mut seen = Vec::new();
         for Sent(text, _) in packets {
             let (port, text) = text.split_once(": ").unwrap();
-            let bytes = wire::text::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-            let hits = worker.stats().unified_hits;
-            let mut batch: Batch = [Packet::from_bytes(&bytes)].into_iter().collect();
-            worker.receive(NOW, PortNo(port.parse().unwrap()), &mut batch, &mut out);
-            let mut sent = Vec::new();
-            for (port, batch) in out.batches_mut() {
-                sent.extend(batch.drain(..).map(|it| (port, it.data().to_vec())));
-            }
-            seen.push((text, sent, worker.stats().unified_hits > hits));
+            let hits = bench.worker.stats().unified_hits;
+            bench.send(port.parse().unwrap(), &[text]);
+            seen.push((text, bench.sent_bytes(), bench.worker.stats().unified_hits > hits));
         }
-        let entries: Vec<_> = conntrack.entries(NOW, &Filter::default()).collect();
+        let entries = bench.entries();
         (seen, entries)
     });
     let [(on, on_entries), (off, off_entries)] = runs;

@@ -1,19 +1,19 @@
 //! Several workers send packets into one GRE tunnel: their sequence numbers do not repeat.
 
-use base::{Instant, MacAddr, PortNo, WorkerId};
+#[path = "support/bench.rs"]
+mod bench;
+
+use base::{MacAddr, PortNo};
+use bench::Bench;
 use conntrack::{Config, Conntrack};
-use datapath::{Outbox, UpcallQueue, Worker, WorkerConfig};
-use flow::{
-    Action, Field, FlowCommand, FlowId, FlowKey, FlowPut, Match, TunnelKind, TunnelPush,
-    TunnelSequence,
-};
-use packet::{Batch, Packet};
+use datapath::WorkerConfig;
+use flow::{Action, Field, FlowKey, Match, TunnelKind, TunnelPush, TunnelSequence};
+use packet::Packet;
 use std::sync::Arc;
 use tunnel::{Outer, TunnelConfig};
 
 const GUEST: PortNo = PortNo(1);
 const WIRE: PortNo = PortNo(2);
-const NOW: Instant = Instant::from_millis(1000);
 
 fn push(sequence: &TunnelSequence) -> TunnelPush {
     let options = [("remote_ip", "172.31.1.2"), ("seq", "true")];
@@ -53,39 +53,25 @@ fn push(sequence: &TunnelSequence) -> TunnelPush {
 fn workers_draw_from_one_sequence() {
     let conntrack = Arc::new(Conntrack::new(2, Config::default()));
     let sequence = TunnelSequence::default();
-    let mut workers: Vec<_> = (0..2u16)
-        .map(|number| {
-            let (upcalls, tracker) = (Arc::new(UpcallQueue::new()), conntrack.tracker().unwrap());
-            let id = WorkerId(number);
-            let mut worker = Worker::new(id, tracker, upcalls, WorkerConfig::default(), 7);
-            let mut out = Outbox::new();
-            let matching = Match::any().with(Field::InPort, GUEST.0.into());
-            let matching = matching.with(Field::RecircId, 0);
-            let into = Action::TunnelPush(Arc::new(push(&sequence)));
-            let actions = vec![into, Action::Output(WIRE)].into();
-            let put = FlowPut { id: FlowId(1), matching, actions };
-            worker.command(NOW, FlowCommand::Put(Box::new(put)), &mut out);
-            (worker, out)
-        })
-        .collect();
+    let mut benches = [0, 1].map(|number| {
+        let mut bench = Bench::with(&conntrack, number, WorkerConfig::default());
+        let matching = Match::any().with(Field::InPort, GUEST.0.into()).with(Field::RecircId, 0);
+        let into = Action::TunnelPush(Arc::new(push(&sequence)));
+        bench.put(1, matching, [into, Action::Output(WIRE)]);
+        bench
+    });
     let frame = wire::text::parse("10.0.0.1:1>10.0.0.2:2 udp").unwrap();
     let mut numbers = Vec::new();
     // The first packets of a worker miss its cache, and later ones hit it.
     for _ in 0..20 {
-        for (worker, out) in &mut workers {
-            let mut batch: Batch =
-                [(); 3].map(|()| Packet::from_bytes(&frame)).into_iter().collect();
-            worker.receive(NOW, GUEST, &mut batch, out);
-            for (port, packets) in out.batches_mut() {
+        for bench in &mut benches {
+            bench.receive(GUEST.0, [(); 3].map(|()| Packet::from_bytes(&frame)));
+            for (port, bytes) in bench.sent_bytes() {
                 assert_eq!(port, WIRE);
-                numbers.extend(
-                    packets.drain(..).map(|packet| {
-                        u32::from_be_bytes(packet.data()[38..42].try_into().unwrap())
-                    }),
-                );
+                numbers.push(u32::from_be_bytes(bytes[38..42].try_into().unwrap()));
             }
         }
     }
     assert_eq!(numbers, (0..120).collect::<Vec<_>>());
-    assert!(workers.iter().all(|(worker, _)| worker.stats().unified_hits > 0));
+    assert!(benches.iter().all(|bench| bench.worker.stats().unified_hits > 0));
 }

@@ -1,16 +1,19 @@
 //! Two workers with caches of their own process packets of the same connections concurrently: a cache entry
 //! of one never outlives a change by the other.
 
-use base::{Instant, PortNo, RecircId, WorkerId, Zone};
+#[path = "support/bench.rs"]
+mod bench;
+
+use base::{PortNo, RecircId, Zone};
+use bench::Bench;
 use conntrack::{Config, Conntrack};
-use datapath::{Outbox, UpcallQueue, Worker, WorkerConfig};
-use flow::{Action, CtAction, CtState, Field, FlowCommand, FlowId, FlowPut, Masked, Match};
-use packet::{Batch, Packet};
+use datapath::WorkerConfig;
+use flow::{Action, CtAction, CtState, Field, Masked, Match};
+use packet::Packet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-const NOW: Instant = Instant::from_millis(1000);
 const TRACKED: RecircId = RecircId(1);
 const ROUNDS: u16 = 1000;
 /// Replies arrive at one worker while the other continues to send.
@@ -51,35 +54,21 @@ fn flows() -> Vec<(Match, Vec<Action>)> {
     ]
 }
 
-/// A worker, and the ports that its packets left by.
-struct Member {
-    worker: Worker,
-    out: Outbox,
+/// A worker that inserts everything into its cache, whether that pays or not.
+fn member(number: u16, conntrack: &Arc<Conntrack>) -> Bench {
+    let config = WorkerConfig { unified_insert_inverse: 1, ..WorkerConfig::default() };
+    let mut bench = Bench::with(conntrack, number, config);
+    bench.put_all(flows());
+    bench
 }
 
-impl Member {
-    fn new(number: u16, conntrack: &Arc<Conntrack>) -> Member {
-        // Inserts everything into the cache, whether that pays or not.
-        let config = WorkerConfig { unified_insert_inverse: 1, ..WorkerConfig::default() };
-        let (tracker, upcalls) = (conntrack.tracker().unwrap(), Arc::new(UpcallQueue::new()));
-        let mut worker = Worker::new(WorkerId(number), tracker, upcalls, config, 7);
-        let mut out = Outbox::new();
-        for (id, (matching, actions)) in (1..).zip(flows()) {
-            let put = FlowPut { id: FlowId(id), matching, actions: actions.into() };
-            worker.command(NOW, FlowCommand::Put(Box::new(put)), &mut out);
-        }
-        Member { worker, out }
-    }
-
-    /// Sends packets. Returns how many left by each port.
-    fn send(&mut self, packets: &[Vec<u8>]) -> Vec<(PortNo, usize)> {
-        let mut batch: Batch = packets.iter().map(|it| Packet::from_bytes(it)).collect();
-        self.worker.receive(NOW, PortNo(1), &mut batch, &mut self.out);
-        let mut sent: Vec<_> =
-            self.out.batches_mut().map(|(port, batch)| (port, batch.drain(..).count())).collect();
-        sent.retain(|(_, count)| *count > 0);
-        sent
-    }
+/// Sends packets. Returns how many left by each port.
+fn send(member: &mut Bench, packets: &[Vec<u8>]) -> Vec<(PortNo, usize)> {
+    member.receive(1, packets.iter().map(|it| Packet::from_bytes(it)));
+    let mut sent: Vec<_> =
+        member.out.batches_mut().map(|(port, batch)| (port, batch.drain(..).count())).collect();
+    sent.retain(|(_, count)| *count > 0);
+    sent
 }
 
 /// The packets of a round's connections.
@@ -105,7 +94,7 @@ fn meet(arrivals: &AtomicUsize) {
 /// Sends the packets of one of the two threads. Returns those that left by a wrong port. No connection may
 /// end early, since the other thread would wait.
 fn run(number: u16, conntrack: &Arc<Conntrack>, arrivals: &AtomicUsize) -> Vec<String> {
-    let mut member = Member::new(number, conntrack);
+    let mut member = member(number, conntrack);
     let all = usize::from(CONNECTIONS);
     let mut wrong = Vec::new();
     for round in 0..ROUNDS {
@@ -119,21 +108,21 @@ fn run(number: u16, conntrack: &Arc<Conntrack>, arrivals: &AtomicUsize) -> Vec<S
             }
         };
         if number == 0 {
-            expect(member.send(&there), (NEW, all));
+            expect(send(&mut member, &there), (NEW, all));
         }
         meet(arrivals);
         for (i, (there, back)) in there.iter().zip(&back).enumerate() {
             meet(arrivals);
             if number == 0 {
-                (0..1 + i % 4).for_each(|_| _ = member.send(std::slice::from_ref(there)));
+                (0..1 + i % 4).for_each(|_| _ = send(&mut member, std::slice::from_ref(there)));
             } else {
-                expect(member.send(std::slice::from_ref(back)), (REPLY, 1));
+                expect(send(&mut member, std::slice::from_ref(back)), (REPLY, 1));
             }
         }
         meet(arrivals);
-        expect(member.send(&there), (last, all));
-        expect(member.send(&back), (REPLY, all));
-        expect(member.send(&there), (last, all));
+        expect(send(&mut member, &there), (last, all));
+        expect(send(&mut member, &back), (REPLY, all));
+        expect(send(&mut member, &there), (last, all));
         meet(arrivals);
     }
     assert!(member.worker.stats().unified_hits > 0, "the caches have their part");
