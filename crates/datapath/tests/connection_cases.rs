@@ -62,7 +62,7 @@ impl Device for Switch<'_> {
 
 impl Drop for Switch<'_> {
     fn drop(&mut self) {
-        let hits = |it: &CaseWorker| it.worker.stats().unified_hits;
+        let hits = |it: &CaseWorker| it.bench.worker.stats().unified_hits;
         let hits = self.workers.get_mut().workers.iter().map(hits).sum();
         self.cached.fetch_add(hits, Ordering::Relaxed);
     }

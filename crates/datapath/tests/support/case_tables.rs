@@ -1,14 +1,15 @@
 //! Flow tables for the cases of connection tracking (`testdata/conntrack/*.toml`): they track each packet, and
 //! show what is then known of it by the port that it leaves by.
 
-use base::{Instant, PortNo, RecircId, WorkerId};
+#[path = "bench.rs"]
+mod bench;
+
+use base::{Instant, PortNo, RecircId};
+use bench::Bench;
 use conntrack::Conntrack;
-use datapath::{Outbox, UpcallQueue, Worker, WorkerConfig};
-use flow::{
-    Action, CtAction, Execute, Field, FlowCommand, FlowId, FlowKey, FlowPut, Frame, Mask, Match,
-    Upcall,
-};
-use packet::{Batch, Packet};
+use datapath::WorkerConfig;
+use flow::{Action, CtAction, Execute, Field, FlowCommand, FlowKey, Frame, Mask, Match, Upcall};
+use packet::Packet;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -21,19 +22,14 @@ const CT_WORDS: std::ops::Range<usize> = 1..9;
 
 /// A worker, with the flows that are installed in it.
 pub struct CaseWorker {
-    pub worker: Worker,
-    out: Outbox,
-    upcalls: Arc<UpcallQueue>,
+    pub bench: Bench,
     installed: HashSet<Match>,
 }
 
 impl CaseWorker {
     /// A worker without flows.
     pub fn new(conntrack: &Arc<Conntrack>, id: u16, config: WorkerConfig) -> Self {
-        let upcalls = Arc::new(UpcallQueue::new());
-        let tracker = conntrack.tracker().expect("so few threads are not too many");
-        let worker = Worker::new(WorkerId(id), tracker, Arc::clone(&upcalls), config, 7);
-        CaseWorker { worker, out: Outbox::new(), upcalls, installed: HashSet::new() }
+        CaseWorker { bench: Bench::with(conntrack, id, config), installed: HashSet::new() }
     }
 }
 
@@ -63,23 +59,22 @@ impl CaseTables {
     ) -> Vec<Frame> {
         let nth = self.number_of_action(action);
         let packet = std::mem::replace(&mut frame.packet, Packet::from_bytes(&[]));
+        to.bench.now = now;
         if frame.key.ct_state().is_empty() {
-            let mut batch: Batch = [packet].into_iter().collect();
-            to.worker.receive(now, PortNo(FIRST_IN + nth), &mut batch, &mut to.out);
+            to.bench.receive(FIRST_IN + nth, [packet]);
         } else {
             let (key, actions) = (Box::new(frame.key.clone()), track_by(action, nth));
-            let execute = Execute { packet, key, actions, flow: None, trace: None, stamps: None };
-            to.worker.command(now, FlowCommand::Execute(execute), &mut to.out);
+            execute(&mut to.bench, packet, key, actions);
         }
-        let (mut sent, mut waiting) = (Vec::new(), Vec::new());
+        let mut sent = Vec::new();
         loop {
             self.take_sent(to, &mut sent);
-            to.upcalls.pop(64, &mut waiting);
+            let waiting = to.bench.misses();
             if waiting.is_empty() {
                 return sent;
             }
-            for upcall in waiting.drain(..) {
-                self.answer(to, now, upcall);
+            for upcall in waiting {
+                self.answer(to, upcall);
                 self.take_sent(to, &mut sent);
             }
         }
@@ -93,12 +88,11 @@ impl CaseTables {
     }
 
     fn take_sent(&self, from: &mut CaseWorker, sent: &mut Vec<Frame>) {
-        for (port, batch) in from.out.batches_mut() {
-            sent.extend(batch.drain(..).map(|packet| self.leaves(port, packet)));
-        }
+        let packets = from.bench.take_sent().into_iter();
+        sent.extend(packets.map(|(port, packet)| self.leaves(port, packet)));
     }
 
-    fn answer(&mut self, to: &mut CaseWorker, now: Instant, upcall: Upcall) {
+    fn answer(&mut self, to: &mut CaseWorker, upcall: Upcall) {
         let Upcall { key, packet, .. } = upcall;
         let mut mask = Mask::of(Field::RecircId);
         let actions = if key.recirc_id() == RecircId(0) {
@@ -115,18 +109,20 @@ impl CaseTables {
         };
         let matching = Match::new(&key, &mask);
         if to.installed.insert(matching.clone()) {
-            let id = FlowId(to.installed.len() as u64);
-            let put = FlowPut { id, matching, actions: Arc::clone(&actions) };
-            to.worker.command(now, FlowCommand::Put(Box::new(put)), &mut to.out);
+            to.bench.put(to.installed.len() as u64, matching, Arc::clone(&actions));
         }
-        let execute = Execute { packet, key, actions, flow: None, trace: None, stamps: None };
-        to.worker.command(now, FlowCommand::Execute(execute), &mut to.out);
+        execute(&mut to.bench, packet, key, actions);
     }
 
     /// Returns the number of the key's connection fields.
     fn number_of(&mut self, key: &FlowKey) -> u32 {
         number_in(&mut self.known, &key.words()[CT_WORDS].to_vec())
     }
+}
+
+fn execute(bench: &mut Bench, packet: Packet, key: Box<FlowKey>, actions: Arc<[Action]>) {
+    let execute = Execute { packet, key, actions, flow: None, trace: None, stamps: None };
+    bench.command(FlowCommand::Execute(execute));
 }
 
 /// Returns the position of an item, which is added if it is missing.

@@ -205,7 +205,8 @@ impl<'a, D: Forwards> Switch<'a, D> {
 
     /// Installs the rules that the worker offers.
     fn install(&self, state: &mut State, now: Instant) {
-        for OffloadOffer { rule, .. } in state.worker.worker.take_offers().unwrap_or_default() {
+        let offers = state.worker.bench.worker.take_offers().unwrap_or_default();
+        for OffloadOffer { rule, .. } in offers {
             let Some(&Action::Output(out)) = rule.actions.last() else { continue };
             // The table of the switch refuses a second rule of a direction.
             if state.rules.values().any(|(known, _)| known.first() == Some(&rule.connection)) {
