@@ -1,22 +1,18 @@
-//! A worker with its connections, and a control side that answers misses at once.
+//! The rig of the slow path: a worker, and a control side that answers its misses at once.
 
+use super::bench::Bench;
 use super::policy::Policy;
 use super::traffic::Sent;
-use base::{Instant, PortNo, WorkerId};
-use conntrack::{Config, Conntrack, CtFlush, Entry, Filter};
-use datapath::{Observer, Outbox, UpcallQueue, Worker, WorkerConfig, WorkerStats};
-use flow::{
-    Action, Execute, FlowCommand, FlowId, FlowKey, FlowPut, FlowStats, Match, Upcall, UpcallKind,
-};
+use base::{Instant, PortNo};
+use conntrack::{Config, Conntrack, CtFlush, Entry};
+use datapath::{Observer, WorkerConfig, WorkerStats};
+use flow::{Action, Execute, FlowCommand, FlowId, FlowKey, FlowStats, Match, Upcall, UpcallKind};
 use packet::{Batch, Checksum, Packet};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub struct Switch {
-    conntrack: Arc<Conntrack>,
-    upcalls: Arc<UpcallQueue>,
-    worker: Worker,
-    out: Outbox,
+    bench: Bench,
     pub policy: Policy,
     flows: BTreeMap<u64, Flow>,
     next: u64,
@@ -53,16 +49,9 @@ impl Switch {
         if policy.seed % 4 == 3 {
             conntrack.set_zone_limit(Some(base::Zone(2)), 10);
         }
-        let upcalls = Arc::new(UpcallQueue::new());
-        let worker = Worker::new(
-            WorkerId(0),
-            conntrack.tracker().expect("one thread is not too many"),
-            Arc::clone(&upcalls),
-            config,
-            policy.seed ^ 0x1234_5678_9abc_def1,
-        );
-        let (out, flows) = (Outbox::new(), BTreeMap::new());
-        Switch { conntrack, upcalls, worker, out, policy, flows, next: 0 }
+        let seed = policy.seed ^ 0x1234_5678_9abc_def1;
+        let bench = Bench::seeded(&conntrack, 0, config, seed);
+        Switch { bench, policy, flows: BTreeMap::new(), next: 0 }
     }
 
     /// Receives a batch and answers its upcalls, while the steps of all packets are recorded.
@@ -76,15 +65,16 @@ impl Switch {
         self.receive_parts(now, port, packets, &[packets.len()], observer)
     }
 
-    fn answer_all(&mut self, now: Instant, observer: &mut impl Observer) -> Seen {
-        let (mut sent, mut asked, mut waiting) = (Vec::new(), Vec::new(), Vec::<Upcall>::new());
+    fn answer_all(&mut self, observer: &mut impl Observer) -> Seen {
+        let (mut sent, mut asked) = (Vec::new(), Vec::new());
         loop {
-            self.take_sent(&mut sent);
-            self.upcalls.pop(64, &mut waiting);
+            let output = self.bench.sent_bytes().into_iter();
+            sent.extend(output.map(|(port, bytes)| Sent { port: port.0, bytes }));
+            let waiting = self.bench.misses();
             if waiting.is_empty() {
                 break;
             }
-            for upcall in waiting.drain(..) {
+            for upcall in waiting {
                 asked.push(format!(
                     "{:?} {:?} {:?}",
                     upcall.kind,
@@ -92,14 +82,14 @@ impl Switch {
                     upcall.packet.data()
                 ));
                 if upcall.kind == UpcallKind::Miss {
-                    self.answer(now, upcall, observer);
+                    self.answer(upcall, observer);
                 }
             }
         }
-        self.out.wake_control = false;
+        self.bench.out.wake_control = false;
         sent.sort();
         // The two caches together answer what one of them would alone.
-        let mut stats = self.worker.stats().clone();
+        let mut stats = self.bench.worker.stats().clone();
         stats.exact_hits += std::mem::take(&mut stats.megaflow_hits);
         (stats.subtables, stats.unified_hits) = (0, 0);
         Seen { sent, asked, stats }
@@ -114,58 +104,46 @@ impl Switch {
         parts: &[usize],
         observer: &mut impl Observer,
     ) -> Seen {
+        self.bench.now = now;
         let mut rest = packets;
         for &part in parts {
             let (packets, behind) = rest.split_at(part);
             rest = behind;
             let mut batch: Batch = packets.iter().map(|bytes| arrived(bytes)).collect();
-            self.worker.receive_timed(now, PortNo(port), &mut batch, &mut self.out, observer);
+            let Bench { worker, out, .. } = &mut self.bench;
+            worker.receive_timed(now, PortNo(port), &mut batch, out, observer);
         }
         assert!(rest.is_empty(), "{parts:?} of {}", packets.len());
-        self.answer_all(now, observer)
+        self.answer_all(observer)
     }
 
-    fn take_sent(&mut self, sent: &mut Vec<Sent>) {
-        for (port, batch) in self.out.batches_mut() {
-            let packets = batch.drain(..);
-            sent.extend(packets.map(|it| Sent { port: port.0, bytes: it.data().to_vec() }));
-        }
-    }
-
-    fn answer(&mut self, now: Instant, upcall: Upcall, observer: &mut impl Observer) {
+    fn answer(&mut self, upcall: Upcall, observer: &mut impl Observer) {
         let (matching, actions) = self.policy.translate(&upcall.key);
         if !self.flows.values().any(|flow| flow.matching == matching) {
             self.next += 1;
             let key = (*upcall.key).clone();
-            self.put(now, self.next, Flow { matching, key, actions: Arc::clone(&actions) });
+            self.put(self.next, Flow { matching, key, actions: Arc::clone(&actions) });
         }
         let Upcall { packet, key, trace, .. } = upcall;
         let execute = Execute { packet, key, actions, flow: None, trace, stamps: None };
-        self.worker.execute(now, execute, &mut self.out, observer);
+        let Bench { worker, out, now, .. } = &mut self.bench;
+        worker.execute(*now, execute, out, observer);
     }
 
-    fn put(&mut self, now: Instant, id: u64, flow: Flow) {
-        let put = FlowPut {
-            id: FlowId(id),
-            matching: flow.matching.clone(),
-            actions: Arc::clone(&flow.actions),
-        };
+    fn put(&mut self, id: u64, flow: Flow) {
+        self.bench.put(id, flow.matching.clone(), Arc::clone(&flow.actions));
         self.flows.insert(id, flow);
-        self.command(now, FlowCommand::Put(Box::new(put)));
-    }
-
-    fn command(&mut self, now: Instant, command: FlowCommand) {
-        self.worker.command(now, command, &mut self.out);
     }
 
     /// Returns the share of passes that hit the unified cache.
     pub fn unified_share(&self) -> f64 {
-        let stats = self.worker.stats();
+        let stats = self.bench.worker.stats();
         stats.unified_hits as f64 / (stats.exact_hits + stats.megaflow_hits) as f64
     }
 
     /// Changes the rules of a class of packets: flows are changed or deleted.
     pub fn change(&mut self, now: Instant, class: usize) {
+        self.bench.now = now;
         self.policy.classes[class] += 1;
         let ids: Vec<u64> = self.flows.keys().copied().collect();
         for id in ids {
@@ -173,40 +151,48 @@ impl Switch {
             let (new, steps) = self.policy.translate(key);
             if new != *matching {
                 self.flows.remove(&id);
-                self.command(now, FlowCommand::Delete(FlowId(id)));
+                self.bench.delete(id);
             } else if steps != *actions {
                 let key = key.clone();
-                self.put(now, id, Flow { matching: new, key, actions: steps });
+                self.put(id, Flow { matching: new, key, actions: steps });
             }
         }
     }
 
     /// Replaces a flow by an equal one with another number.
     pub fn renumber(&mut self, now: Instant, nth: usize) {
+        self.bench.now = now;
         let Some(&id) = self.flows.keys().nth(nth % self.flows.len().max(1)) else { return };
         if let Some(flow) = self.flows.remove(&id) {
             self.next += 1;
-            self.put(now, self.next, flow);
+            self.put(self.next, flow);
         }
     }
 
     pub fn flush(&self, now: Instant, zone: u16) {
-        let _ = self.conntrack.flush(now, &CtFlush::zone(base::Zone(zone)));
+        let _ = self.bench.conntrack.flush(now, &CtFlush::zone(base::Zone(zone)));
     }
 
     pub fn tick(&mut self, now: Instant) {
-        self.worker.tick_alone();
-        while self.conntrack.tick(now) > 0 {}
+        self.bench.worker.tick_alone();
+        while self.bench.conntrack.tick(now) > 0 {}
     }
 
     pub fn state(&mut self, now: Instant) -> State {
-        self.command(now, FlowCommand::Collect);
-        let mut flows: Vec<_> =
-            self.out.dumps.drain(..).flat_map(|dump| [dump.flows, dump.gone]).flatten().collect();
+        self.bench.now = now;
+        self.bench.command(FlowCommand::Collect);
+        let mut flows: Vec<_> = self
+            .bench
+            .out
+            .dumps
+            .drain(..)
+            .flat_map(|dump| [dump.flows, dump.gone])
+            .flatten()
+            .collect();
         flows.sort_by_key(|(id, _)| *id);
-        let mut connections: Vec<_> = self.conntrack.entries(now, &Filter::default()).collect();
+        let mut connections = self.bench.entries();
         connections.sort_by_key(|entry| (entry.zone.0, entry.original));
-        State { flows, connections, counters: format!("{:?}", self.conntrack.counters()) }
+        State { flows, connections, counters: format!("{:?}", self.bench.conntrack.counters()) }
     }
 }
 
