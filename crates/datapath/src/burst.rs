@@ -141,6 +141,7 @@ impl Burst {
         }
         let frames = &mut self.frames[packets.clone()];
         for (frame, headers) in frames.iter_mut().zip(&self.headers[packets]) {
+            frame.received = None;
             if !frame.packet.is_empty() && !headers.is_none() {
                 headers.write_key(&mut frame.key);
             }

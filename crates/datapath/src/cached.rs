@@ -122,9 +122,9 @@ fn follow(
 }
 
 /// Has packets walk that may have to wait behind a miss of their connection, tracked ones and those that rules do
-/// not track any more. Misses are found by the tuple of a connection's original direction: its packets have that
-/// tuple before their NAT rewrite, replies have it after theirs. Packets of two zones with NAT walk, because each
-/// zone may have rewritten them.
+/// not track any more. Misses are found by the addresses and ports that their packets were received with, and by
+/// those of their connection's original direction: its packets have them before their NAT rewrite, replies have
+/// them after theirs. Packets of two zones with NAT walk, because each zone may have rewritten them.
 #[inline(never)]
 fn hold_back(unified: &UnifiedCache, pending: &Pending, burst: &mut Burst, start: usize) {
     let Burst { headers, found, count, .. } = burst;

@@ -49,8 +49,9 @@ pub(crate) fn execute_run(
                 release(worker, &mut whole);
             }
             Action::CtClear => on_each(frames, action, observer, Frame::clear_ct),
-            Action::Set(set) => {
-                on_each(frames, action, observer, |frame| rewrite::set_field(frame, set));
+            Action::Set(to) => {
+                remember_received(worker, frames, rewrite::is_end(to.field));
+                on_each(frames, action, observer, |frame| rewrite::set_field(frame, to));
             }
             Action::PushVlan { tpid, tci } => push_vlan(worker, frames, *tpid, *tci, observer),
             Action::PopVlan => on_each(frames, action, observer, rewrite::pop_vlan),
@@ -196,6 +197,7 @@ pub(crate) fn track(
     ct: &CtAction,
     observer: &mut impl Observer,
 ) -> Vec<Frame> {
+    remember_received(worker, frames, ct.nat.is_some());
     if frames.iter().all(|frame| frame.key.nw_frag() == 0) {
         worker.tracker.execute(now, ct, frames);
         present(frames).for_each(|frame| observer.note(|| tracked(worker, now, ct, frame)));
@@ -211,6 +213,16 @@ pub(crate) fn track(
         observer.note(|| tracked(worker, now, ct, frame));
     }
     whole
+}
+
+/// Notes the addresses and ports of frames before the first action that may rewrite them, if this one may. A
+/// packet that waits later is found by them ([`crate::pending`]).
+fn remember_received(worker: &Worker, frames: &mut [Frame], may_rewrite: bool) {
+    if may_rewrite {
+        for frame in present(frames).filter(|frame| frame.received.is_none()) {
+            frame.received = Some(worker.pending.received(&frame.key));
+        }
+    }
 }
 
 /// The trace step of a pass through connection tracking.
@@ -281,9 +293,9 @@ fn on_copies(
 }
 
 pub(crate) fn copy(worker: &mut Worker, frame: &Frame) -> Frame {
-    let Frame { packet, key, layers, connection } = frame;
-    let packet = worker.pool.copy(packet);
-    Frame { packet, key: key.clone(), layers: *layers, connection: *connection }
+    let Frame { packet, key, layers, connection, received } = frame;
+    let (packet, key) = (worker.pool.copy(packet), key.clone());
+    Frame { packet, key, layers: *layers, connection: *connection, received: *received }
 }
 
 fn drop_all(

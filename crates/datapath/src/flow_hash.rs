@@ -23,7 +23,16 @@ impl FlowHash {
     /// for all pairs of hosts at equal distances. ICMP type and code, which stand in for ports, differ by
     /// direction and are left out.
     pub fn of(&self, key: &FlowKey) -> u64 {
-        let Ends { addresses, ports, protocol } = Ends::of(key);
+        self.of_ends(key, !key.ct_state().is_empty() && key.ct_nw_proto() != 0)
+    }
+
+    /// Hashes both ends in the packet's own headers, as if it were not tracked.
+    pub fn of_headers(&self, key: &FlowKey) -> u64 {
+        self.of_ends(key, false)
+    }
+
+    fn of_ends(&self, key: &FlowKey, is_tracked: bool) -> u64 {
+        let Ends { addresses, ports, protocol } = Ends::of(key, is_tracked);
         let FlowHash(secrets) = self;
         let end = |address: Field, port: u16| {
             let address = key.get(address);
@@ -44,9 +53,8 @@ struct Ends {
 }
 
 impl Ends {
-    fn of(key: &FlowKey) -> Ends {
-        let tracked = key.ct_nw_proto();
-        let is_tracked = !key.ct_state().is_empty() && tracked != 0;
+    /// Those of the connection's original direction, or of the packet itself.
+    fn of(key: &FlowKey, is_tracked: bool) -> Ends {
         let addresses = match (key.eth_type(), is_tracked) {
             (ethertype::IPV4, true) => [Field::CtNwSrc, Field::CtNwDst],
             (ethertype::IPV4, false) => [Field::Ipv4Src, Field::Ipv4Dst],
@@ -56,7 +64,7 @@ impl Ends {
             _ => [Field::EthSrc, Field::EthDst],
         };
         let (protocol, ports) = match is_tracked {
-            true => (tracked, [key.ct_tp_src(), key.ct_tp_dst()]),
+            true => (key.ct_nw_proto(), [key.ct_tp_src(), key.ct_tp_dst()]),
             false => (key.nw_proto(), [key.tp_src(), key.tp_dst()]),
         };
         let ports = match protocol {

@@ -2,6 +2,7 @@
 
 use crate::observer::Observer;
 use crate::outbox::Outbox;
+use crate::pending::Waiting;
 use crate::step::Step;
 use crate::walk;
 use crate::worker::Worker;
@@ -33,7 +34,7 @@ impl Worker {
             && self.send_up(now, frame, UpcallKind::Miss, out, observer.trace());
         observer.note(|| Step::Missed { recirc_id: frame.key.recirc_id(), is_queued });
         if is_queued {
-            self.pending.begin(hash, &frame.key, self.epoch);
+            self.pending.begin(hash, frame, self.epoch);
             self.stats.misses += 1;
             self.pool.give(frame.packet.take());
         } else {
@@ -106,7 +107,7 @@ impl Worker {
         observer.note(|| Step::Missed { recirc_id: frame.key.recirc_id(), is_queued });
         if is_queued {
             self.stats.misses += 1;
-            self.pending.hold(place, frame.packet.compact_copy(), &frame.key);
+            self.pending.hold(place, frame);
             self.pool.give(frame.packet.take());
         } else {
             self.stats.lost += 1;
@@ -130,8 +131,8 @@ impl Worker {
 
     /// A miss will not be answered. Drops the packets that wait behind it.
     fn end_evicted(&mut self, key: &FlowKey) {
-        let waiting = self.pending.end(self.miss_hash(key), key);
-        waiting.into_iter().for_each(|it| self.lose(it.packet));
+        let ended = self.pending.end(self.miss_hash(key), key);
+        ended.packets.into_iter().for_each(|it| self.lose(it.packet));
     }
 
     /// Ends the misses that upcalls of other workers evicted.
@@ -165,13 +166,16 @@ impl Worker {
     /// A port was removed, and its upcalls will not be answered. Packets of other ports that waited behind
     /// them go on.
     pub fn remove_port(&mut self, now: Instant, port: PortNo, out: &mut Outbox) {
-        for (packet, key) in self.pending.end_port(port) {
+        for (Waiting { packet, received, .. }, key) in self.pending.end_port(port) {
             if key.in_port() == port {
                 self.lose(packet);
                 continue;
             }
             match Frame::resume(packet, &key) {
-                Ok(mut frame) => walk::enter_again(self, now, &mut frame, out, &mut ()),
+                Ok(frame) => {
+                    let mut frame = Frame { received, ..frame };
+                    walk::enter_again(self, now, &mut frame, out, &mut ());
+                }
                 Err((packet, reason)) => self.drop_packet(packet, reason),
             }
         }

@@ -67,7 +67,8 @@ pub(crate) fn fragments(
     worker.fragment_id = worker.fragment_id.wrapping_add(1);
     let (key, layers) = (&frame.key, frame.layers);
     let mut pieces = Vec::new();
-    let piece = |packet| Frame { packet, key: key.clone(), layers, connection: None };
+    let received = frame.received;
+    let piece = |packet| Frame { packet, key: key.clone(), layers, connection: None, received };
     let limits = (mtu, worker.fragment_id);
     let packet = frame.packet.take();
     if !fragment(&mut worker.pool, &packet, limits, |packet| pieces.push(piece(packet))) {

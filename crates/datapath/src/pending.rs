@@ -11,12 +11,14 @@
 //!
 //! While a packet waits in a pass after connection tracking, rules may change so that the next packets of its
 //! connection are not tracked any more. Those wait in their first pass, where no flow matches them or one that came
-//! or changed meanwhile. Replies to packets with NAT are not recognized there and may overtake.
+//! or changed meanwhile. A waiting packet is therefore found also by the addresses and ports that it was received
+//! with: NAT, or a rule, may have rewritten them since, and replies to packets with NAT never had those of their
+//! connection's original direction.
 
 use crate::flow_hash::FlowHash;
 use base::PortNo;
 use base::limits::{UPCALLS, UPCALLS_PER_PORT};
-use flow::{CtState, FlowKey};
+use flow::{CtState, FlowKey, Frame};
 use hashbrown::HashTable;
 use packet::Packet;
 use std::collections::VecDeque;
@@ -41,8 +43,9 @@ const TICKS: u8 = 3;
 pub(crate) struct Pending {
     hash: FlowHash,
     by_key: HashTable<u32>,
-    /// The misses of tracked packets, by their connection's hash.
-    by_connection: HashTable<u32>,
+    /// The misses of tracked packets, each with its hash: that of their connection's original direction, and
+    /// that of the packet as it was received.
+    by_connection: HashTable<(u64, u32)>,
     /// Number of misses so far.
     begun: u64,
     places: Vec<Place>,
@@ -57,8 +60,10 @@ pub(crate) struct Pending {
 struct Place {
     hash: u64,
     key: Box<FlowKey>,
-    /// The hash of the packet's connection, if it is tracked and valid.
-    connection: Option<u64>,
+    /// The hashes by which it stands in `by_connection`, if the packet is tracked and valid.
+    connection: Option<[u64; 2]>,
+    /// [`Frame::received`] of the packet.
+    received: Option<u64>,
     /// Its sequence number.
     number: u64,
     packets: VecDeque<Waiting>,
@@ -71,6 +76,17 @@ pub(crate) struct Waiting {
     pub packet: Packet,
     /// Its key, where that differs from the miss's.
     pub key: Option<Box<FlowKey>>,
+    /// [`Frame::received`].
+    pub received: Option<u64>,
+}
+
+/// What a miss leaves when it ends.
+#[derive(Default)]
+pub(crate) struct Ended {
+    /// [`Frame::received`] of the packet that missed.
+    pub received: Option<u64>,
+    /// The packets that waited behind it.
+    pub packets: VecDeque<Waiting>,
 }
 
 impl Pending {
@@ -106,19 +122,29 @@ impl Pending {
         !self.by_connection.is_empty()
     }
 
+    /// The hash of a packet with these headers for [`Frame::received`].
+    pub fn received(&self, key: &FlowKey) -> u64 {
+        self.hash.of_headers(key)
+    }
+
     /// Whether there is a miss of a packet of this connection.
     pub fn has_connection(&self, key: &FlowKey) -> bool {
         self.of_connection(self.hash.of(key)).next().is_some()
     }
 
-    /// The oldest miss of a packet of the same connection in another state: further packets wait behind the
-    /// same one.
+    /// The oldest miss of a packet of the same connection in another state, or of the same port in another zone:
+    /// further packets wait behind the same one.
     pub fn find_other_state(&self, key: &FlowKey) -> Option<u32> {
         let is_valid = !key.ct_state().is_empty() && !key.ct_state().contains(CtState::INV);
         if self.by_connection.is_empty() || !is_valid {
             return None;
         }
-        let is_other = |it: &u32| states(&self.places[*it as usize].key) != states(key);
+        let is_other = |it: &u32| {
+            let its = &self.places[*it as usize].key;
+            // Hosts of other ports may have the same addresses in their own zones.
+            let is_in_other_zone = its.ct_zone() != key.ct_zone() && its.in_port() == key.in_port();
+            states(its) != states(key) || is_in_other_zone
+        };
         let others = self.of_connection(self.hash.of(key)).filter(is_other);
         others.min_by_key(|it| self.places[*it as usize].number)
     }
@@ -133,8 +159,8 @@ impl Pending {
     }
 
     fn of_connection(&self, hash: u64) -> impl Iterator<Item = u32> {
-        let found = self.by_connection.iter_hash(hash).copied();
-        found.filter(move |it| self.places[*it as usize].connection == Some(hash))
+        let found = self.by_connection.iter_hash(hash);
+        found.filter(move |(its, _)| *its == hash).map(|(_, place)| *place)
     }
 
     /// Whether another packet may wait behind a miss.
@@ -145,11 +171,12 @@ impl Pending {
             && self.packets_of_port[port_of(&place.key)] < room_of_port
     }
 
-    /// Makes a packet with this key wait behind a miss.
-    pub fn hold(&mut self, place: u32, packet: Packet, key: &FlowKey) {
+    /// Makes a copy of a frame's packet wait behind a miss.
+    pub fn hold(&mut self, place: u32, frame: &Frame) {
         let place = &mut self.places[place as usize];
-        let key = (*place.key != *key).then(|| Box::new(key.clone()));
-        place.packets.push_back(Waiting { packet, key });
+        let key = (*place.key != frame.key).then(|| Box::new(frame.key.clone()));
+        let packet = frame.packet.compact_copy();
+        place.packets.push_back(Waiting { packet, key, received: frame.received });
         self.packets += 1;
         self.packets_of_port[port_of(&place.key)] += 1;
     }
@@ -159,43 +186,57 @@ impl Pending {
         self.by_key.len() < PLACES
     }
 
-    /// Records a miss with this key. The caller has checked that there is no such miss yet, and that there is
-    /// room.
-    pub fn begin(&mut self, hash: u64, key: &FlowKey, epoch: u64) {
+    /// Records a frame's miss. The caller has checked that there is no such miss yet, and that there is room.
+    pub fn begin(&mut self, hash: u64, frame: &Frame, epoch: u64) {
+        let Frame { key, received, .. } = frame;
         if self.by_key.is_empty() {
             self.since = epoch;
         }
         let is_valid = !key.ct_state().is_empty() && !key.ct_state().contains(CtState::INV);
-        let connection = is_valid.then(|| self.hash.of(key));
+        let received = *received;
+        let connection =
+            is_valid.then(|| [self.hash.of(key), received.unwrap_or_else(|| self.received(key))]);
         self.begun += 1;
         let number = self.begun;
         let place = match self.free.pop() {
             Some(place) => {
                 let it = &mut self.places[place as usize];
-                (it.hash, it.connection, it.number) = (hash, connection, number);
-                (it.epoch, it.ticks) = (epoch, 0);
+                (it.hash, it.connection, it.received) = (hash, connection, received);
+                (it.number, it.epoch, it.ticks) = (number, epoch, 0);
                 it.key.as_mut().clone_from(key);
                 place
             }
             None => {
                 let (key, packets) = (Box::new(key.clone()), VecDeque::new());
-                self.places.push(Place { hash, key, connection, number, packets, epoch, ticks: 0 });
+                let ticks = 0;
+                self.places.push(Place {
+                    hash,
+                    key,
+                    connection,
+                    received,
+                    number,
+                    packets,
+                    epoch,
+                    ticks,
+                });
                 (self.places.len() - 1) as u32
             }
         };
         let places = &self.places;
         self.by_key.insert_unique(hash, place, |&it| places[it as usize].hash);
-        if let Some(connection) = connection {
-            let hash_of = |&it: &u32| places[it as usize].connection.unwrap_or_default();
-            self.by_connection.insert_unique(connection, place, hash_of);
+        for hash in differing(connection) {
+            self.by_connection.insert_unique(hash, (hash, place), |(hash, _)| *hash);
         }
     }
 
-    /// The answer to a miss arrived, or will not. Returns the packets that waited for it.
-    pub fn end(&mut self, hash: u64, key: &FlowKey) -> VecDeque<Waiting> {
+    /// The answer to a miss arrived, or will not.
+    pub fn end(&mut self, hash: u64, key: &FlowKey) -> Ended {
         match self.find(hash, key) {
-            Some(place) => self.take(place),
-            None => VecDeque::new(),
+            Some(place) => {
+                let received = self.places[place as usize].received;
+                Ended { received, packets: self.take(place) }
+            }
+            None => Ended::default(),
         }
     }
 
@@ -206,10 +247,10 @@ impl Pending {
             entry.remove();
             self.free.push(place);
         }
-        if let Some(connection) = it.connection
-            && let Ok(entry) = self.by_connection.find_entry(connection, |&have| have == place)
-        {
-            entry.remove();
+        for hash in differing(it.connection) {
+            if let Ok(entry) = self.by_connection.find_entry(hash, |have| *have == (hash, place)) {
+                entry.remove();
+            }
         }
         self.packets -= packets.len();
         self.packets_of_port[port_of(&it.key)] -= packets.len();
@@ -218,15 +259,16 @@ impl Pending {
 
     /// A port was removed, and its misses will not be answered. Returns the packets that waited for them,
     /// with their keys, in order.
-    pub fn end_port(&mut self, port: PortNo) -> Vec<(Packet, FlowKey)> {
+    pub fn end_port(&mut self, port: PortNo) -> Vec<(Waiting, FlowKey)> {
         let is_its = |place: &u32| self.places[*place as usize].key.in_port() == port;
         let mut ended: Vec<u32> = self.by_key.iter().copied().filter(is_its).collect();
         ended.sort_unstable_by_key(|place| self.places[*place as usize].number);
         let mut all = Vec::new();
         for place in ended {
             let key = self.places[place as usize].key.clone();
-            all.extend(self.take(place).into_iter().map(|Waiting { packet, key: own }| {
-                (packet, own.map_or_else(|| (*key).clone(), |own| *own))
+            all.extend(self.take(place).into_iter().map(|mut waiting| {
+                let own = waiting.key.take();
+                (waiting, own.map_or_else(|| (*key).clone(), |own| *own))
             }));
         }
         all
@@ -266,6 +308,13 @@ fn port_of(key: &FlowKey) -> usize {
     key.in_port().0 as usize % PORTS
 }
 
+/// The hashes by which a miss stands in `by_connection`.
+fn differing(connection: Option<[u64; 2]>) -> impl Iterator<Item = u64> {
+    connection.into_iter().flat_map(|[first, second]| {
+        std::iter::once(first).chain((second != first).then_some(second))
+    })
+}
+
 /// The state of a packet's connection, without the NAT bits; and whether the packet created it, in which case
 /// its key differs from that of the next packet.
 fn states(key: &FlowKey) -> (CtState, bool) {
@@ -276,6 +325,10 @@ fn states(key: &FlowKey) -> (CtState, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn frame(key: FlowKey) -> Frame {
+        Frame { packet: Packet::from_bytes(&[0; 60]), key, ..Frame::empty() }
+    }
 
     #[test]
     fn misses_without_answers_take_bounded_memory() {
@@ -288,15 +341,15 @@ mod tests {
         let last = PLACES;
         for n in 0..last {
             assert!(pending.has_place());
-            pending.begin(n as u64, &key(n), 1);
+            pending.begin(n as u64, &frame(key(n)), 1);
         }
         assert!(!pending.has_place());
         // An answer to a miss without a place has no effect; one to a miss with a place frees it.
-        assert!(pending.end(last as u64, &key(last)).is_empty());
+        assert!(pending.end(last as u64, &key(last)).packets.is_empty());
         assert!(!pending.has_place());
-        assert!(pending.end(0, &key(0)).is_empty());
+        assert!(pending.end(0, &key(0)).packets.is_empty());
         assert!(pending.has_place());
-        pending.begin(last as u64, &key(last), 1);
+        pending.begin(last as u64, &frame(key(last)), 1);
         assert!(pending.find(last as u64, &key(last)).is_some());
         assert_eq!(pending.places.len(), PLACES);
     }
@@ -315,11 +368,11 @@ mod tests {
             let mut held = 0;
             for n in 0..u16::MAX {
                 let hash = u64::from(port) << 16 | u64::from(n);
-                pending.begin(hash, &key(port, n), 1);
+                pending.begin(hash, &frame(key(port, n)), 1);
                 let place = pending.find(hash, &key(port, n)).unwrap();
                 let before = held;
                 while pending.has_room(place) {
-                    pending.hold(place, Packet::from_bytes(&[0; 60]), &key(port, n));
+                    pending.hold(place, &frame(key(port, n)));
                     held += 1;
                 }
                 if held == before {
@@ -335,7 +388,7 @@ mod tests {
         }
         assert!(pending.packets <= PACKETS + PORTS * PACKETS_KEPT_FOR_PORT);
         // An answer makes room again.
-        assert_eq!(pending.end(0, &key(0, 0)).len(), PACKETS_PER_MISS);
+        assert_eq!(pending.end(0, &key(0, 0)).packets.len(), PACKETS_PER_MISS);
         let next = pending.find(1, &key(0, 1)).unwrap();
         assert!(!pending.has_room(next), "its miss has all that it may have");
     }

@@ -4,13 +4,12 @@
 use crate::cached;
 use crate::observer::{Observer, Stage};
 use crate::outbox::Outbox;
-use crate::pending::Waiting;
+use crate::pending::{Ended, Waiting};
 use crate::walk;
 use crate::worker::Worker;
 use base::{Instant, PortNo};
 use flow::{DropReason, Execute, FlowCommand, Frame};
 use packet::Batch;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 impl Worker {
@@ -67,17 +66,23 @@ impl Worker {
         }
         // Packets that wait for this answer follow its packet. If that misses again in a later pass, they
         // wait behind it again.
-        let waiting = match self.pending.is_empty() {
-            true => VecDeque::new(),
+        let ended = match self.pending.is_empty() {
+            true => Ended::default(),
             false => self.pending.end(self.miss_hash(&key), &key),
         };
         match Frame::resume(packet, &key) {
-            Ok(mut frame) => walk::execute(self, now, &mut frame, &actions, out, observer),
+            Ok(frame) => {
+                let mut frame = Frame { received: ended.received, ..frame };
+                walk::execute(self, now, &mut frame, &actions, out, observer);
+            }
             Err((packet, reason)) => self.refuse(packet, reason, observer),
         }
-        for Waiting { packet, key: own } in waiting {
+        for Waiting { packet, key: own, received } in ended.packets {
             match Frame::resume(packet, own.as_deref().unwrap_or(&key)) {
-                Ok(mut frame) => walk::enter_again(self, now, &mut frame, out, observer),
+                Ok(frame) => {
+                    let mut frame = Frame { received, ..frame };
+                    walk::enter_again(self, now, &mut frame, out, observer);
+                }
                 Err((packet, reason)) => self.refuse(packet, reason, observer),
             }
         }

@@ -25,6 +25,19 @@ pub(crate) fn set_field(frame: &mut Frame, set: &SetField) {
     }
 }
 
+/// Whether a field belongs to the addresses and ports that packets of a connection share.
+pub(crate) fn is_end(field: Field) -> bool {
+    matches!(
+        field,
+        Field::Ipv4Src
+            | Field::Ipv4Dst
+            | Field::Ipv6Src
+            | Field::Ipv6Dst
+            | Field::TpSrc
+            | Field::TpDst
+    )
+}
+
 /// Sets both addresses of a frame, and its packet type to Ethernet.
 pub(crate) fn set_ethernet(frame: &mut Frame, source: MacAddr, destination: MacAddr) {
     for (field, mac) in [(Field::EthSrc, source), (Field::EthDst, destination)] {

@@ -55,8 +55,9 @@ pub(crate) fn segment(
         return;
     }
     let large = frame.packet.take();
-    let (key, layers, connection) = (&frame.key, frame.layers, frame.connection);
-    let place = |packet| Frame { packet, key: key.clone(), layers, connection };
+    let Frame { key, layers, connection, received, .. } = &*frame;
+    let (layers, connection, received) = (*layers, *connection, *received);
+    let place = |packet| Frame { packet, key: key.clone(), layers, connection, received };
     if offload::segment(&large, &mut worker.pool, |packet| all.push(place(packet))) {
         worker.pool.give(large);
     } else {

@@ -23,6 +23,9 @@ pub struct Frame {
     pub layers: Layers,
     /// The connection that connection tracking last found for the packet, if it is live.
     pub connection: Option<ConnectionRef>,
+    /// A hash of the addresses and ports that the packet was received with, if actions may have rewritten them
+    /// since. The datapath sets it, and clears it where a walk begins.
+    pub received: Option<u64>,
 }
 
 /// Up to 32 frames that are processed together.
@@ -32,15 +35,16 @@ impl Frame {
     /// Returns a frame without a packet, to be filled by [`Frame::read`].
     pub fn empty() -> Frame {
         let layers = Layers { l3: 0, l4: None };
-        Frame { packet: Packet::none(), key: FlowKey::new(), layers, connection: None }
+        let (packet, key) = (Packet::none(), FlowKey::new());
+        Frame { packet, key, layers, connection: None, received: None }
     }
 
     /// Removes the packet together with its key.
     #[must_use]
     pub fn take(&mut self) -> Frame {
-        let Frame { packet, key, layers, connection } = self;
+        let Frame { packet, key, layers, connection, received } = self;
         let (packet, key) = (packet.take(), key.clone());
-        Frame { packet, key, layers: *layers, connection: *connection }
+        Frame { packet, key, layers: *layers, connection: *connection, received: *received }
     }
 
     /// Parses the headers of the packet that was put into the frame, as [`Frame::parse`] does, and those of
@@ -62,7 +66,7 @@ impl Frame {
     /// packet from `in_port` without other metadata. Returns false if it is shorter than an Ethernet header.
     #[must_use]
     pub fn read_again(&mut self, in_port: PortNo) -> bool {
-        self.connection = None;
+        (self.connection, self.received) = (None, None);
         self.read_other(in_port)
     }
 
@@ -97,7 +101,7 @@ impl Frame {
         match extract::extract(packet.data(), vlans, &mut key) {
             Some(layers) => {
                 key.set_in_port_raw(in_port.0);
-                Ok(Frame { packet, key, layers, connection: None })
+                Ok(Frame { packet, key, layers, connection: None, received: None })
             }
             None => Err((packet, DropReason::Malformed)),
         }
@@ -122,7 +126,10 @@ impl Frame {
     pub fn resume(packet: Packet, key: &FlowKey) -> Result<Frame, (Packet, DropReason)> {
         let mut scratch = FlowKey::new();
         match extract::extract(packet.data(), VlanLimit::of(key), &mut scratch) {
-            Some(layers) => Ok(Frame { packet, key: key.clone(), layers, connection: None }),
+            Some(layers) => {
+                let key = key.clone();
+                Ok(Frame { packet, key, layers, connection: None, received: None })
+            }
             None => Err((packet, DropReason::Malformed)),
         }
     }

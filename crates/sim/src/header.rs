@@ -30,6 +30,8 @@ const DIGITS: usize = 8;
 impl Header {
     /// The limit of the last octets of addresses.
     pub const HOSTS: u8 = 8;
+    /// The last octet of the address that NAT gives to sources. No host has it.
+    pub const NAT_HOST: u8 = 100;
 
     /// A packet from a random host to another on a random port.
     pub fn random(rng: &mut Rng, ports: u8) -> Header {

@@ -25,6 +25,9 @@ pub struct Knowledge {
     /// Sources and destinations of received packets.
     seen: BTreeSet<((u8, u16), (u8, u16))>,
     sure: BTreeMap<Place, Sure>,
+    /// Some rule rewrites addresses and ports (NAT). Which packets belong to a connection is unknown then, and
+    /// nothing is sure.
+    pub has_nat: bool,
     /// The step in which each zone was last flushed.
     flushed: BTreeMap<u16, usize>,
 }
@@ -46,6 +49,9 @@ impl Knowledge {
 
     /// Returns the possible states of a packet in a zone. The packet was received in this step.
     pub fn states(&self, zone: u16, packet: &Header, step: usize) -> Vec<Conn> {
+        if self.has_nat {
+            return vec![Conn::New, Conn::Original, Conn::Reply];
+        }
         let (source, destination) = ends(packet);
         // Without a packet of the other direction there is no reply, and nothing is established.
         if !self.seen.contains(&(destination, source)) {
@@ -67,7 +73,7 @@ impl Knowledge {
         let Some(&(zone, conn)) = first.tracked.first() else { return };
         let same = rest.iter().all(|path| path.tracked == first.tracked);
         let flushed = self.flushed.get(&zone).is_some_and(|&step| step >= came);
-        if !same || flushed || conn == Conn::New {
+        if !same || flushed || conn == Conn::New || self.has_nat {
             return;
         }
         let (source, destination) = ends(packet);

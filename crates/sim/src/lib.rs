@@ -48,7 +48,7 @@ pub use header::Header;
 pub use law::{Law, Violation};
 pub use plan::{Plan, Settings, Step, Threads};
 pub use report::Report;
-pub use rule::{Act, Conn, Matching, Rule};
+pub use rule::{Act, Conn, Matching, Rule, Tracks};
 pub use settled::{Settled, State};
 pub use shrink::shrink;
 pub use world::{run, run_with};

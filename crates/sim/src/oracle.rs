@@ -100,7 +100,7 @@ impl<'a> Walk<'a> {
                 Act::Tos(tos) => self.packet.tos = tos,
                 Act::Reg(value) => self.reg = value,
                 Act::Resubmit(table) => return self.table(table),
-                Act::Track { zone, table } => return Some((zone, table)),
+                Act::Track { zone, table, .. } => return Some((zone, table)),
             }
         }
         None
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn each_pass_may_see_another_version() {
-        let track = Act::Track { zone: 1, table: 2 };
+        let track = Act::Track { zone: 1, table: 2, nat: false };
         let first = version(vec![
             rule(0, 1, Matching::default(), &[Act::Reg(1), track]),
             rule(2, 1, Matching { reg: Some(1), ..Matching::default() }, &[Act::Output(2)]),

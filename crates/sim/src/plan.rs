@@ -1,7 +1,7 @@
 //! Plans: the initial state and the steps of a run, generated from a seed.
 
 use crate::header::Header;
-use crate::rule::{Rule, ZONES};
+use crate::rule::{Rule, Tracks, ZONES};
 use datapath::Answers;
 use fastrand::Rng;
 
@@ -112,8 +112,8 @@ struct Kind {
     rules: bool,
     /// Ports are removed and added.
     ports: bool,
-    /// Packets are tracked, and zones are flushed.
-    tracks: bool,
+    /// Whether packets are tracked. Zones are flushed then.
+    tracks: Tracks,
     /// Many different packets arrive at once, more than the queue of misses holds.
     storms: bool,
     /// Workers and handlers are replaced.
@@ -128,7 +128,11 @@ impl Kind {
         let every = |count: u64| seed % count == count - 1;
         Kind {
             rules: bit(0),
-            tracks: bit(1),
+            tracks: match (bit(1), bit(2)) {
+                (false, _) => Tracks::Nothing,
+                (true, false) => Tracks::Connections,
+                (true, true) => Tracks::Nat,
+            },
             ports: every(5),
             storms: every(8),
             restarts: every(3),
@@ -220,7 +224,7 @@ impl Maker {
             88..91 => Step::Pass(self.rng.u64(1..200)),
             91..95 if self.kind.rules => self.change(),
             95 if self.kind.ports => self.port(),
-            96 if self.kind.tracks => Step::Flush(self.rng.u16(1..=ZONES)),
+            96 if self.kind.tracks != Tracks::Nothing => Step::Flush(self.rng.u16(1..=ZONES)),
             97 if self.rng.bool() => Step::Purge,
             98..100 => Step::Drain,
             _ => self.arrive(),
@@ -276,7 +280,11 @@ impl Maker {
             0 => Header::random(&mut self.rng, ports),
             1..4 => {
                 let flow = self.flows[self.rng.usize(..self.flows.len())];
-                flow.reply(self.rng.u8(1..=ports))
+                let reply = flow.reply(self.rng.u8(1..=ports));
+                match self.kind.tracks == Tracks::Nat && self.rng.bool() {
+                    true => Header { dst: Header::NAT_HOST, ..reply },
+                    false => reply,
+                }
             }
             _ => self.flows[self.rng.usize(..self.flows.len())],
         }

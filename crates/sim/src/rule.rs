@@ -53,11 +53,15 @@ pub enum Act {
         zone: u16,
         /// The table in which the tracked packet is looked up.
         table: u8,
+        /// Whether the NAT of the packet's connection is applied: `nat`.
+        nat: bool,
     },
     /// `ct(commit,zone=ZONE)`.
     Commit {
         /// The zone.
         zone: u16,
+        /// Whether the connection gets the source address of [`Header::NAT_HOST`]: `nat(src=ADDRESS)`.
+        nat: bool,
     },
 }
 
@@ -72,6 +76,18 @@ pub struct Rule {
     pub matching: Matching,
     /// The actions; an empty list drops the packet.
     pub acts: Vec<Act>,
+}
+
+/// What rules do about connections.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tracks {
+    /// No packet is tracked.
+    Nothing,
+    /// Packets are tracked.
+    Connections,
+    /// Packets are tracked, and the addresses and ports of some rewritten. Rules do not match these where packets
+    /// are tracked, so that the oracle needs no knowledge of NAT.
+    Nat,
 }
 
 /// The table in which tracked packets are looked up.
@@ -99,18 +115,28 @@ impl Matching {
 
 impl Rule {
     /// Returns a random rule for a slot. The actions depend on the table.
-    pub fn random(rng: &mut Rng, slot: usize, ports: u8, tracks: bool) -> Rule {
+    pub fn random(rng: &mut Rng, slot: usize, ports: u8, tracks: Tracks) -> Rule {
         let table = [0, 0, 0, 0, 1, 1, TRACKED, TRACKED][slot % 8];
-        let matching = random_matching(rng, table, ports);
+        let mut matching = random_matching(rng, table, ports);
+        if table == TRACKED && tracks == Tracks::Nat {
+            matching = Matching { src: None, dst: None, sport: None, dport: None, ..matching };
+        }
         let acts = random_acts(rng, table, ports, tracks, &matching);
         Rule { table, priority: slot as u16 + 1, matching, acts }
     }
 
     /// Returns the same rule with other actions.
     #[must_use]
-    pub fn with_other_acts(&self, rng: &mut Rng, ports: u8, tracks: bool) -> Rule {
+    pub fn with_other_acts(&self, rng: &mut Rng, ports: u8, tracks: Tracks) -> Rule {
         let acts = random_acts(rng, self.table, ports, tracks, &self.matching);
         Rule { acts, ..self.clone() }
+    }
+
+    /// Returns whether the rule rewrites addresses and ports of packets.
+    pub fn rewrites(&self) -> bool {
+        self.acts
+            .iter()
+            .any(|act| matches!(act, Act::Track { nat: true, .. } | Act::Commit { nat: true, .. }))
     }
 
     /// Returns the arguments of a strict deletion of the rule.
@@ -141,9 +167,17 @@ fn random_matching(rng: &mut Rng, table: u8, ports: u8) -> Matching {
     matching
 }
 
-fn random_acts(rng: &mut Rng, table: u8, ports: u8, tracks: bool, matching: &Matching) -> Vec<Act> {
-    if table == 0 && tracks && rng.u8(0..3) == 0 {
-        return vec![Act::Track { zone: rng.u16(1..=ZONES), table: TRACKED }];
+fn random_acts(
+    rng: &mut Rng,
+    table: u8,
+    ports: u8,
+    tracks: Tracks,
+    matching: &Matching,
+) -> Vec<Act> {
+    let has_nat = tracks == Tracks::Nat;
+    if table == 0 && tracks != Tracks::Nothing && rng.u8(0..3) == 0 {
+        let zone = rng.u16(1..=ZONES);
+        return vec![Act::Track { zone, table: TRACKED, nat: has_nat && rng.u8(0..4) > 0 }];
     }
     let mut acts = Vec::new();
     for _ in 0..rng.u8(0..4) {
@@ -156,7 +190,8 @@ fn random_acts(rng: &mut Rng, table: u8, ports: u8, tracks: bool, matching: &Mat
     match table {
         0 if rng.u8(0..3) == 0 => acts.push(Act::Resubmit(1)),
         TRACKED if matching.conn == Some(Conn::New) && rng.u8(0..4) > 0 => {
-            acts.insert(0, Act::Commit { zone: rng.u16(1..=ZONES) });
+            let zone = rng.u16(1..=ZONES);
+            acts.insert(0, Act::Commit { zone, nat: has_nat && rng.bool() });
         }
         _ => {}
     }
@@ -204,8 +239,12 @@ impl Display for Act {
             Act::Tos(tos) => write!(f, "mod_nw_tos:{tos}"),
             Act::Reg(value) => write!(f, "load:{value}->NXM_NX_REG0[]"),
             Act::Resubmit(table) => write!(f, "resubmit(,{table})"),
-            Act::Track { zone, table } => write!(f, "ct(zone={zone},table={table})"),
-            Act::Commit { zone } => write!(f, "ct(commit,zone={zone})"),
+            Act::Track { zone, table, nat: false } => write!(f, "ct(zone={zone},table={table})"),
+            Act::Track { zone, table, nat: true } => write!(f, "ct(zone={zone},table={table},nat)"),
+            Act::Commit { zone, nat: false } => write!(f, "ct(commit,zone={zone})"),
+            Act::Commit { zone, nat: true } => {
+                write!(f, "ct(commit,zone={zone},nat(src=10.0.0.{}))", Header::NAT_HOST)
+            }
         }
     }
 }

@@ -41,7 +41,7 @@ fn work(commands: usize) -> Step {
 fn packets_that_are_not_tracked_any_more_overtake_none() {
     let any = Matching::default;
     let first = |acts| Rule { table: 0, priority: 1, matching: any(), acts };
-    let tracks = first(vec![Act::Track { zone: 1, table: TRACKED }]);
+    let tracks = first(vec![Act::Track { zone: 1, table: TRACKED, nat: false }]);
     let matching = Matching { conn: Some(Conn::New), ..any() };
     let forwards = Rule { table: TRACKED, priority: 2, matching, acts: vec![Act::Output(2)] };
     let steps = vec![
@@ -57,5 +57,39 @@ fn packets_that_are_not_tracked_any_more_overtake_none() {
         work(ALL),
     ];
     let report = run(&plan(vec![tracks, forwards], 1, steps)).unwrap();
+    assert_eq!((report.received, report.sent), (4, 4));
+}
+
+/// The same for replies of a connection with NAT, whose addresses are not those of its original direction.
+#[test]
+fn replies_with_nat_that_are_not_tracked_any_more_overtake_none() {
+    let any = Matching::default;
+    let first = |acts| Rule { table: 0, priority: 1, matching: any(), acts };
+    let tracks = first(vec![Act::Track { zone: 1, table: TRACKED, nat: true }]);
+    let later = |priority, conn, acts| {
+        let matching = Matching { conn: Some(conn), ..any() };
+        Rule { table: TRACKED, priority, matching, acts }
+    };
+    let begins = vec![Act::Commit { zone: 1, nat: true }, Act::Output(2)];
+    let replies = later(3, Conn::Reply, vec![Act::Output(2)]);
+    let there = Header { port: 1, src: 1, dst: 7, sport: 1024, dport: 80, tos: 0 };
+    // On the same port, since only one flow can be installed.
+    let back = Header { dst: Header::NAT_HOST, ..there.reply(1) };
+    let arrive = |header, numbers: &[u32]| {
+        Step::Arrive(numbers.iter().map(|&number| (number, header)).collect())
+    };
+    let steps = vec![
+        arrive(there, &[1]),
+        Step::Drain,
+        arrive(back, &[2, 3]),
+        work(ALL),
+        Step::Translate { handler: HANDLER, most: ALL },
+        Step::Install(HANDLER),
+        work(1),
+        Step::Put(0, first(vec![Act::Output(2)])),
+        arrive(back, &[4]),
+        work(ALL),
+    ];
+    let report = run(&plan(vec![tracks, later(2, Conn::New, begins), replies], 1, steps)).unwrap();
     assert_eq!((report.received, report.sent), (4, 4));
 }

@@ -79,6 +79,7 @@ impl Datagram {
             key: frame.key.clone(),
             layers: frame.layers,
             connection: None,
+            received: frame.received,
         };
         frame.packet.truncate(0);
         self.pieces.insert(at, Piece { place, frame: held });

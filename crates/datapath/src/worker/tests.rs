@@ -188,10 +188,8 @@ fn nothing_overtakes_a_packet_of_its_connection_where_rules_stop_tracking_it() {
     }
 }
 
-#[test]
-fn packets_with_nat_leave_the_cache_only_for_a_miss_of_their_connection() {
-    let mut bench = bench(1);
-    put_tracking_flows(&mut bench);
+/// Commits with the source address 20.0.0.1.
+fn source_nat() -> Action {
     let address = std::net::IpAddr::from([20, 0, 0, 1]);
     let source = NatRange {
         kind: NatKind::Src,
@@ -200,12 +198,100 @@ fn packets_with_nat_leave_the_cache_only_for_a_miss_of_their_connection() {
         selection: PortSelection::Default,
         persistent: false,
     };
+    let nat = Some(Nat::Rewrite(source));
+    Action::Ct(Box::new(CtAction { commit: true, nat, ..CtAction::default() }))
+}
+
+#[test]
+fn nothing_overtakes_a_packet_that_waits_rewritten_where_rules_stop_tracking_it() {
+    let there = |n: u8| format!("10.0.0.1:1000>10.0.0.2:53 udp len={n}");
+    let back = |n: u8| format!("10.0.0.2:53>20.0.0.1:1000 udp len={n}");
+    let forward = || vec![Action::Output(PortNo(3))];
+    let ip = |port| from_port(port).with(Field::EthType, 0x800);
+    let later = |port: u32, id: u32| {
+        Match::any().with(Field::InPort, port.into()).with(Field::RecircId, id.into())
+    };
+    let again = |id| Action::Recirc(RecircId(id));
+    let ct = |zone| {
+        Action::Ct(Box::new(CtAction { commit: true, zone: Zone(zone), ..CtAction::default() }))
+    };
+    let field = Field::Ipv4Dst;
+    let to = Action::Set(SetField { field, value: 0x0a00_0009, mask: field.all_ones() });
+    let by_nat = |port| (ip(port), vec![source_nat(), again(7)]);
+    // The number of packets of port 1 before, flows, and the port and text of the packets. No flow matches them in
+    // their last pass.
+    type Case<'a> = (&'a str, u8, Vec<(Match, Vec<Action>)>, u32, &'a dyn Fn(u8) -> String);
+    let cases: [Case<'_>; 3] = [
+        ("a reply", 1, vec![by_nat(1), by_nat(2), (later(1, 7), forward())], 2, &back),
+        ("two zones", 0, vec![by_nat(1), (later(1, 7), vec![ct(5), again(8)])], 1, &there),
+        ("by a rule", 0, vec![(ip(1), vec![to, ct(0), again(7)])], 1, &there),
+    ];
+    for (what, before, flows, port, packet) in cases {
+        for way in ["changed", "deleted", "cached"] {
+            let mut bench = bench(1);
+            (1..).zip(&flows).for_each(|(id, (matching, actions))| {
+                bench.put(id, matching.clone(), actions.clone());
+            });
+            (0..before).for_each(|n| bench.send(1, &[&there(n)]));
+            assert_eq!((bench.sent().len(), bench.misses().len()), (before.into(), 0), "{what}");
+            bench.send(port, &[&packet(1)]);
+            let first = bench.misses().remove(0);
+            let id = u64::from(port);
+            if way == "deleted" {
+                bench.delete(id);
+                bench.send(port, &[&packet(2)]);
+                assert_eq!(bench.misses().len(), 0, "{what}: it waits behind the first");
+            }
+            bench.put(id, ip(port), forward());
+            if way == "cached" {
+                let other = |n: u8| format!("10.0.0.7:1000>10.0.0.2:53 udp len={n}");
+                (1..=8).for_each(|n| bench.send(port, &[&other(n)]));
+                assert_eq!(bench.sent().len(), 8, "{what}: another flow does not wait");
+            }
+            bench.send(port, &[&packet(3), &packet(4)]);
+            assert_eq!(bench.sent(), [], "{what}, {way}");
+            bench.answer(first, forward());
+            bench.send(port, &[&packet(5)]);
+            let length = |text: &str| text.split("len=").last()?.split(' ').next()?.parse().ok();
+            let sent: Vec<u8> =
+                bench.sent().iter().map(|(_, text)| length(text).expect(text)).collect();
+            let expect = [1, 2, 3, 4, 5].into_iter().filter(|n| *n != 2 || way == "deleted");
+            assert_eq!(sent, expect.collect::<Vec<_>>(), "{what}, {way}");
+        }
+    }
+}
+
+/// A packet waits after its second zone; then a rule sends its connection's packets on after the first.
+#[test]
+fn nothing_overtakes_a_packet_that_waits_in_another_zone() {
+    let mut bench = bench(1);
+    let later = |id: u32| Match::any().with(Field::InPort, 1).with(Field::RecircId, id.into());
+    let track = |zone, id| {
+        let ct = CtAction { zone: Zone(zone), ..CtAction::default() };
+        vec![Action::Ct(Box::new(ct)), Action::Recirc(RecircId(id))]
+    };
+    let packet = |n: u8| format!("10.0.0.1:1000>10.0.0.2:53 udp len={n}");
+    let forward = || vec![Action::Output(PortNo(2))];
+    bench.put(1, from_port(1), track(4, 7));
+    bench.put(2, later(7), track(5, 8));
+    bench.send(1, &[&packet(1)]);
+    let first = bench.misses().remove(0);
+    bench.put(2, later(7), forward());
+    bench.send(1, &[&packet(2), &packet(3)]);
+    assert_eq!(bench.sent(), []);
+    bench.answer(first, forward());
+    bench.send(1, &[&packet(4)]);
+    let sent: Vec<String> = bench.sent().into_iter().map(|(_, text)| text).collect();
+    assert_eq!(sent, [1, 2, 3, 4].map(packet));
+}
+
+#[test]
+fn packets_with_nat_leave_the_cache_only_for_a_miss_of_their_connection() {
+    let mut bench = bench(1);
+    put_tracking_flows(&mut bench);
     for port in [1, 2] {
-        let nat = Some(Nat::Rewrite(source.clone()));
-        let ct = CtAction { commit: true, nat, ..CtAction::default() };
         let first = from_port(port).with(Field::EthType, 0x800).with(Field::NwTos, 0);
-        let rewrites = vec![Action::Ct(Box::new(ct)), Action::Recirc(RecircId(7))];
-        bench.put(port.into(), first, rewrites);
+        bench.put(port.into(), first, vec![source_nat(), Action::Recirc(RecircId(7))]);
     }
     let there = "10.0.0.1:1000>10.0.0.2:53 udp";
     let back = "10.0.0.2:53>20.0.0.1:1000 udp";

@@ -193,6 +193,7 @@ impl World<'_> {
             self.flow_mod(FlowModCommand::DeleteStrict, &before.strict())?;
         }
         self.flow_mod(FlowModCommand::Add, &rule.to_string())?;
+        self.ledger.known.has_nat |= rule.rewrites();
         self.change(|version| {
             version.rules.insert(slot, rule.clone());
         });
