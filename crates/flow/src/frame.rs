@@ -124,8 +124,7 @@ impl Frame {
     /// again, after as many VLAN headers as the key has: the limit may have changed, or tags may have been
     /// pushed. The key's metadata (port, recirculation, connection) is kept.
     pub fn resume(packet: Packet, key: &FlowKey) -> Result<Frame, (Packet, DropReason)> {
-        let mut scratch = FlowKey::new();
-        match extract::extract(packet.data(), VlanLimit::of(key), &mut scratch) {
+        match layers(packet.data(), VlanLimit::of(key)) {
             Some(layers) => {
                 let key = key.clone();
                 Ok(Frame { packet, key, layers, connection: None, received: None })
@@ -174,4 +173,15 @@ impl Frame {
         let end = extract::ip_end(data, usize::from(self.layers.l3), self.key.eth_type())?;
         data.get(start..end.min(data.len()))
     }
+}
+
+/// The offsets of a frame's headers after so many VLAN headers. An ordinary packet without one needs no key for
+/// that, whose words would have to be cleared first.
+fn layers(data: &[u8], vlans: VlanLimit) -> Option<Layers> {
+    let mut headers = Headers::none();
+    let ordinary = headers.read(data, PortNo(0));
+    if ordinary.is_some() && vlans.headers() == 0 && headers.tag_type().is_none() {
+        return ordinary;
+    }
+    extract::extract(data, vlans, &mut FlowKey::new())
 }
