@@ -62,6 +62,11 @@ impl Outcome {
         for line in self.table() {
             screen.say(&line);
         }
+        if args.offload {
+            screen.say(
+                "What XDP forwards takes the senders' processor time, which that of tidegate-xdp does not include.",
+            );
+        }
         if !self.all_true() {
             screen.problem(&format!("failed: {}", self.failures().join(", ")));
         }
