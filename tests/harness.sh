@@ -154,18 +154,23 @@ heard() {
     sed 1d "$1.heard"
 }
 # capture HOST: records what crosses its cable. well_formed HOST FILTER [TSHARK_OPTION...]: ends that, and tshark has
-# no warning about the packets that FILTER chooses. What it says of lost or repeated TCP segments is none about form.
+# no warning about the packets that FILTER chooses; decodes does the same with a capture that is there. What tshark
+# says of lost or repeated TCP segments is none about form.
 capture() {
     ip netns exec "$1" tcpdump -Z root -p -n -U -s 0 -B 8192 -i eth0 -w "$work/$1.pcap" 2>"$work/$1.tcpdump" &
     echo $! >"$1.captures"
     eventually 5 grep -q 'listening on' "$work/$1.tcpdump"
 }
 well_formed() {
-    local name=$1 filter=$2 said
-    shift 2
+    local name=$1
     sleep 0.3
     kill -INT "$(cat "$name.captures")"
     eventually 5 grep -q 'packets captured' "$work/$name.tcpdump"
+    decodes "$@"
+}
+decodes() {
+    local name=$1 filter=$2 said
+    shift 2
     command -v tshark >/dev/null || skip "all passed, but there is no tshark that reads the capture"
     [ "$(tshark -r "$work/$name.pcap" "$@" -Y "$filter" 2>/dev/null | wc -l)" -gt 0 ] ||
         fail "$name: no packet of $filter was captured"

@@ -58,9 +58,12 @@ if [ -x /usr/sbin/ovs-vswitchd ]; then
     nothing_is_left "behind a lab with the peer"
 fi
 
-# A shell inside, which reads its commands from a file.
+# A shell inside, which reads its commands from a file. Of one hypervisor's packets, a capture is made meanwhile.
 cat >commands <<'C'
+ip netns exec hv2 tcpdump -Z root -p -n -U -s 0 -B 8192 -i eth2 -w lab.pcap 2>lab.tcpdump &
+until grep -q 'listening on' lab.tcpdump; do sleep 0.1; done
 ip netns exec guest2 curl -sS --noproxy '*' -m 4 http://10.0.1.1/; echo
+sleep 0.3; kill -INT $!; wait $!
 OVS_RUNDIR=/run/tidegate/hv1 ovs-vsctl list-br | sed 's/^/bridge /'
 ip netns list | sed 's/^/host /'
 C
@@ -70,6 +73,7 @@ for line in hello "bridge br-int0" "bridge br-phy0" "host guest3" "host hv3"; do
     grep -q "^$line" shell.printed || fail "the shell does not say $line: $(tail -5 shell.printed)"
 done
 nothing_is_left "behind the shell"
+decodes lab "vxlan && tcp"
 
 for signal in INT TERM KILL; do
     # Background jobs of a shell ignore SIGINT, and so would what they start.

@@ -78,3 +78,14 @@ reaches far
 must_fail ovs-appctl ovs/route/rule/del from=172.31.1.1/32 table=11
 ovs-appctl ovs/route/add 198.51.100.0/24 br-phy 172.31.1.2 src=172.31.1.1
 must_fail ovs-appctl ovs/route/add 198.51.101.0/24 br-phy 172.31.1.2 src=172.31.1.9
+
+# Among 10,000 routes, changes of one are followed, and of all.
+seq 0 9999 | awk '{ printf "route add 20.%d.%d.0/24 via 172.31.1.2 dev br-phy\n", $1 / 250, $1 % 250 }' >many
+ip -batch many
+eventually 10 goes_by br-phy 20.39.249.1
+ip route replace 20.7.7.0/24 via 172.31.2.2 dev br-alt
+eventually 10 goes_by br-alt 20.7.7.1
+goes_by br-phy 20.7.8.1
+ip route flush root 20.0.0.0/8
+eventually 10 lacks_line " 20." ovs/route/show
+goes_by br-phy 192.0.2.7
