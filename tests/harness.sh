@@ -157,13 +157,15 @@ heard() {
 # no warning about the packets that FILTER chooses; decodes does the same with a capture that is there. What tshark
 # says of lost or repeated TCP segments is none about form.
 capture() {
+    rm -f "$work/$1.tcpdump"
     ip netns exec "$1" tcpdump -Z root -p -n -U -s 0 -B 8192 -i eth0 -w "$work/$1.pcap" 2>"$work/$1.tcpdump" &
     echo $! >"$1.captures"
     eventually 5 grep -q 'listening on' "$work/$1.tcpdump"
 }
 well_formed() {
     local name=$1
-    sleep 0.3
+    # The kernel hands packets over after a second at the latest.
+    sleep 1.2
     kill -INT "$(cat "$name.captures")"
     eventually 5 grep -q 'packets captured' "$work/$name.tcpdump"
     decodes "$@"

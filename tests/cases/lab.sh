@@ -63,7 +63,7 @@ cat >commands <<'C'
 ip netns exec hv2 tcpdump -Z root -p -n -U -s 0 -B 8192 -i eth2 -w lab.pcap 2>lab.tcpdump &
 until grep -q 'listening on' lab.tcpdump; do sleep 0.1; done
 ip netns exec guest2 curl -sS --noproxy '*' -m 4 http://10.0.1.1/; echo
-sleep 0.3; kill -INT $!; wait $!
+sleep 1.2; kill -INT $!; wait $!
 OVS_RUNDIR=/run/tidegate/hv1 ovs-vsctl list-br | sed 's/^/bridge /'
 ip netns list | sed 's/^/host /'
 C
