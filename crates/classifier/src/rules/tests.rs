@@ -212,7 +212,7 @@ fn a_trie_also_serves_rules_that_match_the_packet_type() {
     key.set(Field::PacketType, 0x800);
     let of_type = (Field::PacketType, ALL);
     check(&table, &key, Some(1), &[of_type, ETH_TYPE, dst(0xffff_fff8)]);
-    key.set(Field::Ipv4Dst, ip(192, 168, 10, 30).into());
+    key.set(Field::Ipv4Dst, ip(192, 168, 10, 30));
     check(&table, &key, Some(0), &[of_type, dst(0xffff_ffff)]);
 }
 
