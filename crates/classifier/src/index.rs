@@ -82,6 +82,9 @@ impl Index {
         if part.capacity() > 64 && part.len() < part.capacity() / 8 {
             part.shrink_to(part.len() * 2, |it| spread(it.hash));
         }
+        if part.is_empty() {
+            *part = HashTable::new();
+        }
         if self.len == 0 {
             *self = Index::default();
         }

@@ -87,6 +87,9 @@ impl<K: Hash + Eq, V> PartedMap<K, V> {
             let state = &self.state;
             part.shrink_to(part.len() * 2, |entry| state.hash_one(&entry.0));
         }
+        if part.is_empty() {
+            *part = HashTable::new();
+        }
         if self.len == 0 {
             self.parts = Vec::new();
         }

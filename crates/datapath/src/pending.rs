@@ -35,6 +35,9 @@ const PORTS: usize = 32;
 /// Maximum number of unanswered misses of a worker. More are dropped: without a place they could be
 /// overtaken.
 const PLACES: usize = 2 * UPCALLS;
+/// Misses whose memory is kept where none is unanswered, and how many more are freed in a tick.
+const PLACES_KEPT: usize = 64;
+const PLACES_FREED: usize = 1024;
 /// After this many ticks of the worker, an answer is overdue.
 const TICKS: u8 = 3;
 
@@ -299,7 +302,25 @@ impl Pending {
             }
         }
         self.since = since;
-        late.into_iter().flat_map(|place| self.take(place)).collect()
+        let ended = late.into_iter().flat_map(|place| self.take(place)).collect();
+        self.shrink();
+        ended
+    }
+
+    /// Frees memory that a storm of misses took, a part at a time, where none is unanswered.
+    fn shrink(&mut self) {
+        if !self.by_key.is_empty() || self.places.len() <= PLACES_KEPT {
+            return;
+        }
+        let kept = self.places.len().saturating_sub(PLACES_FREED).max(PLACES_KEPT);
+        self.places.truncate(kept);
+        self.free.clear();
+        self.free.extend(0..kept as u32);
+        if kept == PLACES_KEPT {
+            self.places.shrink_to_fit();
+            self.free.shrink_to_fit();
+            (self.by_key, self.by_connection) = Default::default();
+        }
     }
 }
 
@@ -352,6 +373,34 @@ mod tests {
         pending.begin(last as u64, &frame(key(last)), 1);
         assert!(pending.find(last as u64, &key(last)).is_some());
         assert_eq!(pending.places.len(), PLACES);
+    }
+
+    #[test]
+    fn memory_of_answered_misses_is_freed_in_parts() {
+        let mut pending = Pending::new(1);
+        let key = |n: usize| {
+            let mut key = FlowKey::new();
+            key.set_in_port_raw(n as u32);
+            key
+        };
+        (0..PLACES).for_each(|n| pending.begin(n as u64, &frame(key(n)), 1));
+        let end = |pending: &mut Pending, n: usize| drop(pending.end(n as u64, &key(n)));
+        (1..PLACES).for_each(|n| end(&mut pending, n));
+        assert!(pending.tick().is_empty());
+        assert_eq!(pending.places.len(), PLACES, "one is still unanswered");
+        end(&mut pending, 0);
+        let mut ticks = 0;
+        while pending.places.len() > PLACES_KEPT {
+            let before = pending.places.len();
+            assert!(pending.tick().is_empty());
+            assert!(before - pending.places.len() <= PLACES_FREED);
+            ticks += 1;
+        }
+        assert_eq!((ticks, pending.by_key.capacity()), (PLACES.div_ceil(PLACES_FREED), 0));
+        // All that is left is used again.
+        (0..2 * PLACES_KEPT).for_each(|n| pending.begin(n as u64, &frame(key(n)), 1));
+        assert!((0..2 * PLACES_KEPT).all(|n| pending.find(n as u64, &key(n)).is_some()));
+        assert_eq!(pending.places.len(), 2 * PLACES_KEPT);
     }
 
     #[test]

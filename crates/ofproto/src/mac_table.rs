@@ -90,8 +90,9 @@ impl MacTable {
 
     /// Addresses, by VLAN, that were added, moved or removed since the last call: packets to them are now
     /// forwarded differently.
-    pub fn take_changed(&mut self) -> impl Iterator<Item = (u16, MacAddr)> + '_ {
-        self.changed.drain()
+    pub fn take_changed(&mut self) -> impl Iterator<Item = (u16, MacAddr)> + use<> {
+        // Its memory goes with a flood's addresses.
+        std::mem::take(&mut self.changed).into_iter()
     }
 
     /// The entry of an address.
@@ -274,6 +275,9 @@ impl MacTable {
 
     fn forget(&mut self, key: (u16, MacAddr)) {
         if let Some(entry) = self.entries.remove(&key) {
+            if self.entries.capacity() > 64 && self.entries.len() < self.entries.capacity() / 8 {
+                self.entries.shrink_to(self.entries.len() * 2);
+            }
             self.displace(&entry);
             self.fixed.remove(&entry.order);
             self.changed.insert(key);

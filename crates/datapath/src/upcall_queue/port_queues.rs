@@ -11,6 +11,9 @@ use std::collections::VecDeque;
 
 const CLASSES: usize = QueueClass::ALL.len();
 
+/// The room that an empty list keeps.
+const CAPACITY_KEPT: usize = 64;
+
 /// In builds for the model checker two upcalls fill the queue, so that few steps cover every case.
 #[cfg(loom)]
 const UPCALLS: usize = 2;
@@ -104,6 +107,9 @@ impl PortQueues {
             let Some(upcall) = queue.waiting.pop_front() else { continue };
             if !queue.waiting.is_empty() {
                 self.turns[class].push_back(place);
+            } else if queue.waiting.capacity() > CAPACITY_KEPT {
+                // After a storm, half of it each time that the list is emptied.
+                queue.waiting.shrink_to(queue.waiting.capacity() / 2);
             }
             self.waiting -= 1;
             self.total -= 1;

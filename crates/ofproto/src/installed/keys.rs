@@ -18,6 +18,7 @@ use self::block::Block;
 use self::shape::{Shape, Tree};
 use flow::{FlowKey, Mask, WORDS};
 use hashbrown::{DefaultHashBuilder, HashTable};
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
@@ -36,16 +37,18 @@ pub(crate) struct Row {
 #[derive(Debug)]
 pub(crate) struct Keys {
     shapes: Vec<Shape>,
-    free_shapes: Vec<u32>,
+    free_shapes: BTreeSet<u32>,
     by_content: HashTable<u32>,
     /// The shape of the last key: consecutive flows are often alike.
     last: u32,
     blocks: Vec<Block>,
-    free_blocks: Vec<u32>,
+    free_blocks: BTreeSet<u32>,
     /// Rows of a block before it is split.
     block_rows: usize,
     /// A search is running: rows may only move to blocks behind all others.
     is_searched: bool,
+    /// The mask of shapes without keys.
+    no_mask: Arc<Mask>,
     state: DefaultHashBuilder,
 }
 
@@ -60,13 +63,14 @@ impl Keys {
     fn with_blocks(block_rows: usize) -> Self {
         Keys {
             shapes: Vec::new(),
-            free_shapes: Vec::new(),
+            free_shapes: BTreeSet::new(),
             by_content: HashTable::new(),
             last: 0,
             blocks: Vec::new(),
-            free_blocks: Vec::new(),
+            free_blocks: BTreeSet::new(),
             block_rows,
             is_searched: false,
+            no_mask: Arc::default(),
             state: DefaultHashBuilder::default(),
         }
     }
@@ -117,7 +121,7 @@ impl Keys {
         }
         if let Ok(entry) = self.by_content.find_entry(hash, |&it| it == number) {
             entry.remove();
-            self.free_shapes.push(number);
+            self.give_back_shape(number);
         }
     }
 
@@ -246,7 +250,8 @@ impl Keys {
 
     /// Assigns a number to a block.
     fn take(&mut self, block: Block) -> u32 {
-        match self.free_blocks.pop_if(|_| !self.is_searched) {
+        let free = if self.is_searched { None } else { self.free_blocks.pop_first() };
+        match free {
             Some(number) => {
                 self.blocks[number as usize] = block;
                 number
@@ -260,9 +265,25 @@ impl Keys {
 
     /// Releases a block's number.
     fn give_back(&mut self, number: u32) -> Block {
-        self.free_blocks.push(number);
+        self.free_blocks.insert(number);
         let empty = Block::new(0, 0, self.block_rows);
-        std::mem::replace(&mut self.blocks[number as usize], empty)
+        let block = std::mem::replace(&mut self.blocks[number as usize], empty);
+        // A search would miss what comes to a number that it has passed.
+        if !self.is_searched {
+            drop_free_end(&mut self.blocks, &mut self.free_blocks);
+        }
+        block
+    }
+
+    /// Releases a shape's number. After keys of many shapes, their memory is returned.
+    fn give_back_shape(&mut self, number: u32) {
+        self.shapes[number as usize].clear(&self.no_mask);
+        self.free_shapes.insert(number);
+        drop_free_end(&mut self.shapes, &mut self.free_shapes);
+        let (shapes, table) = (&self.shapes, &mut self.by_content);
+        if table.capacity() > 64 && table.len() < table.capacity() / 8 {
+            table.shrink_to(table.len() * 2, |&it| shapes[it as usize].hash);
+        }
     }
 
     fn shape_for(&mut self, key: &FlowKey, mask: &Mask) -> u32 {
@@ -284,7 +305,7 @@ impl Keys {
             return number;
         }
         let stored: Vec<u8> = (0..WORDS as u8).filter(|word| stored >> word & 1 == 1).collect();
-        let number = self.free_shapes.pop().unwrap_or(self.shapes.len() as u32);
+        let number = self.free_shapes.pop_first().unwrap_or(self.shapes.len() as u32);
         let block = self.take(Block::new(number, stored.len(), self.block_rows));
         let shape = Shape::new(mask, stored.into(), hash, block);
         self.last = number;
@@ -295,6 +316,16 @@ impl Keys {
         let shapes = &self.shapes;
         self.by_content.insert_unique(hash, number, |&it| shapes[it as usize].hash);
         number
+    }
+}
+
+/// Removes free places at the end.
+fn drop_free_end<T>(places: &mut Vec<T>, free: &mut BTreeSet<u32>) {
+    while places.len().checked_sub(1).is_some_and(|last| free.remove(&(last as u32))) {
+        places.pop();
+    }
+    if places.capacity() > 64 && places.len() < places.capacity() / 8 {
+        places.shrink_to(places.len() * 2);
     }
 }
 

@@ -42,6 +42,13 @@ impl Shape {
         Shape { mask, hash, stored, words, masked, tree, rows: 0 }
     }
 
+    /// Frees what it has, once it has no keys.
+    pub fn clear(&mut self, no_mask: &Arc<Mask>) {
+        self.mask = Arc::clone(no_mask);
+        (self.stored, self.masked) = Default::default();
+        self.tree = Tree::Block(0);
+    }
+
     /// The key in a row.
     pub fn key(&self, block: &Block, row: u32) -> FlowKey {
         let mut key = FlowKey::new();
