@@ -11,9 +11,32 @@ pub fn give_back() {
     }
 }
 
+/// Returns how many bytes of the C library's allocator are in use. Without glibc it returns 0.
+pub fn in_use() -> u64 {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: Rust's library has no such function. It takes the allocator's locks itself, and only reads.
+        let counts = unsafe { libc::mallinfo2() };
+        (counts.uordblks + counts.hblkhd) as u64
+    }
+    #[cfg(not(target_env = "gnu"))]
+    0
+}
+
 #[cfg(all(test, target_env = "gnu"))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn large_and_small_pieces_are_in_use_until_they_are_freed() {
+        for pieces in [vec![vec![1u8; 20_000_000]], vec![vec![1u8; 1000]; 20_000]] {
+            let with = in_use();
+            drop(pieces);
+            let without = in_use();
+            // Other tests of this process allocate less.
+            assert!(without + 15_000_000 < with, "{with} bytes became {without}");
+        }
+    }
 
     fn resident_kb() -> u64 {
         let text = std::fs::read_to_string("/proc/self/statm").unwrap();

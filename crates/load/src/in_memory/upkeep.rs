@@ -55,13 +55,27 @@ impl Switch {
         (changed, more || self.worker.is_dumping())
     }
 
-    /// Applies a flow-mod (in `ovs-ofctl`'s syntax), without its effect on installed flows, which
-    /// [`Self::settle`] applies.
+    /// Adds a flow (in `ovs-ofctl`'s syntax), without its effect on installed flows, which [`Self::settle`]
+    /// applies.
     pub fn flow_mod(&mut self, flow: &str, now: Instant) -> Result<(), InMemoryError> {
+        self.modify(FlowModCommand::Add, flow, now)
+    }
+
+    /// Deletes the flows within a match, in the same way.
+    pub fn delete_flows(&mut self, matching: &str, now: Instant) -> Result<(), InMemoryError> {
+        self.modify(FlowModCommand::Delete, matching, now)
+    }
+
+    fn modify(
+        &mut self,
+        command: FlowModCommand,
+        flow: &str,
+        now: Instant,
+    ) -> Result<(), InMemoryError> {
         let ports = |name: &str| -> Option<OfPort> { self.core.port_number(self.bridge, name) };
         let wrong = |reason| InMemoryError::Rule { line: 1, flow: flow.to_owned(), reason };
-        let flow_mod = parse_flow(flow, FlowModCommand::Add, &ports)
-            .map_err(|error| wrong(error.to_string()))?;
+        let flow_mod =
+            parse_flow(flow, command, &ports).map_err(|error| wrong(error.to_string()))?;
         self.core.flow_mod(self.bridge, &flow_mod, now).map_err(|error| wrong(error.reason))
     }
 
