@@ -59,11 +59,16 @@ impl PrefixField {
         if len + bits.trailing_zeros() == 128 { len } else { 0 }
     }
 
-    /// Whether the packet has this field, and not another one in the same place.
+    /// Whether the packet has this field, and not another one in the same place. The packet type says so of a packet
+    /// that is looked up without an Ethernet type, as those without an Ethernet header are.
     fn is_in(self, key: &FlowKey) -> bool {
+        let kind = match key.eth_type() {
+            0 => key.get(Field::PacketType) as u16,
+            kind => kind,
+        };
         match self {
-            PrefixField::Ipv4Src | PrefixField::Ipv4Dst => key.eth_type() == ethertype::IPV4,
-            PrefixField::Ipv6Src | PrefixField::Ipv6Dst => key.eth_type() == ethertype::IPV6,
+            PrefixField::Ipv4Src | PrefixField::Ipv4Dst => kind == ethertype::IPV4,
+            PrefixField::Ipv6Src | PrefixField::Ipv6Dst => kind == ethertype::IPV6,
         }
     }
 
@@ -144,8 +149,11 @@ impl<'a> TrieLookups<'a> {
             let is_known = wildcards.get(field) & needed == needed;
             if found.bits <= len || is_known {
                 wildcards.add_bits(field, needed);
-                // It decided that the packet has the field.
+                // What decided that the packet has the field.
                 wildcards.add_bits(Field::EthType, Field::EthType.all_ones());
+                if key.eth_type() == 0 {
+                    wildcards.add_bits(Field::PacketType, Field::PacketType.all_ones());
+                }
                 return true;
             }
         }

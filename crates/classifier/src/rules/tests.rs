@@ -209,6 +209,7 @@ fn a_trie_also_serves_rules_that_match_the_packet_type() {
     table.insert(&plain().with(Field::Ipv4Dst, ip(192, 168, 10, 30)), 32, 0);
     table.insert(&plain(), 0, 1);
     let mut key = packet(1, 1, ip(192, 168, 10, 20), 8, 80);
+    key.set_eth_type(0);
     key.set(Field::PacketType, 0x800);
     let of_type = (Field::PacketType, ALL);
     check(&table, &key, Some(1), &[of_type, ETH_TYPE, dst(0xffff_fff8)]);
