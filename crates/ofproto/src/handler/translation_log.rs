@@ -42,8 +42,8 @@ pub(super) fn tell(world: World<'_>, key: &FlowKey) {
 fn describe(world: World<'_>, key: &FlowKey) -> Vec<(&'static str, String)> {
     let notes = Notes::On { names: false, learns: true };
     let translation = translate(world, key, notes, Memory::default());
-    let base_key = translation.base_key.as_deref().unwrap_or(key);
-    let flow = format_key(base_key, PortNames::default());
+    let packet_key = translation.packet_key.as_deref().unwrap_or(key);
+    let flow = format_key(packet_key, PortNames::default());
     let (mut told, mut more) = (Vec::new(), 0);
     errors(&translation.notes, "", &mut |bridge, error| {
         if told.len() == ERRORS_MAX {

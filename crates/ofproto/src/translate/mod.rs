@@ -103,8 +103,8 @@ pub(crate) struct Translation {
     pub is_slow: bool,
     /// The key after all changes, with the bridge's port numbers, if notes were requested.
     pub final_key: Option<Box<FlowKey>>,
-    /// The key after the datapath actions, likewise.
-    pub base_key: Option<Box<FlowKey>>,
+    /// The key as it came, likewise.
+    pub packet_key: Option<Box<FlowKey>>,
     /// The trace, if it was requested.
     pub notes: Vec<Note>,
     /// Whether there are errors to log.
@@ -275,6 +275,11 @@ fn finish(context: Context<'_>) -> Translation {
         outer::match_ecn(&mut mask, &mut actions);
     }
     let is_told = notes.is_wanted();
+    let packet_key = || {
+        let mut packet_key = original.clone();
+        packet_key.set_in_port_raw(base.in_port_raw());
+        Box::new(packet_key)
+    };
     let failed_mask = (error.is_some() && is_told).then(|| mask.clone());
     tidy_mask(&mut mask, original, &key);
     let told_mask = failed_mask.or_else(|| is_told.then(|| mask.clone()));
@@ -301,7 +306,7 @@ fn finish(context: Context<'_>) -> Translation {
         error,
         is_slow: context.is_slow,
         final_key: is_told.then(|| Box::new(key)),
-        base_key: is_told.then(|| Box::new(base)),
+        packet_key: is_told.then(packet_key),
         has_errors: notes.has_errors(),
         notes: notes.into_notes(),
         forks: context.forks,
@@ -328,7 +333,7 @@ fn dropped(key: &FlowKey, reason: DropReason) -> Translation {
         error: Some(reason),
         is_slow: false,
         final_key: None,
-        base_key: None,
+        packet_key: None,
         has_errors: false,
         notes: Vec::new(),
         forks: Vec::new(),
