@@ -113,3 +113,20 @@ pub(crate) fn find(
 pub(crate) fn hash(id: FlowId) -> u64 {
     id.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_is_used_from_its_first_packet_on() {
+        let actions: Arc<[Action]> = [].into();
+        let mut flow = InstalledFlow::new(FlowId(1), actions, FlowKind::Uncacheable, 1);
+        assert_eq!(flow.told(), FlowStats::default());
+        assert!(flow.count(Instant::from_nanos(5), 2, 120, 0x10));
+        assert!(!flow.count(Instant::from_nanos(7), 1, 60, 0x02));
+        flow.unseen_bytes = 4;
+        let used = Some(Instant::from_nanos(7));
+        assert_eq!(flow.told(), FlowStats { packets: 3, bytes: 168, used, tcp_flags: 0x12 });
+    }
+}

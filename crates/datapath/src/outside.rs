@@ -52,3 +52,16 @@ impl Outside {
         offload: Offload { checksum: packet::Checksum::Unverified, gso: None },
     };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_of_ports_has_those_that_are_equal_modulo_64() {
+        let set = PortSet::default().with(PortNo(3)).with(PortNo(64));
+        let members: Vec<u32> = (0..130).filter(|&port| set.may_have(PortNo(port))).collect();
+        assert_eq!(members, [0, 3, 64, 67, 128]);
+        assert!((0..130).all(|port| PortSet::ALL.may_have(PortNo(port))));
+    }
+}
