@@ -180,6 +180,8 @@ impl Pending {
         let key = (*place.key != frame.key).then(|| Box::new(frame.key.clone()));
         let packet = frame.packet.compact_copy();
         place.packets.push_back(Waiting { packet, key, received: frame.received });
+        // A packet that waits in an earlier pass: flows that are young now stay so until it goes on.
+        place.epoch = place.epoch.min(self.since);
         self.packets += 1;
         self.packets_of_port[port_of(&place.key)] += 1;
     }
