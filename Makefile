@@ -33,11 +33,6 @@ setup:
 build: setup
 	cargo build --release --locked --package tidegate --package ovs-vswitchd $(dpdk)
 
-# The one program that whole-program tests and suites need: link-time optimisation takes minutes for each.
-.PHONY: build-tidegate
-build-tidegate:
-	cargo build --release --locked --package tidegate $(dpdk)
-
 # DESTDIR=DIR puts them below a folder, for packages. Into the system itself, ovs-vswitchd becomes an
 # alternative to Debian's; `update-alternatives --config ovs-vswitchd` chooses.
 PREFIX ?= /usr/local
