@@ -2,7 +2,7 @@
 
 use crate::bridge::{Bridge, BridgeConfig};
 use crate::ids::BridgeId;
-use crate::port::{Port, PortDevice, PortRefused, PortSpec};
+use crate::port::{NO_DEVICE, Port, PortDevice, PortRefused, PortSpec};
 use base::{Instant, OfPort, PortNo};
 use flow::{Field, FlowKey, TunnelKind};
 use hashbrown::HashMap;
@@ -74,6 +74,14 @@ impl Bridges {
                 is_frame: key.get(Field::PacketType) == 0,
             })
         })
+    }
+
+    /// Whether a packet in a later pass, with this in-port, is a controller's, if [`Self::of_packet`] finds no port: it
+    /// has no device, or that of the tunnel in whose name it was sent, without the tunnel's outer header.
+    pub fn is_controllers(&self, device: PortNo, (bridge, in_port): (BridgeId, OfPort)) -> bool {
+        let is_tunnels = || self.tunnels().any(|(_, port)| port.source() == Some(device));
+        let is_there = || self.get(bridge).is_some_and(|bridge| bridge.port(in_port).is_some());
+        device == NO_DEVICE || is_tunnels() && (!in_port.is_real() || is_there())
     }
 
     /// All tunnel ports with their bridges.

@@ -2,6 +2,7 @@
 
 use crate::flow_mod::no_bridge;
 use crate::ids::BridgeId;
+use crate::port::NO_DEVICE;
 use crate::translate::{Notes, Sent, translate_sent};
 use crate::upcall::links;
 use crate::{Ofproto, Outbox};
@@ -11,9 +12,6 @@ use openflow::message::PacketOut;
 use openflow::{ErrorCode, OfError};
 use packet::Packet;
 use std::sync::Arc;
-
-/// The datapath's number for "no port".
-const NO_DEVICE: PortNo = PortNo(u32::MAX);
 
 /// The packet of a controller's message. One without an Ethernet header gets one for the datapath, with zero
 /// addresses.

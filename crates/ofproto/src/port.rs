@@ -8,6 +8,9 @@ use openflow::message::{PortConfig, PortDesc};
 use std::sync::Arc;
 use tunnel::TunnelConfig;
 
+/// The datapath's number for "no port".
+pub(crate) const NO_DEVICE: PortNo = PortNo(u32::MAX);
+
 /// The device behind a port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PortDevice {

@@ -4,6 +4,7 @@ use crate::Ofproto;
 use crate::bridge::Bridge;
 use crate::effect::Effect;
 use crate::ids::BridgeId;
+use crate::port::NO_DEVICE;
 use crate::text::{self, PortNames};
 use crate::translate::{
     Entry, Fork, Memory, Note, NoteKind, Notes, Sent, Translation, World, fix_tpid, translate_from,
@@ -151,7 +152,7 @@ impl Ofproto {
         let in_port = OfPort(key.in_port_raw() as u16);
         let bridge = self.bridges.get(request.bridge);
         let device = bridge.and_then(|bridge| bridge.port(in_port)?.source());
-        let device = device.unwrap_or(PortNo(u32::MAX));
+        let device = device.unwrap_or(NO_DEVICE);
         let packet_len = request.packet_bytes.map(|bytes| bytes as usize);
         let world = World { packet_len, ..self.world(now) };
         match &request.actions {

@@ -3,6 +3,7 @@
 
 use crate::dependency::Dependency;
 use crate::ids::BridgeId;
+use crate::port::NO_DEVICE;
 use crate::translate::{Sent, TunnelSender};
 use crate::{Ofproto, Outbox};
 use base::{Instant, MacAddr, OfPort, PortNo};
@@ -262,7 +263,7 @@ impl Ofproto {
             let Some(bytes) = question(port.spec.mac, wanted.source, wanted.target) else {
                 continue;
             };
-            let device = port.datapath().unwrap_or_default();
+            let device = port.datapath().unwrap_or(NO_DEVICE);
             let Ok(frame) = Frame::parse(Packet::from_bytes(&bytes), device) else { continue };
             let mut pipeline = FlowKey::new();
             pipeline.set_in_port_raw(wanted.port.0.into());

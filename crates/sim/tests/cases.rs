@@ -93,3 +93,23 @@ fn replies_with_nat_that_are_not_tracked_any_more_overtake_none() {
     let report = run(&plan(vec![tracks, later(2, Conn::New, begins), replies], 1, steps)).unwrap();
     assert_eq!((report.received, report.sent), (4, 4));
 }
+
+/// Found as seed 1019: a packet is tracked while its port is removed, and a rule that is newer than the removal sent it
+/// on.
+#[test]
+fn packets_of_a_removed_port_are_forwarded_by_no_later_rule() {
+    let any = Matching::default;
+    let acts = vec![Act::Track { zone: 1, table: TRACKED, nat: false }];
+    let tracks = Rule { table: 0, priority: 1, matching: any(), acts };
+    let forwards =
+        Rule { table: TRACKED, priority: 2, matching: any(), acts: vec![Act::Output(2)] };
+    let steps = vec![
+        arrive(1, &[1]),
+        work(ALL),
+        Step::Translate { handler: HANDLER, most: ALL },
+        Step::RemovePort(1),
+        Step::Put(1, forwards),
+    ];
+    let report = run(&plan(vec![tracks], 100, steps)).unwrap();
+    assert_eq!((report.received, report.nowhere, report.sent), (1, 1, 0));
+}

@@ -184,14 +184,18 @@ pub(crate) fn translate(
             let reason = if is_tunnels { DropReason::TunnelUnknown } else { DropReason::NoPort };
             return dropped(key, reason);
         }
-        // The packet is a controller's, or its port was removed.
-        None => match world.recirc.get(key.recirc_id()) {
-            Some(frozen) => {
-                let in_port = OfPort(frozen.pipeline.in_port_raw() as u16);
-                Entry { bridge: frozen.bridge, in_port, device }
+        // The packet is a controller's, or its port was removed. Open vSwitch forwards nothing of a removed port, in
+        // any pass (`ofproto/ofproto-dpif-xlate.c`, `xlate_lookup_ofproto_`).
+        None => {
+            let Some(frozen) = world.recirc.get(key.recirc_id()) else {
+                return dropped(key, DropReason::RecircUnknown);
+            };
+            let (bridge, in_port) = (frozen.bridge, OfPort(frozen.pipeline.in_port_raw() as u16));
+            if !world.bridges.is_controllers(device, (bridge, in_port)) {
+                return dropped(key, DropReason::NoPort);
             }
-            None => return dropped(key, DropReason::RecircUnknown),
-        },
+            Entry { bridge, in_port, device }
+        }
     };
     translate_from(world, key, entry, notes, memory)
 }

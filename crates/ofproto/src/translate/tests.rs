@@ -7,6 +7,7 @@ use base::{Instant, MacAddr, OfPort, PortNo};
 use flow::{Action, FRAG_LATER, Field, FlowKey, Mask, SetField, VLAN_PRESENT};
 use openflow::message::FlowModCommand;
 use proptest::prelude::*;
+use std::sync::Arc;
 
 /// With notes, the result has the key after all changes.
 const TOLD: Notes = Notes::On { names: false, learns: false };
@@ -356,6 +357,54 @@ fn unknown_ports_and_numbers_drop_the_packet() {
     key.set_recirc_id(base::RecircId(5));
     let translation = ofproto.translate(NOW, &key, Notes::Off);
     assert_eq!(translation.error, Some(flow::DropReason::RecircUnknown));
+}
+
+/// Found by the simulation, as seed 1019: a packet is tracked while its port is removed.
+#[test]
+fn a_removed_port_forwards_nothing_in_a_later_pass() {
+    let flows = [
+        "table=0,priority=2,in_port=1,actions=output:5",
+        "table=0,priority=1,actions=ct(table=1)",
+        "table=2,actions=drop",
+        "table=1,actions=output:2",
+    ];
+    let (mut ofproto, id) = switch(&flows.map(str::to_owned));
+    let config = tunnel::TunnelConfig::parse(
+        flow::TunnelKind::Vxlan,
+        "t0",
+        &[("remote_ip".to_owned(), "10.9.0.2".to_owned())].into(),
+    );
+    let (device, config) = (PortNo(20), Arc::new(config.config.unwrap()));
+    let tunnel = PortSpec::new("t0", MacAddr::ZERO, PortDevice::Tunnel { device, config });
+    let tunnel = ofproto.add_port(id, tunnel, NOW).unwrap();
+    // The translation of the second pass.
+    let later = |ofproto: &Ofproto, came: u32, goes_on: u32| {
+        let mut key = packet(0x0800, [0; 16]);
+        key.set_in_port_raw(came);
+        let first = ofproto.translate(NOW, &key, Notes::Off);
+        let Some(Action::Recirc(recirc)) = first.actions.last() else {
+            panic!("{:?}", first.actions)
+        };
+        key.set_in_port_raw(goes_on);
+        key.set_recirc_id(*recirc);
+        ofproto.translate(NOW, &key, Notes::Off)
+    };
+    // A port of the same bridge, and one whose packets come through a patch.
+    for came in [3, 1] {
+        let there = later(&ofproto, came, came);
+        assert_eq!(there.error, None);
+        assert!(there.may_install() && !there.actions.is_empty());
+        // The numbers of no device and of a tunnel's, as in packets of a controller.
+        for device in [u32::MAX, device.0] {
+            assert_eq!(later(&ofproto, came, device).actions, there.actions, "{device}");
+        }
+        // A device without a port.
+        let gone = later(&ofproto, came, 30);
+        assert_eq!(gone.error, Some(flow::DropReason::NoPort));
+        assert!(!gone.may_install());
+    }
+    ofproto.remove_port(id, tunnel, NOW);
+    assert_eq!(later(&ofproto, 3, device.0).error, Some(flow::DropReason::NoPort));
 }
 
 /// A port has a 16-bit and a 32-bit number; they differ for reserved ports.
