@@ -120,8 +120,15 @@ impl Class {
         (self.word ^ envelope.word & shape.word) == 0
             && headers.agrees(&self.headers, &shape.mask)
             && self.has_checksum == envelope.has_checksum
-            && *self.options == *envelope.options
+            && are_equal(&self.options, envelope.options)
     }
+}
+
+/// Compares options. Most tunnels have none, and then `memcmp` is not called: with AVX-512 it reads even no bytes, by
+/// a load with an empty mask, which takes 40 ns at the address of an empty `Box`, where no memory is.
+#[inline]
+fn are_equal(ours: &[u8], theirs: &[u8]) -> bool {
+    ours.len() == theirs.len() && (ours.is_empty() || ours == theirs)
 }
 
 impl Outers {
