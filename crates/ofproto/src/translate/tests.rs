@@ -211,6 +211,19 @@ fn tidy_transport(key: &mut FlowKey) {
     }
 }
 
+/// Clears what an absent tag cannot have: a packet has no priority without a tag, and no inner tag
+/// without an outer one.
+fn tidy_tags(key: &mut FlowKey) {
+    if key.vlan_tci() & VLAN_PRESENT == 0 {
+        key.set_vlan_tci(0);
+        key.set_vlan_tpid(0);
+    }
+    if key.vlan_tci() == 0 || key.vlan_tci1() & VLAN_PRESENT == 0 {
+        key.set_vlan_tci1(0);
+        key.set_vlan_tpid1(0);
+    }
+}
+
 /// Gives a packet connection state.
 fn track(key: &mut FlowKey, seed: u8) {
     let states = [0x21, 0x22, 0x2a, 0x30, 0x20];
@@ -227,10 +240,7 @@ fn mix(key: &FlowKey, mask: &Mask, other: &FlowKey) -> FlowKey {
     if mixed.is_ip() {
         tidy_transport(&mut mixed);
     }
-    if mixed.vlan_tci() == 0 {
-        mixed.set_vlan_tci1(0);
-        mixed.set_vlan_tpid1(0);
-    }
+    tidy_tags(&mut mixed);
     mixed
 }
 
