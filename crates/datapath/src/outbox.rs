@@ -9,6 +9,7 @@ use packet::{Batch, Packet};
 #[derive(Debug, Default)]
 pub struct Outbox {
     ports: Vec<Waiting>,
+    packets: usize,
     /// Replies to [`flow::FlowCommand::Collect`].
     pub dumps: Vec<FlowDump>,
     /// The upcall queue became non-empty: wake the control side.
@@ -32,6 +33,7 @@ impl Outbox {
 
     /// Appends a packet for `port`.
     pub fn push(&mut self, port: PortNo, packet: Packet) {
+        self.packets += 1;
         self.waiting(port).room().push(packet);
     }
 
@@ -39,16 +41,25 @@ impl Outbox {
     pub fn extend<'a>(&mut self, port: PortNo, packets: impl Iterator<Item = &'a mut Packet>) {
         let waiting = self.waiting(port);
         let mut batch = waiting.room();
+        let mut added = 0;
         for packet in packets {
             if batch.is_full() {
                 batch = waiting.room();
             }
             batch.push(packet.take());
+            added += 1;
         }
+        self.packets += added;
+    }
+
+    /// Returns the number of packets for all ports since the last [`Outbox::batches_mut`].
+    pub fn packets(&self) -> usize {
+        self.packets
     }
 
     /// The waiting packets, by port and in non-empty batches; the caller empties them all.
     pub fn batches_mut(&mut self) -> impl Iterator<Item = (PortNo, &mut Batch)> {
+        self.packets = 0;
         self.ports.iter_mut().flat_map(|waiting| {
             let used = (waiting.filling + 1).min(waiting.batches.len());
             waiting.filling = 0;

@@ -47,10 +47,15 @@ impl Pool {
         small.unwrap_or_else(|| self.take())
     }
 
-    /// A copy of `packet`.
+    /// A copy of `packet`. Without a free buffer it is one of the packet's own size: a flood makes a copy for
+    /// each port, and one of [`FRAME_BYTES`] has 17 pages to clear.
     pub fn copy(&mut self, packet: &Packet) -> Packet {
-        let mut copy = self.take();
-        if copy.copy_from(packet) { copy } else { packet.compact_copy() }
+        let Some(mut copy) = self.free.pop() else { return packet.compact_copy() };
+        if copy.copy_from(packet) {
+            return copy;
+        }
+        self.free.push(copy);
+        packet.compact_copy()
     }
 
     /// Returns a packet to the pool. Frees small buffers of another origin, and packets beyond the number
@@ -81,7 +86,9 @@ mod tests {
         pool.give(a);
         pool.give(b);
         assert_eq!(pool.free.len(), 1);
-        assert_eq!(pool.copy(&Packet::from_bytes(&[1, 2])).data(), [1, 2]);
+        let copies = [(); 2].map(|()| pool.copy(&Packet::from_bytes(&[1, 2])));
+        assert_eq!(copies.each_ref().map(Packet::data), [[1, 2]; 2]);
+        assert_eq!(copies.map(|copy| copy.room()), [FRAME_BYTES, 2]);
     }
 
     #[test]

@@ -38,6 +38,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// How long a worker that answers its own misses does so before it receives again: a port's queue holds the
 /// packets that arrive meanwhile.
 const ANSWERING_MAX: Duration = Duration::from_micros(100);
+/// Packets in the outbox that are sent before the next batch is received, or the next answer executed. A flood
+/// makes a packet for each port: sent at once, they neither wait for those of the others nor need memory.
+const OUTBOX_PACKETS: usize = 256;
 /// Batches received from one queue before the next one's turn.
 const BATCHES_PER_TURN: usize = 4;
 
@@ -344,6 +347,9 @@ impl Run {
                         let _ = events.send(WorkerEvent::Traced(traced));
                     });
                 }
+            }
+            if out.packets() >= OUTBOX_PACKETS {
+                send_all(worker, tx, out);
             }
             if !full {
                 break;

@@ -56,8 +56,8 @@ pub struct UpcallArgs {
     /// Number of hosts
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = whole::<u16>(2..=4096))]
     hosts: u16,
-    /// Number of handlers
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = whole::<u16>(1..=64))]
+    /// Number of handlers; 0, with --namespaces: the worker answers its own misses
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = whole::<u16>(0..=64))]
     handlers: u16,
     /// Upcalls that a handler takes at a time
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole::<u16>(1..=1024))]
@@ -95,6 +95,10 @@ struct Pair {
 pub fn measure(args: &UpcallArgs) -> Result<Outcome, BenchError> {
     if args.namespaces {
         return whole::measure(args);
+    }
+    if args.handlers == 0 {
+        let wrong = "--handlers 0, with which workers answer their own misses, needs --namespaces";
+        return Err(BenchError::WrongWork(wrong.into()));
     }
     let progress = Progress::start("asking for neighbours", 2 * Policy::ALL.len() as u64);
     let mut pairs = Vec::new();

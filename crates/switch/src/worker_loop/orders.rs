@@ -1,6 +1,6 @@
 //! A worker's commands, and the resulting events.
 
-use super::{Picker, Run};
+use super::{OUTBOX_PACKETS, Picker, Run, send_all};
 use crate::handlers::Answering;
 use crate::latency::stamps_of;
 use crate::worker_messages::{Credit, Stopped, WorkerCommand, WorkerEvent};
@@ -84,6 +84,9 @@ impl Run {
                 let _ = events.send(WorkerEvent::Traced(traced));
             }
             (command, _) => worker.command(now, command, out),
+        }
+        if out.packets() >= OUTBOX_PACKETS {
+            send_all(worker, &mut ports.tx, out);
         }
     }
 
