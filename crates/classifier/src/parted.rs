@@ -145,7 +145,7 @@ mod tests {
             *map.or_default(n) += 1;
             *model.entry(n).or_default() += 1;
         }
-        assert!(map.parts.len() == PARTS);
+        assert!(map.parts.len() == PARTS && !map.is_empty());
         let all = |map: &PartedMap<u64, u64>| {
             map.iter().map(|(k, v)| (*k, *v)).collect::<HashMap<_, _>>()
         };

@@ -81,3 +81,25 @@ impl<const N: usize> Chunks<N> {
 fn never_made(number: usize) -> ! {
     panic!("nothing was ever made at {number}")
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_chunks_that_exist_take_memory() {
+        const CHUNK_BYTES: usize = CHUNK * 3 * 8;
+        let chunks = Chunks::<3>::new(2 * CHUNK + 1);
+        assert_eq!(chunks.bytes(), 0);
+        for (number, is_made, expect) in [
+            (CHUNK, true, 1),
+            (2 * CHUNK - 1, true, 1),
+            (0, true, 2),
+            (3 * CHUNK, false, 2),
+            (2 * CHUNK, true, 3),
+        ] {
+            assert_eq!(chunks.make(number), is_made, "{number}");
+            assert_eq!(chunks.bytes(), expect * CHUNK_BYTES, "{number}");
+        }
+    }
+}

@@ -130,6 +130,7 @@ fn packets_of_a_rule_go_on_and_all_others_are_passed_up() {
             becomes(&mut offload, other, None);
         }
         // After a frame that was too large, smaller ones are passed up for a time, so that the order is kept.
+        becomes(&mut offload, "10.0.0.1:1000>10.0.0.2:80 . len=1500", None);
         becomes(&mut offload, PLAIN, None);
         std::thread::sleep(Duration::from_millis(150));
         becomes(&mut offload, PLAIN, Some(PLAIN));
@@ -381,9 +382,10 @@ fn a_connection_whose_flows_drop_is_dropped_and_counted() {
 fn a_connection_without_packets_for_its_time_is_passed_up() {
     in_namespace("idle connections", |mut offload| {
         let rule = rule(PLAIN, &[Action::Output(OUT)]);
-        offload.install(&rule, Duration::from_millis(100)).unwrap();
+        // A second, which a slow machine does not need for the first packet.
+        offload.install(&rule, Duration::from_secs(1)).unwrap();
         becomes(&mut offload, PLAIN, Some(PLAIN));
-        std::thread::sleep(Duration::from_millis(200));
+        std::thread::sleep(Duration::from_millis(1100));
         becomes(&mut offload, PLAIN, None);
     });
 }
