@@ -4,7 +4,6 @@ use crate::megaflow::MegaflowTable;
 use crate::slab::Handle;
 use base::limits::EXACT_CACHE_ENTRIES;
 use flow::{FlowKey, WORDS};
-use std::hash::Hasher as _;
 
 /// The number of key words in an entry, enough for all that the datapath reads from a packet (the
 /// registers are zero there). An entry has four cache lines, of which IPv4 packets use two.
@@ -32,18 +31,37 @@ struct Entry {
 
 /// The hash of all words of a key, for [`ExactCache`] and to distribute packets. `seed` must be
 /// random, so that senders cannot choose what collides.
+///
+/// Most words of a packet's key are zero. A group of words in which all are costs one comparison.
 pub fn hash(key: &FlowKey, seed: u32) -> u32 {
-    let mut hasher = crate::layout::WordHasher::new(seed.into());
-    let mut map = 0u64;
-    for &word in key.words_in_use() {
-        map = map.rotate_left(1) ^ u64::from(word != 0);
-        if word != 0 {
-            hasher.write_u64(word);
+    const GROUP: usize = 4;
+    // Each product has a secret in both of its factors: no word of a packet can make it zero, which would
+    // erase the words before.
+    let secret = mix(u64::from(seed) ^ SECRETS[0], SECRETS[1]);
+    let (mut state, mut map) = (secret, 0u64);
+    let (groups, rest) = key.words_in_use().as_chunks::<GROUP>();
+    for &[a, b, c, d] in groups {
+        map <<= 1;
+        if a | b | c | d != 0 {
+            map |= 1;
+            state = mix(mix(a ^ state, b ^ secret) ^ c, d ^ secret);
         }
     }
-    hasher.write_u64(map);
-    let hash = hasher.finish();
+    for word in rest {
+        state = mix(state ^ word, secret);
+    }
+    let hash = mix(state ^ map, secret);
     (hash ^ (hash >> 32)) as u32
+}
+
+/// The fractions of the golden ratio and of the square root of 2, made odd.
+const SECRETS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0x6a09_e667_f3bc_c909];
+
+/// Both halves of a product, which depend on all bits of both factors (wyhash, by Wang Yi).
+#[inline]
+fn mix(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
 }
 
 impl Default for ExactCache {

@@ -60,7 +60,7 @@ impl Worker {
         let upcall = Upcall {
             worker: self.id,
             kind,
-            packet: frame.packet.compact_copy(),
+            packet: self.pool.compact_copy(&frame.packet),
             key: self.copy_key(&frame.key),
             received: now,
             queued,

@@ -45,7 +45,8 @@ impl Lookup {
     /// Records a lookup that found a flow of this priority, or none.
     pub fn new(seen: &Seen<'_>, priority: Option<u16>) -> Lookup {
         let (key, varies) = (seen.key.words(), seen.varying.words());
-        let words = key.iter().zip(seen.original.words());
+        let used = [seen.key, seen.original].map(|key| key.words_in_use().len());
+        let words = key.iter().zip(seen.original.words()).take(used[0].max(used[1]));
         let masks = header_mask().words().iter().zip(conntrack_mask().words());
         let changed = words.zip(masks).fold([0, 0], |[headers, ct], ((a, b), masks)| {
             [headers | (a ^ b) & masks.0, ct | (a ^ b) & masks.1]

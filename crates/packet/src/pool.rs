@@ -6,6 +6,11 @@ use base::limits::FRAME_BYTES;
 /// The largest frame of a small buffer in bytes: Ethernet with two VLAN tags, without FCS.
 pub const SMALL_FRAME_BYTES: usize = 1522;
 
+/// The room of a compact buffer in bytes: most packets that wait for an answer, and most copies of a flood, fit.
+const COMPACT_BYTES: usize = 192;
+/// Free compact buffers that are kept.
+const COMPACT_KEPT: usize = 256;
+
 /// Free packets, each with room for the largest frame. A pool belongs to one worker. In steady
 /// state every packet returns to it, and nothing is allocated.
 ///
@@ -17,12 +22,14 @@ pub struct Pool {
     keep: usize,
     small: Vec<Packet>,
     keep_small: usize,
+    compact: Vec<Packet>,
 }
 
 impl Pool {
     /// An empty pool that keeps at most `keep` free packets.
     pub fn new(keep: usize) -> Self {
-        Pool { free: Vec::with_capacity(keep), keep, small: Vec::new(), keep_small: 0 }
+        let (free, small, compact) = (Vec::with_capacity(keep), Vec::new(), Vec::new());
+        Pool { free, keep, small, keep_small: 0, compact }
     }
 
     /// Adds at most `keep` buffers of [`SMALL_FRAME_BYTES`].
@@ -47,15 +54,27 @@ impl Pool {
         small.unwrap_or_else(|| self.take())
     }
 
-    /// A copy of `packet`. Without a free buffer it is one of the packet's own size: a flood makes a copy for
-    /// each port, and one of [`FRAME_BYTES`] has 17 pages to clear.
+    /// A copy of `packet`. Without a free buffer it is a compact one: a flood makes a copy for each port, and a
+    /// buffer of [`FRAME_BYTES`] has 17 pages to clear.
     pub fn copy(&mut self, packet: &Packet) -> Packet {
-        let Some(mut copy) = self.free.pop() else { return packet.compact_copy() };
+        let Some(mut copy) = self.free.pop() else { return self.compact_copy(packet) };
         if copy.copy_from(packet) {
             return copy;
         }
         self.free.push(copy);
-        packet.compact_copy()
+        self.compact_copy(packet)
+    }
+
+    /// A copy of `packet` in a buffer of about its size, for packets that are queued.
+    pub fn compact_copy(&mut self, packet: &Packet) -> Packet {
+        if packet.len() > COMPACT_BYTES {
+            return packet.compact_copy();
+        }
+        let spare = self.compact.pop();
+        let mut copy = spare.unwrap_or_else(|| Packet::with_capacity(COMPACT_BYTES));
+        // It has room for so many bytes.
+        copy.copy_from(packet);
+        copy
     }
 
     /// Returns a packet to the pool. Frees small buffers of another origin, and packets beyond the number
@@ -67,8 +86,12 @@ impl Pool {
             if self.free.len() < self.keep {
                 self.free.push(packet);
             }
-        } else if self.small.len() < self.keep_small && room >= SMALL_FRAME_BYTES {
-            self.small.push(packet);
+        } else if room >= SMALL_FRAME_BYTES {
+            if self.small.len() < self.keep_small {
+                self.small.push(packet);
+            }
+        } else if room >= COMPACT_BYTES && self.compact.len() < COMPACT_KEPT {
+            self.compact.push(packet);
         }
     }
 }
@@ -88,7 +111,13 @@ mod tests {
         assert_eq!(pool.free.len(), 1);
         let copies = [(); 2].map(|()| pool.copy(&Packet::from_bytes(&[1, 2])));
         assert_eq!(copies.each_ref().map(Packet::data), [[1, 2]; 2]);
-        assert_eq!(copies.map(|copy| copy.room()), [FRAME_BYTES, 2]);
+        assert_eq!(copies.each_ref().map(|copy| copy.room()), [FRAME_BYTES, COMPACT_BYTES]);
+        copies.into_iter().for_each(|copy| pool.give(copy));
+        assert_eq!((pool.free.len(), pool.compact.len()), (1, 1));
+        let long = Packet::from_bytes(&[7; COMPACT_BYTES + 1]);
+        assert_eq!(pool.compact_copy(&long).room(), COMPACT_BYTES + 1);
+        assert_eq!(pool.compact_copy(&Packet::from_bytes(&[3])).data(), [3]);
+        assert_eq!(pool.compact.len(), 0);
     }
 
     #[test]

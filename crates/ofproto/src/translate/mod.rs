@@ -274,7 +274,8 @@ pub(crate) fn translate_resumed(
 
 #[inline]
 fn finish(context: Context<'_>) -> Translation {
-    let Context { key, base, original, mut mask, mut actions, notes, error, .. } = context;
+    // The keys stay where they are: moving them would copy them.
+    let Context { ref key, ref base, original, mut mask, mut actions, notes, error, .. } = context;
     if context.copies_ecn {
         outer::match_ecn(&mut mask, &mut actions);
     }
@@ -285,7 +286,7 @@ fn finish(context: Context<'_>) -> Translation {
         Box::new(packet_key)
     };
     let failed_mask = (error.is_some() && is_told).then(|| mask.clone());
-    tidy_mask(&mut mask, original, &key);
+    tidy_mask(&mut mask, original, key);
     let told_mask = failed_mask.or_else(|| is_told.then(|| mask.clone()));
     options::unmap_mask(&mut mask, original, context.option_table);
     let failure = context.failure.filter(|_| actions.is_empty());
@@ -309,7 +310,7 @@ fn finish(context: Context<'_>) -> Translation {
         learns_anew: context.learns_anew,
         error,
         is_slow: context.is_slow,
-        final_key: is_told.then(|| Box::new(key)),
+        final_key: is_told.then(|| Box::new(key.clone())),
         packet_key: is_told.then(packet_key),
         has_errors: notes.has_errors(),
         notes: notes.into_notes(),
