@@ -8,7 +8,7 @@ use hashbrown::HashTable;
 const SPLIT_AT: usize = 16 * 1024;
 
 /// Maps hashes to numbers of places that the caller keeps. Half of each hash is stored with the
-/// number, so that growing reads nothing else.
+/// number, so that growing reads nothing else. Hashes that differ only in their lowest bits lie side by side.
 #[derive(Clone, Debug)]
 pub struct Index {
     /// One part, or [`PARTS`].
@@ -115,10 +115,11 @@ fn kept(hash: u64) -> u32 {
     (hash >> 32) as u32 ^ hash as u32
 }
 
-/// The hash for the table of a part, which uses the highest and the lowest bits.
+/// The hash for the table of a part, which finds a place by the lowest bits and tells places apart by the
+/// highest. The lowest are those of the stored hash, so that a caller decides which entries lie side by side.
 #[inline]
 fn spread(hash: u32) -> u64 {
-    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    u64::from(hash) | u64::from(hash.wrapping_mul(0x9e37_79b9)) << u32::BITS
 }
 
 #[cfg(test)]

@@ -272,7 +272,7 @@ pub(crate) fn translate_resumed(
     finish(context)
 }
 
-#[inline]
+#[inline(always)]
 fn finish(context: Context<'_>) -> Translation {
     // The keys stay where they are: moving them would copy them.
     let Context { ref key, ref base, original, mut mask, mut actions, notes, error, .. } = context;
