@@ -10,6 +10,8 @@ pub const SMALL_FRAME_BYTES: usize = 1522;
 const COMPACT_BYTES: usize = 192;
 /// Free compact buffers that are kept.
 const COMPACT_KEPT: usize = 256;
+/// Of longer copies without a free buffer, one of this many gets a buffer of full size.
+const FULL_SIZE_EVERY: u32 = 32;
 
 /// Free packets, each with room for the largest frame. A pool belongs to one worker. In steady
 /// state every packet returns to it, and nothing is allocated.
@@ -23,13 +25,15 @@ pub struct Pool {
     small: Vec<Packet>,
     keep_small: usize,
     compact: Vec<Packet>,
+    /// Copies without a free buffer that were not compact.
+    lacking: u32,
 }
 
 impl Pool {
     /// An empty pool that keeps at most `keep` free packets.
     pub fn new(keep: usize) -> Self {
         let (free, small, compact) = (Vec::with_capacity(keep), Vec::new(), Vec::new());
-        Pool { free, keep, small, keep_small: 0, compact }
+        Pool { free, keep, small, keep_small: 0, compact, lacking: 0 }
     }
 
     /// Adds at most `keep` buffers of [`SMALL_FRAME_BYTES`].
@@ -54,10 +58,9 @@ impl Pool {
         small.unwrap_or_else(|| self.take())
     }
 
-    /// A copy of `packet`. Without a free buffer it is a compact one: a flood makes a copy for each port, and a
-    /// buffer of [`FRAME_BYTES`] has 17 pages to clear.
+    /// A copy of `packet`.
     pub fn copy(&mut self, packet: &Packet) -> Packet {
-        let Some(mut copy) = self.free.pop() else { return self.compact_copy(packet) };
+        let Some(mut copy) = self.free.pop() else { return self.copy_to_new(packet) };
         if copy.copy_from(packet) {
             return copy;
         }
@@ -75,6 +78,24 @@ impl Pool {
         // It has room for so many bytes.
         copy.copy_from(packet);
         copy
+    }
+
+    /// A compact copy, since a flood makes a copy for each port, and a buffer of [`FRAME_BYTES`] has 17 pages to
+    /// clear. Of those that are longer than the compact buffers that are kept, one of [`FULL_SIZE_EVERY`] gets
+    /// such a buffer nevertheless, which comes back to the pool: where copies recur, as of a mirror, nothing is
+    /// allocated after a while.
+    #[cold]
+    fn copy_to_new(&mut self, packet: &Packet) -> Packet {
+        if packet.len() > COMPACT_BYTES {
+            self.lacking = self.lacking.wrapping_add(1);
+            if self.lacking.is_multiple_of(FULL_SIZE_EVERY) {
+                let mut copy = Packet::with_capacity(FRAME_BYTES);
+                if copy.copy_from(packet) {
+                    return copy;
+                }
+            }
+        }
+        self.compact_copy(packet)
     }
 
     /// Returns a packet to the pool. Frees small buffers of another origin, and packets beyond the number
@@ -118,6 +139,22 @@ mod tests {
         assert_eq!(pool.compact_copy(&long).room(), COMPACT_BYTES + 1);
         assert_eq!(pool.compact_copy(&Packet::from_bytes(&[3])).data(), [3]);
         assert_eq!(pool.compact.len(), 0);
+    }
+
+    #[test]
+    fn a_pool_that_lacks_buffers_for_long_copies_gets_them_after_a_while() {
+        let (mut pool, packet) = (Pool::new(8), Packet::from_bytes(&[7; 300]));
+        let mut round = || {
+            let copies = [(); 3].map(|()| pool.copy(&packet));
+            let full_size = copies.iter().filter(|copy| copy.room() == FRAME_BYTES).count();
+            assert!(copies.iter().all(|copy| copy.data() == packet.data()));
+            copies.into_iter().for_each(|copy| pool.give(copy));
+            full_size
+        };
+        assert_eq!(round(), 0);
+        let later: Vec<usize> = (0..3 * FULL_SIZE_EVERY).map(|_| round()).collect();
+        assert!(later.is_sorted() && later.last() == Some(&3), "{later:?}");
+        assert_eq!(later.iter().filter(|full_size| **full_size == 0).count(), 9, "{later:?}");
     }
 
     #[test]

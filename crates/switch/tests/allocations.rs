@@ -135,6 +135,9 @@ fn a_refused_miss_allocates_and_copies_nothing() {
     };
     // Each packet is of another flow, so that none waits behind another.
     let packets: Vec<Packet> = (1..=8 * UPCALLS_PER_PORT).map(packet).collect();
+    // The buffers of a burst, which ports bring.
+    let burst = [(); 32].map(|()| worker.pool().take());
+    burst.into_iter().for_each(|packet| worker.pool().give(packet));
     let mut send = |packets: &[Packet]| {
         let before = ASKED.get();
         for packets in packets.chunks(32) {
