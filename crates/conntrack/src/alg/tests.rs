@@ -82,6 +82,27 @@ fn each_line_moves_what_follows_it_further() {
     assert_eq!(seq_of(&say(&mut algs, &connection, seq, "NOOP%0d%0a")), seq + 6);
 }
 
+/// The window check compares with what the sender of the line counts.
+#[test]
+fn acknowledgements_of_a_longer_line_are_moved_before_the_window_check() {
+    let mut algs = Algs::default();
+    let connection = client(1000);
+    say(&mut algs, &connection, 100, "USER%20joe%0d%0a");
+    say(&mut algs, &connection, 110, "PORT%2010,0,0,1,195,80%0d%0a");
+    let ack = |is_reply, text| {
+        let segment = Segment::of(frame(text).l4().unwrap()).unwrap();
+        algs.unshift(connection.id, is_reply, segment).ack
+    };
+    for (is_reply, text, expect) in [
+        (true, "20.0.0.1:21>10.0.0.1:1000 A seq=500 ack=134", 132),
+        (true, "20.0.0.1:21>10.0.0.1:1000 A seq=500 ack=110", 110),
+        (true, "20.0.0.1:21>10.0.0.1:1000 R seq=500", 0),
+        (false, "10.0.0.1:1000>20.0.0.1:21 A seq=132 ack=600", 600),
+    ] {
+        assert_eq!(ack(is_reply, text), expect, "{text}");
+    }
+}
+
 #[test]
 fn a_shorter_text_moves_back() {
     let mut algs = Algs::default();

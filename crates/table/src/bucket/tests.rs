@@ -35,3 +35,15 @@ fn a_chain_says_when_it_is_alone() {
         assert_eq!((taken, says()), (1, id == 2), "{id} gone");
     }
 }
+
+#[test]
+fn where_there_are_no_new_buckets_those_that_another_thread_returned_are_taken() {
+    for giver in [0, 2] {
+        // The first batch of links is never taken, since link 0 is none.
+        let overflow = Overflow::new(64);
+        let taken: Vec<u64> = (0..32).map(|_| overflow.take(0)).collect();
+        taken.iter().for_each(|&link| overflow.give(giver, link));
+        let others: Vec<u64> = (0..16).map(|_| overflow.take(1)).collect();
+        assert!(others.iter().all(|link| taken.contains(link)), "{others:?}");
+    }
+}

@@ -98,3 +98,32 @@ impl Index {
         true
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use crate::epochs::Epochs;
+    use crate::index::{BUCKETS, FIRST};
+    use crate::zones::Zones;
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+
+    /// Between its look at the entries and its split, another thread may have grown or detached the index.
+    #[test]
+    fn an_index_that_has_enough_buckets_or_is_detached_does_not_grow() {
+        let epochs = Epochs::new();
+        let zones = Zones::new(Arc::clone(&epochs));
+        let mut reader = epochs.reader().unwrap();
+        let guard = reader.enter();
+        let index = zones.get_or_make(&guard, 3).unwrap();
+        let (first, number) = (u64::from(FIRST), index.number());
+        let buckets = || index.state.0.load(Ordering::Relaxed) & BUCKETS;
+        for (wanted, expect) in [(0, 0), (first - 1, 0), (first, 0), (first + 1, 1), (first, 1)] {
+            index.split(&guard, wanted);
+            assert_eq!(buckets(), first + expect, "{wanted} wanted");
+        }
+        zones.detach(3);
+        let detached = zones.index(number).unwrap();
+        detached.split(&guard, first + 2);
+        assert_eq!(buckets(), first + 1);
+    }
+}
