@@ -13,7 +13,7 @@ use crate::exact::exact_mask;
 use crate::ids::BridgeId;
 use crate::installed::NewFlow;
 use crate::snapshot::{Locked, Shared, Snapshot};
-use crate::translate::{Memory, Notes, Translation, TunnelSender, World, translate};
+use crate::translate::{Keys, Memory, Notes, Translation, TunnelSender, World, translate};
 use crate::upcall::links;
 use crate::{Ofproto, Outbox};
 use base::{Instant, MacAddr, WorkerId};
@@ -30,6 +30,7 @@ pub struct Handler {
     answers: Vec<Answer>,
     /// Buffers for translations: as many as the most answers installed at once.
     spare: Vec<Memory>,
+    keys: Box<Keys>,
     /// Commands for workers besides the answers; empty after [`Self::install`], but keeps its capacity.
     commands: Vec<(WorkerId, FlowCommand)>,
     log: TranslationLog,
@@ -73,6 +74,7 @@ impl Handler {
             snapshot: shared.read(),
             answers: Vec::new(),
             spare: Vec::new(),
+            keys: Box::default(),
             commands: Vec::new(),
             log: TranslationLog::default(),
         }
@@ -110,7 +112,7 @@ impl Handler {
         let packet_len = Some(upcall.packet.data().len().saturating_sub(unseen));
         let world = World { packet_len, ..self.snapshot.world(now) };
         let memory = self.spare.pop().unwrap_or_default();
-        let mut translation = translate(world, &upcall.key, Notes::Off, memory);
+        let mut translation = translate(world, &upcall.key, Notes::Off, memory, &mut self.keys);
         if translation.has_errors && self.log.is_due(now) {
             translation_log::tell(world, &upcall.key);
         }

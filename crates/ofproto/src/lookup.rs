@@ -53,9 +53,10 @@ impl Lookup {
         });
         let agrees = changed.map(|bits| bits == 0 && !seen.is_rewritten);
         // Bits that depend on the packet are left out, so that flows can share links.
-        let pipeline = pipeline_words().iter().map(|&(i, bits)| (i, key[i] & bits & !varies[i]));
-        let varying =
-            PackedKey::of(pipeline_words().iter().map(|&(i, bits)| (i, varies[i] & bits)));
+        let pipeline = pipeline_words().iter().filter(|&&(i, _)| key[i] != 0);
+        let pipeline = pipeline.map(|&(i, bits)| (i, key[i] & bits & !varies[i]));
+        let varying = pipeline_words().iter().filter(|&&(i, _)| varies[i] != 0);
+        let varying = PackedKey::of(varying.map(|&(i, bits)| (i, varies[i] & bits)));
         Lookup {
             bridge: seen.bridge,
             table: seen.table,

@@ -13,7 +13,7 @@
 use crate::datapath_mask::datapath_mask;
 use crate::installed::{DatapathFlow, Installed};
 use crate::snapshot::{Megaflows, Shared, Snapshot};
-use crate::translate::{Memory, Notes, Translation, translate};
+use crate::translate::{Keys, Memory, Notes, Translation, translate};
 use crate::upcall::links;
 use crate::{Ofproto, Outbox};
 use base::{Instant, WorkerId};
@@ -72,9 +72,9 @@ impl Revalidator {
             let ended = flows.extract_if(.., |it| patience.ends(&it.stats, lasted, collected));
             self.ended.extend(ended);
         }
+        let (world, mut keys) = (self.snapshot.world(now), Keys::default());
         self.translated.extend(flows.into_iter().map(|flow| {
-            let translation =
-                translate(self.snapshot.world(now), &flow.key, Notes::Off, Memory::default());
+            let translation = translate(world, &flow.key, Notes::Off, Memory::default(), &mut keys);
             (flow, translation)
         }));
         true

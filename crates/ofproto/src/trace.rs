@@ -7,8 +7,8 @@ use crate::ids::BridgeId;
 use crate::port::NO_DEVICE;
 use crate::text::{self, PortNames};
 use crate::translate::{
-    Entry, Fork, Memory, Note, NoteKind, Notes, Sent, Translation, World, fix_tpid, translate_from,
-    translate_sent,
+    Entry, Fork, Keys, Memory, Note, NoteKind, Notes, Sent, Translation, World, fix_tpid,
+    translate_from, translate_sent,
 };
 use base::{Instant, OfPort, PortNo, RecircId};
 use flow::{
@@ -164,7 +164,7 @@ impl Ofproto {
             }
             _ => {
                 let entry = Entry { bridge: request.bridge, in_port, device };
-                translate_from(world, key, entry, notes, Memory::default())
+                translate_from(world, key, entry, notes, Memory::default(), &mut Keys::default())
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use crate::text::{PortNames, format_key};
 use crate::trace::{failure, write_notes};
-use crate::translate::{Memory, Note, NoteKind, Notes, World, translate};
+use crate::translate::{Keys, Memory, Note, NoteKind, Notes, World, translate};
 use base::Instant;
 use flow::{DropReason, FlowKey};
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub(super) fn tell(world: World<'_>, key: &FlowKey) {
 
 fn describe(world: World<'_>, key: &FlowKey) -> Vec<(&'static str, String)> {
     let notes = Notes::On { names: false, learns: true };
-    let translation = translate(world, key, notes, Memory::default());
+    let translation = translate(world, key, notes, Memory::default(), &mut Keys::default());
     let packet_key = translation.packet_key.as_deref().unwrap_or(key);
     let flow = format_key(packet_key, PortNames::default());
     let (mut told, mut more) = (Vec::new(), 0);

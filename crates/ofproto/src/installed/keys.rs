@@ -159,8 +159,8 @@ impl Keys {
             }
             for (index, (bits, word)) in (GROUP * group..).zip(mask.iter().zip(key)) {
                 if *bits != 0 {
-                    hasher.write_u64(index as u64 ^ bits);
-                    hasher.write_u64(word & bits);
+                    let place = index as u64 ^ bits;
+                    hasher.write_u128(u128::from(place) << 64 | u128::from(word & bits));
                 }
             }
         }

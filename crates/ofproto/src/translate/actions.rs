@@ -352,11 +352,11 @@ impl Context<'_> {
             if !inner.is_empty() {
                 self.actions.push(Action::Clone(inner.into()));
             }
-            (self.base, self.conntracked) = (base, conntracked);
+            (*self.base, self.conntracked) = (base, conntracked);
             (self.shims.was_mpls, self.shims.under_labels) = (was_mpls, under_labels);
             self.shims.changes = changes;
         }
         (self.stack, self.action_set) = (stack, action_set);
-        (self.key, self.varying) = (key, varying);
+        (*self.key, *self.varying) = (key, varying);
     }
 }

@@ -39,7 +39,7 @@ impl Context<'_> {
         self.write_part(target, u128::from(is_larger).into(), false);
         self.execute(rest, true);
         self.finish_pipeline();
-        (self.key, self.base, self.varying) = (key, base, varying);
+        (*self.key, *self.base, *self.varying) = (key, base, varying);
         (self.stack, self.action_set) = (stack, action_set);
         (self.conntracked, self.exit) = (conntracked, exit);
         (self.shims.was_mpls, self.shims.under_labels) = (was_mpls, under_labels);

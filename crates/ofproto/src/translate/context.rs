@@ -5,7 +5,7 @@ use super::learn::Pending;
 use super::packet_type::Shims;
 use super::report::{NoteKind, Notebook};
 use super::terminate::TunnelSender;
-use super::{Fork, Memory, Notes, World, always_looked_at};
+use super::{Fork, Keys, Memory, Notes, World, always_looked_at};
 use crate::bridge::Bridge;
 use crate::dependency::Dependency;
 use crate::effect::Effect;
@@ -26,9 +26,9 @@ pub(crate) struct Context<'a> {
     pub world: World<'a>,
     pub bridge: &'a Bridge,
     /// The packet after the OpenFlow actions so far, with the bridge's in-port.
-    pub key: FlowKey,
+    pub key: &'a mut FlowKey,
     /// The packet after the datapath actions so far.
-    pub base: FlowKey,
+    pub base: &'a mut FlowKey,
     /// The datapath port number of the packet's arrival.
     pub device: base::PortNo,
     pub mask: Box<Mask>,
@@ -53,7 +53,7 @@ pub(crate) struct Context<'a> {
     pub is_rewritten: bool,
     /// Bits of registers and metadata that depend on the packet. Code that copies packet bits into a register
     /// without [`Self::write_subfield`] must add them here.
-    pub varying: Mask,
+    pub varying: &'a mut Mask,
     /// Whether some value on the stack depends on the packet.
     pub stack_varies: bool,
     pub stack: Vec<Wide>,
@@ -122,16 +122,18 @@ impl<'a> Context<'a> {
         key: &'a FlowKey,
         notes: Notes,
         mut memory: Memory,
+        keys: &'a mut Keys,
     ) -> Self {
         memory.clear();
+        keys.begin(key);
         let Memory { actions, mut mask, links } = memory;
         let Links { rules, effects, outer_parts, recircs, mut dependencies, lookups } = links;
         always_looked_at(&mut mask, key);
         dependencies.push(Dependency::Bridge { bridge: bridge.id });
-        let mut context = Context {
+        Context {
             bridge,
-            base: key.clone(),
-            key: key.clone(),
+            base: &mut keys.base,
+            key: &mut keys.key,
             device: key.in_port(),
             mask,
             actions,
@@ -147,7 +149,7 @@ impl<'a> Context<'a> {
             lookups,
             original: key,
             is_rewritten: false,
-            varying: Mask::new(),
+            varying: &mut keys.varying,
             stack_varies: false,
             stack: Vec::new(),
             action_set: Vec::new(),
@@ -179,11 +181,7 @@ impl<'a> Context<'a> {
             names: matches!(notes, Notes::On { names: true, .. }),
             learns: matches!(notes, Notes::On { learns: true, .. }),
             world,
-        };
-        let unset = OfPort::UNSET.0.into();
-        context.key.set(Field::ActsetOutput, unset);
-        context.base.set(Field::ActsetOutput, unset);
-        context
+        }
     }
 
     /// Translates a packet from a port, or a recirculated one.

@@ -81,7 +81,7 @@ impl<'a> Context<'a> {
         self.in_bucket = in_bucket;
         self.finish_freezing();
         self.end_aside(aside, last);
-        (self.key, self.varying, self.shims.was_mpls) = (key, varying, was_mpls);
+        (*self.key, *self.varying, self.shims.was_mpls) = (key, varying, was_mpls);
         self.exit = false;
         // Exceeding a limit ends the translation; other errors end only the bucket.
         let ends = |error: &DropReason| {

@@ -73,6 +73,25 @@ pub(crate) struct Memory {
     pub links: Links,
 }
 
+/// The keys of a translation, reused by the next one: to make them anew would copy each several times.
+#[derive(Debug, Default)]
+pub(crate) struct Keys {
+    key: FlowKey,
+    base: FlowKey,
+    varying: Mask,
+}
+
+impl Keys {
+    /// Sets them for a packet that nothing has changed.
+    fn begin(&mut self, packet: &FlowKey) {
+        self.varying.words_mut().fill(0);
+        for key in [&mut self.key, &mut self.base] {
+            key.clone_from(packet);
+            key.set(Field::ActsetOutput, OfPort::UNSET.0.into());
+        }
+    }
+}
+
 impl Memory {
     /// Clears the results of the last translation.
     pub fn clear(&mut self) {
@@ -175,6 +194,7 @@ pub(crate) fn translate(
     key: &FlowKey,
     notes: Notes,
     memory: Memory,
+    keys: &mut Keys,
 ) -> Translation {
     let device = key.in_port();
     let entry = match world.bridges.of_packet(key) {
@@ -197,7 +217,7 @@ pub(crate) fn translate(
             Entry { bridge, in_port, device }
         }
     };
-    translate_from(world, key, entry, notes, memory)
+    translate_from(world, key, entry, notes, memory, keys)
 }
 
 /// Translates a packet that enters at a given port.
@@ -207,6 +227,7 @@ pub(crate) fn translate_from(
     entry: Entry,
     notes: Notes,
     memory: Memory,
+    keys: &mut Keys,
 ) -> Translation {
     let frozen = match key.recirc_id() {
         RecircId(0) => None,
@@ -223,7 +244,7 @@ pub(crate) fn translate_from(
     let (Some(bridge), Some(entered)) = (bridge, entered) else {
         return dropped(key, DropReason::NoBridge);
     };
-    let mut context = Context::new(world, bridge, key, notes, memory);
+    let mut context = Context::new(world, bridge, key, notes, memory, keys);
     context.device = entry.device;
     context.depend(Dependency::Device(entry.device));
     context.depend(Dependency::Bridge { bridge: entered.id });
@@ -244,7 +265,8 @@ pub(crate) fn translate_sent(
     let Some(bridge) = world.bridges.get(sent.bridge) else {
         return dropped(key, DropReason::NoBridge);
     };
-    let mut context = Context::new(world, bridge, key, notes, Memory::default());
+    let mut keys = Keys::default();
+    let mut context = Context::new(world, bridge, key, notes, Memory::default(), &mut keys);
     for &field in Field::BASIC.iter().filter(|field| field.is_pipeline()) {
         context.key.set(field, sent.pipeline.get(field));
     }
@@ -265,7 +287,8 @@ pub(crate) fn translate_resumed(
     let Some(bridge) = world.bridges.get(state.bridge) else {
         return dropped(key, DropReason::NoBridge);
     };
-    let mut context = Context::new(world, bridge, key, notes, Memory::default());
+    let mut keys = Keys::default();
+    let mut context = Context::new(world, bridge, key, notes, Memory::default(), &mut keys);
     context.device = state.device;
     context.base.set_in_port_raw(state.pipeline.in_port_raw());
     context.run_resumed(state);
@@ -274,8 +297,7 @@ pub(crate) fn translate_resumed(
 
 #[inline(always)]
 fn finish(context: Context<'_>) -> Translation {
-    // The keys stay where they are: moving them would copy them.
-    let Context { ref key, ref base, original, mut mask, mut actions, notes, error, .. } = context;
+    let Context { key, base, original, mut mask, mut actions, notes, error, .. } = context;
     if context.copies_ecn {
         outer::match_ecn(&mut mask, &mut actions);
     }

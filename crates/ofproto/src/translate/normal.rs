@@ -158,7 +158,7 @@ impl<'a> Context<'a> {
         let before = self.key.clone();
         put_tags(&mut self.key, &outside, port.spec.priority_tags);
         let was_rewritten = self.is_rewritten;
-        self.is_rewritten |= self.key != before;
+        self.is_rewritten |= *self.key != before;
         self.output_to(port.number, false);
         self.is_rewritten = was_rewritten;
         for field in [Field::VlanTci, Field::VlanTpid, Field::VlanTci1, Field::VlanTpid1] {

@@ -177,7 +177,7 @@ impl Context<'_> {
         let (stack, action_set) =
             (std::mem::take(&mut self.stack), std::mem::take(&mut self.action_set));
         let (conntracked, was_mpls) = (self.conntracked, self.shims.was_mpls);
-        let varying = std::mem::take(&mut self.varying);
+        let varying = std::mem::take(self.varying);
         // The mirrors of another bridge are separate.
         let other_mirrors = if peer.0 == self.bridge.id { self.mirrored } else { 0 };
         let mirrored = std::mem::replace(&mut self.mirrored, other_mirrors);
@@ -197,7 +197,7 @@ impl Context<'_> {
         self.notes.leave();
         self.bridge = here;
         self.end_aside(aside, last);
-        (self.key, self.varying) = (*key, varying);
+        (*self.key, *self.varying) = (*key, varying);
         (self.stack, self.action_set) = (stack, action_set);
         (self.conntracked, self.shims.was_mpls) = (conntracked, was_mpls);
         if peer.0 != here.id {

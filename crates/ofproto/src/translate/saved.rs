@@ -42,7 +42,7 @@ impl Context<'_> {
         }
         let steps: Vec<Action> = self.actions.drain(aside.steps..).collect();
         self.actions.push(Action::Clone(steps.into()));
-        (self.base, self.shims.under_labels) = (*aside.base, aside.under_labels);
+        (*self.base, self.shims.under_labels) = (*aside.base, aside.under_labels);
         self.shims.changes = aside.changes;
     }
 

@@ -1,6 +1,6 @@
 //! Properties of translation, on random tables and packets.
 
-use super::{Memory, Notes, Translation, translate};
+use super::{Keys, Memory, Notes, Translation, translate};
 use crate::datapath_mask::datapath_mask;
 use crate::{BridgeConfig, BridgeId, Config, Ofproto, PortDevice, PortSpec, VlanMode};
 use base::{Instant, MacAddr, OfPort, PortNo};
@@ -15,7 +15,7 @@ const TOLD: Notes = Notes::On { names: false, learns: false };
 impl Ofproto {
     /// Translates a packet with the current tables.
     pub(crate) fn translate(&self, now: Instant, key: &FlowKey, notes: Notes) -> Translation {
-        translate(self.world(now), key, notes, Memory::default())
+        translate(self.world(now), key, notes, Memory::default(), &mut Keys::default())
     }
 }
 

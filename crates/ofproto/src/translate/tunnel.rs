@@ -334,13 +334,13 @@ impl<'a> Context<'a> {
         let header_len = push.header.len();
         let (stack, action_set) =
             (std::mem::take(&mut self.stack), std::mem::take(&mut self.action_set));
-        let varying = std::mem::take(&mut self.varying);
+        let varying = std::mem::take(self.varying);
         let was_rewritten = std::mem::replace(&mut self.is_rewritten, true);
         let actions = std::mem::replace(&mut self.actions, vec![Action::TunnelPush(push)]);
         let mask = std::mem::take(&mut self.mask);
         self.key.clone_from(&outer);
         self.key.set_in_port_raw(link.port.number.0.into());
-        self.base = self.key.clone();
+        *self.base = self.key.clone();
         self.bridge = link.bridge;
         (self.conntracked, self.own_address) = (false, None);
         self.depend(Dependency::Bridge { bridge: link.bridge.id });
@@ -356,12 +356,12 @@ impl<'a> Context<'a> {
         self.outer_parts.push(OuterPart { rules, effects, header_len });
         self.notes.leave();
         let pushed = std::mem::replace(&mut self.actions, actions);
-        (self.key, self.base) = *before;
+        (*self.key, *self.base) = *before;
         self.mask = mask;
         (self.bridge, self.conntracked, self.own_address) = here;
         (self.mirrored, self.snaplen, self.max_len) = mirrored;
         (self.stack, self.action_set) = (stack, action_set);
-        (self.varying, self.is_rewritten) = (varying, was_rewritten);
+        (*self.varying, self.is_rewritten) = (varying, was_rewritten);
         // As with patches, an `exit` or error there does not end the actions here.
         self.exit = false;
         self.failure = self.error.take().or(self.failure);
