@@ -155,6 +155,21 @@ mod tests {
         assert!(index.is_empty() && index.parts.len() == 1);
     }
 
+    /// Shrinking moves all entries, so a removal does it only after many others.
+    #[test]
+    fn the_memory_of_a_part_stays_until_an_eighth_is_left() {
+        let mut index = Index::default();
+        (0..1000).for_each(|place| index.insert(hash(place), place));
+        let capacity = index.parts[0].capacity();
+        let eighth = capacity as u32 / 8;
+        for place in (eighth..1000).rev() {
+            assert_eq!(index.parts[0].capacity(), capacity, "{place} and lower ones are left");
+            index.remove(hash(place), place);
+        }
+        index.remove(hash(0), 0);
+        assert!(index.parts[0].capacity() < capacity);
+    }
+
     #[test]
     fn places_of_one_hash_are_told_apart() {
         let mut index = Index::default();

@@ -122,3 +122,22 @@ pub(crate) fn words_of(mask: &Mask) -> impl Iterator<Item = LayoutWord> {
     let words = mask.words().iter().enumerate();
     words.filter(|&(_, &bits)| bits != 0).map(|(index, &bits)| LayoutWord { index, bits })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flow::Field;
+
+    /// Masks of one hash are compared one after the other at each insertion, so a tenant could slow it down.
+    #[test]
+    fn masks_have_hashes_of_their_own() {
+        let mask = |field, bits: u32| {
+            let bits = u128::from(u32::MAX << (32 - bits));
+            Match::any().with_masked(field, 0, bits).mask().clone()
+        };
+        let masks =
+            (1..=32).flat_map(|bits| [mask(Field::Ipv4Src, bits), mask(Field::Ipv4Dst, bits)]);
+        let hashes: std::collections::HashSet<u64> = masks.map(|it| hash_mask(&it)).collect();
+        assert_eq!(hashes.len(), 64);
+    }
+}

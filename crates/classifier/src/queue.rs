@@ -76,6 +76,7 @@ mod tests {
         let (mut queue, mut other) = (Queue::default(), Queue::default());
         (0..10).for_each(|n| queue.push(n));
         (10..3000).for_each(|n| other.push(n));
+        assert_eq!((queue.pieces.len(), other.pieces.len()), (1, 2990_usize.div_ceil(PIECE)));
         queue.append(&mut other);
         assert_eq!((queue.len(), other.len(), other.pop()), (3000, 0, None));
         (3000..3010).for_each(|n| queue.push(n));

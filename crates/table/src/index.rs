@@ -303,6 +303,7 @@ mod tests {
         let mut reader = epochs.reader().unwrap();
         let guard = reader.enter();
         let index = zones.get_or_make(&guard, 3).unwrap();
+        assert!(!index.is_detached());
         assert_eq!(index.insert(&guard, 9, 5, |_| false), Insert::Done);
         index.count(&guard, What::Entries, u64::MAX);
         assert!(index.is_empty() && index.find(9, |_| true).is_some());

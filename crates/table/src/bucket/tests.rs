@@ -47,3 +47,22 @@ fn where_there_are_no_new_buckets_those_that_another_thread_returned_are_taken()
         assert!(others.iter().all(|link| taken.contains(link)), "{others:?}");
     }
 }
+
+/// Entries of a third bucket are still in the chain when the second has gone, and readers notice.
+#[test]
+fn a_chain_of_three_buckets_loses_only_the_empty_one() {
+    let (overflow, first) = (Overflow::new(1024), Bucket::default());
+    let version = || first[0].load(Ordering::Relaxed) & VERSION;
+    let mut chain = Chain::lock(&first, &overflow, 0);
+    (1..=17).for_each(|id| assert!(chain.put(Entry::new(5, id), |_| false).is_ok()));
+    drop(chain);
+    let mut seen = vec![version()];
+    for (most, expect) in [(8, 8), (12, 4), (17, 5), (17, 0)] {
+        let taken = Chain::lock(&first, &overflow, 0).take_out(|entry| entry.id() <= most);
+        assert_eq!(taken, expect, "up to {most}");
+        if most < 17 {
+            assert!(!seen.contains(&version()), "{:#x} again, after {seen:x?}", version());
+            seen.push(version());
+        }
+    }
+}

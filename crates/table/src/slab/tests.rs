@@ -47,6 +47,22 @@ fn what_a_thread_that_goes_leaves_of_its_piece_is_not_lost() {
     assert!(ids.iter().copied().eq(1..=50_000), "each once");
 }
 
+#[test]
+#[cfg_attr(miri, ignore = "many thousand steps")]
+fn what_a_thread_has_too_much_of_is_for_the_others() {
+    for is_seen in [false, true] {
+        let slab = Slab::<1>::new(Epochs::new(), 5000);
+        let [mut one, mut other] = [(); 2].map(|()| slab.spare());
+        let ids: Vec<Id> = std::iter::from_fn(|| slab.take(&mut one)).collect();
+        assert!(ids.len() == 5000 && slab.take(&mut other).is_none());
+        for id in ids {
+            if is_seen { slab.retire(&mut one, id) } else { slab.put_back(&mut one, id) }
+        }
+        let taken = std::iter::from_fn(|| slab.take(&mut other)).count();
+        assert!(taken > 5000 - 2 * TOO_MANY, "{taken}, seen by others: {is_seen}");
+    }
+}
+
 /// Takes and retires ids until there is none. Returns how many, and the largest.
 fn churn(slab: &Slab<1>, spare: &mut Spare, turns: usize) -> (usize, Id) {
     let taken = (0..turns).map_while(|_| {
