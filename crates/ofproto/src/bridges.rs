@@ -77,11 +77,13 @@ impl Bridges {
     }
 
     /// Whether a packet in a later pass, with this in-port, is a controller's, if [`Self::of_packet`] finds no port: it
-    /// has no device, or that of the tunnel in whose name it was sent, without the tunnel's outer header.
+    /// has no device, or that of the tunnel in whose name it was sent, without the tunnel's outer header. One that was
+    /// sent in the name of a port that does not exist goes no further (ovs: `ofproto/ofproto-dpif-xlate.c`,
+    /// `xlate_lookup_ofproto_`).
     pub fn is_controllers(&self, device: PortNo, (bridge, in_port): (BridgeId, OfPort)) -> bool {
         let is_tunnels = || self.tunnels().any(|(_, port)| port.source() == Some(device));
         let is_there = || self.get(bridge).is_some_and(|bridge| bridge.port(in_port).is_some());
-        device == NO_DEVICE || is_tunnels() && (!in_port.is_real() || is_there())
+        (device == NO_DEVICE || is_tunnels()) && (!in_port.is_real() || is_there())
     }
 
     /// All tunnel ports with their bridges.

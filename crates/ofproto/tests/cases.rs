@@ -6,8 +6,10 @@ mod bridges;
 
 use base::{Instant, PortNo, RecircId, WorkerId};
 use bridges::BridgeCase;
-use flow::{CtState, FlowKey, Frame, Upcall, UpcallKind, VlanLimit};
+use flow::{Action, CtState, FlowCommand, FlowKey, Frame, Upcall, UpcallKind, VlanLimit};
 use ofproto::{BridgeId, Config, Features, Ofproto, Outbox, TraceRequest, text};
+use openflow::message::PacketOut;
+use packet::Packet;
 use serde::Deserialize;
 use std::path::Path;
 
@@ -22,6 +24,8 @@ struct Case {
     trace: Vec<TraceCase>,
     #[serde(default)]
     packet: Vec<PacketCase>,
+    #[serde(default)]
+    packet_out: Vec<PacketOutCase>,
 }
 
 #[derive(Deserialize)]
@@ -54,6 +58,19 @@ struct PacketCase {
     ct_state: Option<String>,
     /// The megaflow without its statistics: `KEY, actions:ACTIONS`.
     megaflow: String,
+}
+
+/// A UDP packet that a controller sends.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PacketOutCase {
+    /// The name of a port of the first bridge, or a number.
+    in_port: String,
+    actions: String,
+    /// The actions of the datapath.
+    expect: String,
+    /// Its actions for the packet that recirculates.
+    later: String,
 }
 
 fn yes() -> bool {
@@ -124,6 +141,44 @@ impl World {
         matching.key().clone()
     }
 
+    /// A packet-out. Returns the actions of its packet, and those of the packet that recirculates, which is no longer
+    /// what the controller says.
+    fn send(&mut self, case: &Case, sent: &PacketOutCase) -> [String; 2] {
+        let names = || text::PortNames::default();
+        let id = self.id(&case.bridge[0].name);
+        let ports = |name: &str| self.ofproto.port_number(id, name);
+        let in_port = openflow::text::parse_match(&format!("in_port={}", sent.in_port), &ports);
+        let packet_out = PacketOut {
+            buffer_id: None,
+            metadata: in_port.unwrap_or_else(|error| panic!("{}: {error}", sent.in_port)),
+            actions: openflow::text::parse_actions(&sent.actions, &ports)
+                .unwrap_or_else(|error| panic!("{}: {error}", sent.actions)),
+            data: wire::text::parse("10.0.0.1:1>10.0.0.2:2 udp").unwrap(),
+        };
+        let mut out = Outbox::default();
+        self.ofproto.packet_out(id, &packet_out, self.now, &mut out).unwrap();
+        let Some((_, FlowCommand::Execute(first))) = out.commands.pop() else {
+            panic!("{}: nothing is sent", sent.actions)
+        };
+        let Some(&Action::Recirc(recirc)) = first.actions.last() else {
+            panic!("{}: {:?}", sent.actions, first.actions)
+        };
+        let mut key = first.key.clone();
+        key.set_recirc_id(recirc);
+        key.set_ct_state(ct_state("new|trk"));
+        let upcall = self.upcall(UpcallKind::Miss, first.packet, key.clone());
+        self.ofproto.upcall(self.now, upcall, &mut out);
+        let Some((_, FlowCommand::Execute(second))) = out.commands.pop() else {
+            panic!("{}: the second pass is not answered", sent.actions)
+        };
+        [first.actions, second.actions].map(|them| text::format_actions(&them, &key, names()))
+    }
+
+    fn upcall(&self, kind: UpcallKind, packet: Packet, key: Box<FlowKey>) -> Upcall {
+        let (worker, received) = (WorkerId(0), self.now);
+        Upcall { worker, kind, packet, key, received, queued: received, trace: None }
+    }
+
     /// An upcall for a packet; returns the installed megaflow.
     fn miss(&mut self, case: &PacketCase) -> String {
         let bytes = match case.packet.strip_prefix("0x") {
@@ -131,22 +186,14 @@ impl World {
             None => wire::text::parse(&case.packet)
                 .unwrap_or_else(|error| panic!("{}: {error}", case.packet)),
         };
-        let (packet, port) = (packet::Packet::from_bytes(&bytes), PortNo(case.device));
+        let (packet, port) = (Packet::from_bytes(&bytes), PortNo(case.device));
         let frame = Frame::parse_within(packet, port, VlanLimit::new(case.vlan_limit)).unwrap();
         let mut key: FlowKey = frame.key.clone();
         key.set_recirc_id(RecircId(case.recirc));
         if let Some(state) = &case.ct_state {
             key.set_ct_state(ct_state(state));
         }
-        let upcall = Upcall {
-            worker: WorkerId(0),
-            kind: UpcallKind::Miss,
-            packet: frame.packet,
-            key: Box::new(key),
-            received: self.now,
-            queued: self.now,
-            trace: None,
-        };
+        let upcall = self.upcall(UpcallKind::Miss, frame.packet, Box::new(key));
         let mut out = Outbox::default();
         self.ofproto.revalidate(self.now, &mut out);
         out.commands.clear();
@@ -178,6 +225,16 @@ fn packets_are_treated_as_open_vswitch_treats_them() {
             let got = World::new(&case).trace(trace);
             if got.trim() != trace.expect.trim() {
                 failures.push(format!("{file}: got\n{got}\nnot\n{}", trace.expect));
+            }
+        }
+        for sent in &case.packet_out {
+            count += 1;
+            let got = World::new(&case).send(&case, sent);
+            if got != [&*sent.expect, &*sent.later] {
+                let PacketOutCase { in_port, actions, expect, later } = sent;
+                failures.push(format!(
+                    "{file}: in_port={in_port}, {actions}: got {got:?}, not {expect}, {later}"
+                ));
             }
         }
         let mut world = World::new(&case);

@@ -13,7 +13,8 @@ use wire::ethertype;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BridgeCase {
-    name: String,
+    /// Its name.
+    pub name: String,
     /// Flows in `ovs-ofctl`'s syntax, one per line; without them, a learning switch.
     flows: Option<String>,
     /// Its ports.
