@@ -13,6 +13,7 @@ use packet::{Batch, Pool};
 use port::{PortError, RxQueue, TxCounters, TxQueue};
 use std::sync::Arc;
 use switch::expiry::expiry_budget;
+use switch::free_memory::FreeMemory;
 
 /// Names and numbers of the two ports, the clients' side first.
 pub const PORTS: [(&str, PortNo); 2] = [("p0", PortNo(1)), ("p1", PortNo(2))];
@@ -29,6 +30,7 @@ pub struct Switch {
     pub(super) orders: ofproto::Outbox,
     waiting: Vec<Upcall>,
     pub(super) out: Outbox,
+    pub(super) free_memory: FreeMemory,
 }
 
 /// The components of a switch.
@@ -119,6 +121,7 @@ impl Switch {
             orders: ofproto::Outbox::default(),
             waiting: Vec::new(),
             out: Outbox::new(),
+            free_memory: FreeMemory::default(),
         })
     }
 
