@@ -1,13 +1,10 @@
 //! Hosts with empty neighbour caches that all start a TCP transfer at once and retransmit like a kernel.
 
 use base::{Instant, MacAddr};
-use load::in_memory::Cable;
+use load::in_memory::{Cable, Frames};
 use packet::{Batch, Pool};
-use port::{PortError, RxQueue, TxCounters, TxQueue};
-use std::collections::VecDeque;
+use port::{TxCounters, TxQueue};
 use std::net::Ipv4Addr;
-use std::os::fd::RawFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wire::TcpFlags;
 use wire::builder::PacketBuilder;
@@ -35,8 +32,8 @@ const TCP_FLAGS: usize = 47;
 /// The frames in flight to and from a host.
 #[derive(Clone, Debug, Default)]
 struct Wire {
-    to_host: Arc<Mutex<VecDeque<Vec<u8>>>>,
-    from_host: Arc<Mutex<VecDeque<Vec<u8>>>>,
+    to_host: Frames,
+    from_host: Frames,
 }
 
 /// The state of a host's transfer.
@@ -112,7 +109,7 @@ impl Hosts {
             let address = host.address;
             Cable {
                 port: base::PortNo(n as u32 + 1),
-                rx: Box::new(FromHost(wire.from_host)),
+                rx: Box::new(wire.from_host),
                 tx: Box::new(ToHost { address, frames: wire.to_host }),
             }
         };
@@ -121,14 +118,13 @@ impl Hosts {
 
     /// Whether a host has sent frames that were not received yet.
     pub fn has_sent(&self, host: usize) -> bool {
-        self.hosts.get(host).is_some_and(|host| !lock(&host.wire.from_host).is_empty())
+        self.hosts.get(host).is_some_and(|host| !host.wire.from_host.is_empty())
     }
 
     /// Makes hosts receive frames and answer.
     pub fn answer(&mut self, now: Instant) {
         for host in &mut self.hosts {
-            loop {
-                let Some(frame) = lock(&host.wire.to_host).pop_front() else { break };
+            while let Some(frame) = host.wire.to_host.pop() {
                 host.hear(&frame, now, &mut self.counts);
             }
         }
@@ -265,30 +261,7 @@ impl Host {
     }
 
     fn send(&self, frame: Vec<u8>) {
-        lock(&self.wire.from_host).push_back(frame);
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-struct FromHost(Arc<Mutex<VecDeque<Vec<u8>>>>);
-
-impl RxQueue for FromHost {
-    fn receive(&mut self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PortError> {
-        let mut frames = lock(&self.0);
-        while !batch.is_full() {
-            let Some(frame) = frames.pop_front() else { break };
-            let mut packet = pool.take();
-            packet.receive_copy(&frame);
-            batch.push(packet);
-        }
-        Ok(())
-    }
-
-    fn wake_fd(&self) -> Option<RawFd> {
-        None
+        self.wire.from_host.push(frame);
     }
 }
 
@@ -296,7 +269,7 @@ impl RxQueue for FromHost {
 /// as a kernel ignores them.
 struct ToHost {
     address: Ipv4Addr,
-    frames: Arc<Mutex<VecDeque<Vec<u8>>>>,
+    frames: Frames,
 }
 
 impl TxQueue for ToHost {
@@ -309,7 +282,7 @@ impl TxQueue for ToHost {
             let is_arp = frame.get(ETH_TYPE..ETH_TYPE + 2) == Some(&[0x08, 0x06]);
             let at = if is_arp { ARP_TARGET } else { IP_DESTINATION };
             if frame.get(at..at + 4) == Some(&self.address.octets()) {
-                lock(&self.frames).push_back(frame.to_vec());
+                self.frames.push(frame.to_vec());
             }
             pool.give(packet);
         }

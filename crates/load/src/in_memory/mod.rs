@@ -2,6 +2,7 @@
 
 mod apart;
 mod error;
+mod frames;
 mod own_time;
 mod stages;
 mod switch;
@@ -9,6 +10,7 @@ pub mod tunnel;
 mod upkeep;
 
 pub use error::InMemoryError;
+pub use frames::Frames;
 pub use own_time::OwnTime;
 pub use stages::{Stages, Watch};
 pub use switch::{Cable, Discard, PORTS, Switch, port_name};

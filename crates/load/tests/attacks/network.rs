@@ -2,14 +2,12 @@
 
 use base::{Instant, MacAddr, PortNo, WorkerId, limits};
 use conntrack::{Config as ConntrackConfig, Conntrack};
-use load::in_memory::{Cable, Switch};
+use load::in_memory::{Cable, Frames, Switch};
 use packet::{Batch, Pool};
-use port::{PortError, RxQueue, TxCounters, TxQueue};
-use std::collections::VecDeque;
+use port::{TxCounters, TxQueue};
 use std::net::Ipv4Addr;
-use std::os::fd::RawFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wire::TcpFlags;
 use wire::builder::PacketBuilder;
@@ -24,27 +22,6 @@ table=1,priority=1,ip,ct_state=+trk+new,in_port=p0,actions=ct(commit),output:p1
 table=1,priority=1,ip,ct_state=+trk+est,in_port=p0,actions=output:p1
 table=1,priority=1,ip,ct_state=+trk+est,in_port=p1,actions=output:p0
 table=1,priority=0,actions=drop";
-
-pub type Frames = Arc<Mutex<VecDeque<Vec<u8>>>>;
-
-pub struct From(Frames);
-
-impl RxQueue for From {
-    fn receive(&mut self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PortError> {
-        let mut frames = self.0.lock().unwrap();
-        while !batch.is_full() {
-            let Some(frame) = frames.pop_front() else { break };
-            let mut packet = pool.take();
-            packet.receive_copy(&frame);
-            batch.push(packet);
-        }
-        Ok(())
-    }
-
-    fn wake_fd(&self) -> Option<RawFd> {
-        None
-    }
-}
 
 pub struct Count(Arc<AtomicU64>);
 
@@ -81,7 +58,7 @@ impl Network {
         let sent: Vec<Arc<AtomicU64>> = (0..ports).map(|_| Arc::default()).collect();
         let cable = |(number, (frames, sent)): (usize, (&Frames, &Arc<AtomicU64>))| Cable {
             port: PortNo(number as u32 + 1),
-            rx: Box::new(From(Arc::clone(frames))),
+            rx: Box::new(frames.clone()),
             tx: Box::new(Count(Arc::clone(sent))),
         };
         let cables = inputs.iter().zip(&sent).enumerate().map(cable).collect();
@@ -99,7 +76,7 @@ impl Network {
         let mut frames = frames.into_iter().peekable();
         while frames.peek().is_some() {
             let count = frames.by_ref().take(limits::BATCH_SIZE).fold(0, |count, frame| {
-                self.inputs[port].lock().unwrap().push_back(frame);
+                self.inputs[port].push(frame);
                 count + 1
             });
             self.switch.iterate(self.now, &mut self.cables, port).unwrap();

@@ -102,13 +102,13 @@ pub fn arp(network: &mut Network, storm_ports: u16, time: u32) {
                 let from = mac(0x10_0000 + (port as u32 * 200 + ms) * 32 + n);
                 let frame = PacketBuilder::eth(from, MacAddr([0xff; 6]));
                 let frame = frame.arp_request(CLIENT, SERVER);
-                network.inputs[port].lock().unwrap().push_back(frame);
+                network.inputs[port].push(frame);
             }
             network.switch.work(network.now, &mut network.cables, port).unwrap();
         }
         let ip = PacketBuilder::eth(mac(0x20_0000 + ms), mac(9)).ipv4(CLIENT, SERVER);
         let frame = ip.udp(1, 2).payload([0; 18]).build();
-        network.inputs[0].lock().unwrap().push_back(frame);
+        network.inputs[0].push(frame);
         network.switch.work(network.now, &mut network.cables, 0).unwrap();
         waiting.push_back(ms);
         network.switch.take_own_upcalls(64, &mut upcalls);
