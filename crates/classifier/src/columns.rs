@@ -2,6 +2,7 @@
 //! reads nothing else, and a new row never moves the others.
 
 use std::ops::Range;
+use table::free_piece;
 
 /// The number of rows in a piece.
 const PIECE: usize = 128;
@@ -75,9 +76,14 @@ impl Columns {
             self.pieces[to.0][start + to.1] = self.pieces[from.0][start + from.1];
         }
         if from.1 == 0 {
-            self.pieces.pop();
+            self.pieces.pop().into_iter().for_each(|piece| free_piece(piece.into_vec()));
         }
         self.len = last;
+    }
+
+    /// Frees the rows and returns their memory to the system.
+    pub fn free(self) {
+        self.pieces.into_iter().for_each(|piece| free_piece(piece.into_vec()));
     }
 
     /// Returns the bits of a column that all rows have, and those that any row has.

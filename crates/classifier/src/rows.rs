@@ -1,6 +1,7 @@
 //! Rows of words, all of one length, in pieces: a new row never moves the others.
 
 use std::ops::Range;
+use table::free_piece;
 
 /// The number of rows in a piece.
 const PIECE: usize = 512;
@@ -64,7 +65,7 @@ impl Rows {
         }
         self.pieces[from.0].truncate(from.1);
         if from.1 == 0 && from.0 > 0 {
-            self.pieces.pop();
+            self.pieces.pop().into_iter().for_each(free_piece);
         }
         self.len = last;
     }

@@ -4,6 +4,7 @@
 //! piece is returned with its last value: no operation costs more for a larger number of values.
 
 use std::collections::BTreeSet;
+use table::free_piece;
 
 /// Names a value during its life. A place that is reused gets another generation, so that an old
 /// handle finds nothing rather than the wrong value. (The generation has 32 bits: an old handle
@@ -110,7 +111,8 @@ impl<T> Slab<T> {
             self.open.insert(number);
         }
         if piece.live == 0 && number > 0 {
-            (piece.slots, piece.free) = (Vec::new(), NONE);
+            free_piece(std::mem::take(&mut piece.slots));
+            piece.free = NONE;
             self.drop_empty_end();
         }
         Some(value)

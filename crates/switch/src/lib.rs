@@ -325,7 +325,7 @@ impl Switch {
         self.sample_counters();
         self.watch_dpdk_links(now);
         self.report_controllers();
-        if self.free_memory.tick(self.ofproto.megaflow_counters().current) {
+        if self.free_memory.is_due(self.ofproto.megaflow_counters().current) {
             daemon::memory::give_back();
         }
         self.settle();
@@ -356,9 +356,6 @@ impl Switch {
         self.answer_upkeep_waits(has_more);
         self.connections.deliver(&mut self.ofproto, now);
         self.send_commands();
-        if self.free_memory.is_due(self.ofproto.megaflow_counters().current) {
-            daemon::memory::give_back();
-        }
         for (port, up) in std::mem::take(&mut self.outbox.port_admin) {
             self.set_device_up(port, up);
         }

@@ -9,7 +9,7 @@
 //! - [`Wheel`]: their deadlines.
 //! - [`HashTrie`] and [`Published`]: snapshots of data that one thread changes.
 //! - [`Mailbox`], [`WakeUp`] and [`Notice`]: notifying threads of work.
-//! - [`Array`]: large memory of one thread.
+//! - [`Array`]: large memory of one thread; [`free_piece`]: memory that is freed in pieces.
 //! - [`prefetch`] and [`prefetch_whole`]: loading memory before it is needed.
 
 mod array;
@@ -25,6 +25,7 @@ mod prefetch;
 mod published;
 mod quota;
 mod slab;
+mod spare;
 mod wake_up;
 mod wheel;
 mod zones;
@@ -39,6 +40,7 @@ pub use prefetch::{prefetch, prefetch_whole};
 pub use published::{Locked, Published, Snapshot};
 pub use quota::{Quota, Share};
 pub use slab::{Slab, Spare};
+pub use spare::free_piece;
 pub use wake_up::{Mailbox, Notice, Opened, WakeUp};
 pub use wheel::{Links, TICK, Wheel};
 pub use zones::Zones;

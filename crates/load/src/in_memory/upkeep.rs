@@ -35,7 +35,7 @@ impl Switch {
     /// Advances time: starts expiry and statistics that are due, which [`Self::go_on`] continues.
     pub fn keep_up(&mut self, now: Instant) {
         self.core.tick(now, &mut self.orders);
-        if self.free_memory.tick(self.core.megaflow_counters().current) {
+        if self.free_memory.is_due(self.core.megaflow_counters().current) {
             daemon::memory::give_back();
         }
         self.go_on(now);
@@ -54,9 +54,6 @@ impl Switch {
         for dump in std::mem::take(&mut self.out.dumps) {
             self.core.dump(now, dump);
             more = true;
-        }
-        if self.free_memory.is_due(self.core.megaflow_counters().current) {
-            daemon::memory::give_back();
         }
         (changed, more || self.worker.is_dumping())
     }

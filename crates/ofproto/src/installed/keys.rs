@@ -245,6 +245,7 @@ impl Keys {
         for side in sides {
             let from = self.give_back(side);
             (0..from.len() as u32).for_each(|row| self.carry(&from, row, into, moved));
+            from.free();
         }
         self.blocks[into as usize].bound();
         self.shapes[shape as usize].tree.join(key, into);

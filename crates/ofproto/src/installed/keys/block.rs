@@ -91,6 +91,11 @@ impl Block {
         ((row as usize) < self.len()).then(|| self.slot(row))
     }
 
+    /// Frees its memory, after its rows were copied.
+    pub fn free(self) {
+        self.rows.free();
+    }
+
     /// The slot of the flow in a row.
     pub fn slot(&self, row: u32) -> u32 {
         self.word(row, 0) as u32
