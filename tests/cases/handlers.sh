@@ -1,4 +1,4 @@
-# Misses are answered by handlers, by each worker itself, or by the control thread. In each mode
+# Misses are answered by handlers or by each worker itself. In each mode
 # packets are forwarded, addresses and flows learned, flows revalidated, and counters exact.
 client_and_server
 static_neighbours
@@ -44,8 +44,7 @@ if ours; then
     vsctl remove open_vswitch . other_config n-handler-threads
     vsctl remove open_vswitch . other_config n-revalidator-threads
     # By default there are such threads if there are enough processors.
-    by_default="by the control thread, flows revalidated by the control thread"
-    [ "$(nproc)" -gt 1 ] || by_default="by each worker, flows revalidated by the control thread"
+    by_default="by each worker, flows revalidated by the control thread"
     [ "$(nproc)" -lt 3 ] || by_default="handlers, flows revalidated by"
     contains "unset" "$(ovs-appctl upcall/show)" "$by_default"
     pings client 10.0.0.2

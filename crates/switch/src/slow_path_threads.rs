@@ -13,7 +13,8 @@ pub struct SlowPath {
     pub revalidators: u16,
 }
 
-/// With fewer processors the default threads would take time from workers and the control thread.
+/// With fewer processors each worker answers its own misses by default: other threads would take its time, and a
+/// change of thread for each answer takes more of it than the answer.
 const PROCESSORS_MIN: usize = 3;
 /// Most threads of each kind by default: they install flows under one lock, so more of them would wait for
 /// each other.
@@ -25,16 +26,16 @@ pub const STACK_BYTES: usize = 8 << 20;
 
 impl SlowPath {
     /// Returns the configured threads for this number of workers. As in Open vSwitch, the default depends on
-    /// the number of processors (`ofproto/ofproto-dpif-upcall.c`, `udpif_set_threads`). On a single one each
-    /// worker answers its own misses, a bounded time in each iteration: a change of thread for each answer
-    /// would only take time. `None` is for tests, in which answers must follow the order of commands.
+    /// the number of processors (`ofproto/ofproto-dpif-upcall.c`, `udpif_set_threads`). On few of them each
+    /// worker answers its own misses, a bounded time in each iteration. `None` is for tests, in which answers must
+    /// follow the order of commands.
     pub fn wanted(options: &SwitchOptions, workers: usize, processors: Option<usize>) -> SlowPath {
         let by_default = processors.filter(|count| *count >= PROCESSORS_MIN).map(|count| {
             let revalidators = count / 4 + 1;
             [count - revalidators, revalidators].map(|threads| threads.min(THREADS_MAX) as u16)
         });
         let answers = match options.handler_threads.or(by_default.map(|[handlers, _]| handlers)) {
-            None if processors != Some(1) => Answers::Owner,
+            None if processors.is_none() => Answers::Owner,
             None | Some(0) => Answers::Workers(workers as u16),
             Some(count) => Answers::Handlers(count),
         };
@@ -106,7 +107,7 @@ mod tests {
             (None, None, None, false, Owner, 0),
             (None, None, Some(1), false, Workers(5), 0),
             (Some(2), None, Some(1), false, Handlers(2), 0),
-            (None, None, Some(2), false, Owner, 0),
+            (None, None, Some(2), false, Workers(5), 0),
             (None, None, Some(3), false, Handlers(2), 1),
             (None, None, Some(4), false, Handlers(2), 2),
             (None, None, Some(8), false, Handlers(4), 3),
@@ -115,8 +116,9 @@ mod tests {
             (Some(0), None, Some(4), false, Workers(5), 2),
             (Some(0), None, Some(2), false, Workers(5), 0),
             (Some(7), Some(0), Some(4), false, Handlers(7), 0),
-            (None, Some(9), Some(2), false, Owner, 9),
-            (None, Some(9), Some(2), true, Owner, 0),
+            (None, Some(9), Some(2), false, Workers(5), 9),
+            (None, Some(9), Some(2), true, Workers(5), 0),
+            (None, Some(9), None, false, Owner, 9),
             (Some(1), None, None, false, Handlers(1), 0),
         ];
         for (handlers, revalidators, processors, hw_offload, answers, threads) in cases {

@@ -57,11 +57,11 @@ back, and no more than --window are under way. Then none is to be refused.
 
 All rates and shares are of the time until the last flow came. refused counts packets that found no room
 on their way up; since its counters are published late, it includes the following 1.2 s.
-own us is the processor time of all threads for a flow without what the established packets sent meanwhile
-take of the worker alone. established_rate_ratio is the rate of the established traffic meanwhile over
-that before. With --peer both play the established traffic as fast as their worker takes it, because
-net_pcap cannot be paced; the ratio then is how the worker shares its time. Needs ovsdb-server and
-the stock tools; --peer needs root and huge pages.")]
+established_rate_ratio is the rate of the established traffic meanwhile over that before. With --peer
+both play the established traffic as fast as their worker takes it, because net_pcap cannot be paced;
+the ratio then is how the worker shares its time, and own us the processor time of all threads for a flow
+without what the established packets take of the worker alone, which with paced traffic also polls.
+Needs ovsdb-server and the stock tools; --peer needs root and huge pages.")]
 pub struct FlowSetupArgs {
     /// Number of flows to set up
     #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = whole::<u32>(100..=2_000_000))]
@@ -76,7 +76,7 @@ pub struct FlowSetupArgs {
     #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = whole::<u32>(1000..=10_000_000))]
     established_rate: u32,
     /// Handler threads of our switch (n-handler-threads), one run per number; 0: the worker answers its own
-    /// misses. By default the control thread answers
+    /// misses. By default as the switch decides by the number of processors
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = whole::<u16>(0..=64))]
     handlers: Vec<u16>,
     /// Packets in flight in the run with a window; 0: no such run
@@ -113,9 +113,9 @@ struct Run {
     case: Case,
     version: String,
     samples: Samples,
-    /// Established packets per second before, and the worker's processor time for one of them, in seconds.
+    /// Established packets per second before, and the worker's time for one, in seconds, if they kept it busy.
     alone: f64,
-    packet_alone_s: f64,
+    packet_alone_s: Option<f64>,
     bytes_per_flow: Option<f64>,
 }
 
@@ -176,7 +176,8 @@ fn start(args: &FlowSetupArgs, files: &Files, case: Case) -> Result<UnderTest, B
     for sink in [NEW_SINK, OLD_SINK] {
         switch.add_port(sink, Plays::Nothing)?;
     }
-    switch.add_port(OLD, Plays::Paced(&files.old))?;
+    let plays = if args.peer.is_none() { Plays::Paced } else { Plays::Loop };
+    switch.add_port(OLD, plays(&files.old))?;
     let begun = clock::now();
     while switch.flows()? < u64::from(ESTABLISHED) {
         if clock::now() - begun > PATIENCE {
@@ -214,13 +215,13 @@ fn run(args: &FlowSetupArgs, files: &Files, case: Case) -> Result<Run, BenchErro
         version,
         samples,
         alone,
-        packet_alone_s,
+        packet_alone_s: args.peer.map(|_| packet_alone_s),
         bytes_per_flow: grown.filter(|_| flows > 0.0).map(|grown| grown as f64 / flows),
     })
 }
 
 fn nothing_forwarded() -> BenchError {
-    BenchError::WrongWork("no packet of the established traffic was forwarded".to_owned())
+    BenchError::WrongWork("no packet of the established traffic was forwarded".into())
 }
 
 /// Established packets per second before other packets come, with the counters read as often as later, and the
@@ -295,8 +296,8 @@ impl Run {
     }
 
     /// Processor time of all threads for a flow without what established packets take alone, in microseconds.
-    fn own_processor_us(&self) -> f64 {
-        self.samples.processor_us_per_flow(self.packet_alone_s)
+    fn own_processor_us(&self) -> Option<f64> {
+        Some(self.samples.processor_us_per_flow(self.packet_alone_s?))
     }
 
     fn refused_share(&self) -> f64 {
@@ -338,7 +339,7 @@ fn processor_ratios(runs: &[Run]) -> Option<[f64; 2]> {
     let of = |kind| {
         let is_it = |it: &&Run| it.case.kind == kind && it.case.is_raised;
         let run = runs.iter().filter(is_it).find(|it| it.case.window.is_none())?;
-        Some([run.samples.processor_us_per_flow(0.0), run.own_processor_us()])
+        Some([run.samples.processor_us_per_flow(0.0), run.own_processor_us()?])
     };
     let ([all, own], [ovs, ovs_own]) = (of(Kind::Tidegate)?, of(Kind::Ovs)?);
     Some([ovs / all, ovs_own / own])
@@ -362,7 +363,7 @@ fn report(args: &FlowSetupArgs, runs: &[Run], missing: Option<String>) -> Outcom
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "{:46}{:>11}{:>11.0}{:>9.1}%{:>13.2}{:>13}{:>9.2}{:>9.2}",
+            "{:46}{:>11}{:>11.0}{:>9.1}%{:>13.2}{:>13}{:>9.2}{:>9}",
             run.name(),
             run.samples.flows(),
             run.samples.per_second(),
@@ -370,7 +371,7 @@ fn report(args: &FlowSetupArgs, runs: &[Run], missing: Option<String>) -> Outcom
             run.established_ratio(),
             run.bytes_per_flow.map_or("unknown".to_owned(), |bytes| format!("{bytes:.0}")),
             run.samples.processor_us_per_flow(0.0),
-            run.own_processor_us(),
+            run.own_processor_us().map_or("-".to_owned(), |us| format!("{us:.2}")),
         );
     }
     text += "(us/flow: processor time of all threads; own us: less that of established packets)\n";
@@ -413,7 +414,7 @@ mod tests {
             version: "x".into(),
             samples: Samples(samples.iter().map(sample).collect()),
             alone: 1.0,
-            packet_alone_s: 0.0,
+            packet_alone_s: Some(0.0),
             bytes_per_flow: Some(400.0),
         }
     }
@@ -491,11 +492,11 @@ mod tests {
             Run { case, samples, packet_alone_s, ..run(&[]) }
         };
         let runs = [
-            of(Kind::Tidegate, false, None, 50.0, 0.0),
-            of(Kind::Tidegate, true, None, 4.0, 0.003),
-            of(Kind::Tidegate, true, Some(128), 60.0, 0.0),
-            of(Kind::Ovs, false, None, 70.0, 0.0),
-            of(Kind::Ovs, true, None, 9.0, 0.001),
+            of(Kind::Tidegate, false, None, 50.0, Some(0.0)),
+            of(Kind::Tidegate, true, None, 4.0, Some(0.003)),
+            of(Kind::Tidegate, true, Some(128), 60.0, Some(0.0)),
+            of(Kind::Ovs, false, None, 70.0, Some(0.0)),
+            of(Kind::Ovs, true, None, 9.0, Some(0.001)),
         ];
         assert_eq!(processor_ratios(&runs), Some([2.0, 4.5]));
         assert_eq!(processor_ratios(&runs[..3]), None);

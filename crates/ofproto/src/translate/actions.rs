@@ -44,7 +44,7 @@ impl Context<'_> {
             let last = last && i + 1 == actions.len() && self.action_set.is_empty();
             let names = self.names.then_some(self.bridge);
             self.notes.add(NoteKind::Action, || {
-                crate::describe::describe_action(action, &self.key, names)
+                crate::describe::describe_action(action, self.key, names)
             });
             if let OfAction::CheckPktLarger { bytes, target } = action
                 && self.check_len(*bytes, *target, &actions[i + 1..])
@@ -260,7 +260,7 @@ impl Context<'_> {
         let tci = (self.key.vlan_tci() & !bits) | (value & bits) | VLAN_PRESENT;
         self.is_rewritten = true;
         self.key.set_vlan_tci(tci);
-        fix_tpid(&mut self.key);
+        fix_tpid(self.key);
     }
 
     fn pop_vlan(&mut self) {

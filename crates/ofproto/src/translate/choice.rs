@@ -21,7 +21,7 @@ impl Context<'_> {
         let member = match bundle.algorithm {
             BundleAlgorithm::ActiveBackup => members.find(is_up),
             BundleAlgorithm::HighestRandomWeight => {
-                let hash = hash(&self.key, bundle.fields, bundle.basis);
+                let hash = hash(self.key, bundle.fields, bundle.basis);
                 let weigh = |(at, port)| (mix(hash, at as u64), port);
                 let up = members.enumerate().filter(|(_, port)| is_up(port));
                 let best = up.map(weigh).max_by_key(|(weight, _)| *weight);
@@ -42,13 +42,13 @@ impl Context<'_> {
     /// Selects a link (ovs: `lib/multipath.c`, `multipath_execute`).
     pub fn multipath(&mut self, multipath: &Multipath) {
         self.look_at_hashed(multipath.fields);
-        let hash = hash(&self.key, multipath.fields, multipath.basis);
+        let hash = hash(self.key, multipath.fields, multipath.basis);
         self.load(multipath.target, choose_link(multipath, hash).into(), true);
     }
 
     /// Adds the hashed fields to the mask.
     fn look_at_hashed(&mut self, fields: HashFields) {
-        for (field, with) in hashed(&self.key, fields) {
+        for (field, with) in hashed(self.key, fields) {
             self.look_at(field, u128::MAX);
             with.into_iter().for_each(|with| self.look_at(with, u128::MAX));
         }

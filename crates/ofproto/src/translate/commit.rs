@@ -144,7 +144,7 @@ impl Context<'_> {
     fn commit_header(&mut self, header: &Header) {
         let changed = |context: &Self, field| context.key.get(field) != context.base.get(field);
         let any = header.fields.iter().any(|&field| changed(self, field));
-        if !any || !(header.is_in)(&self.key) {
+        if !any || !(header.is_in)(self.key) {
             return;
         }
         let icmp = header.fields.contains(&Field::TpSrc)
@@ -166,7 +166,7 @@ impl Context<'_> {
 
     /// Pops tags that differ, and pushes the new ones (ovs: `lib/odp-util.c`, `commit_vlan_action`).
     fn commit_vlans(&mut self) {
-        let (have, want) = (tags(&self.base), tags(&self.key));
+        let (have, want) = (tags(self.base), tags(self.key));
         if have == want {
             return;
         }

@@ -280,7 +280,7 @@ impl<'a> Context<'a> {
         if !frozen.conntracked {
             self.clear_conntrack();
         }
-        frozen.restore(&mut self.key);
+        frozen.restore(self.key);
         self.stack.clone_from(&frozen.stack);
         if !frozen.action_set.is_empty() {
             self.key.set(Field::ActsetOutput, OfPort::UNSET.0.into());

@@ -92,7 +92,7 @@ impl Context<'_> {
             bridge: self.bridge.id,
             table,
             device: self.device,
-            pipeline: Frozen::pipeline_of(&self.key),
+            pipeline: Frozen::pipeline_of(self.key),
             stack: self.stack.clone(),
             action_set: self.action_set.clone(),
             conntracked: self.conntracked,

@@ -12,7 +12,7 @@ use wire::protocol;
 impl Context<'_> {
     /// Assigns masked bits of a field, if the packet has it.
     pub fn set_field(&mut self, field: Field, value: u128, bits: u128) {
-        if !has_field(field, &self.key, &mut self.mask) {
+        if !has_field(field, self.key, &mut self.mask) {
             self.notes.add(NoteKind::Warning, || {
                 format!("unmet prerequisites for {}, set_field ignored", field.name())
             });
@@ -20,7 +20,7 @@ impl Context<'_> {
         }
         self.look_at_protocol(field);
         self.look_at(field, bits);
-        let old = whole(&self.key, field);
+        let old = whole(self.key, field);
         let varied = self.varying.get(field);
         self.write(field, (old & !bits) | (value & bits));
         if is_of_pipeline(field) {
@@ -53,8 +53,8 @@ impl Context<'_> {
 
     /// Copies bits between fields, if the packet has both.
     pub fn move_field(&mut self, source: Subfield, target: Subfield) {
-        let has_target = has_field(target.field, &self.key, &mut self.mask);
-        if !has_target || !has_field(source.field, &self.key, &mut self.mask) {
+        let has_target = has_field(target.field, self.key, &mut self.mask);
+        if !has_target || !has_field(source.field, self.key, &mut self.mask) {
             return;
         }
         self.look_at_part(Subfield::whole(target.field));
@@ -63,7 +63,7 @@ impl Context<'_> {
         if is_option(source.field) || is_option(target.field) {
             self.write_part(target, self.read(source), varies);
         } else {
-            self.write_subfield(target, read(&self.key, source), varies);
+            self.write_subfield(target, read(self.key, source), varies);
         }
         self.report_subfield(target);
     }
@@ -119,7 +119,7 @@ impl Context<'_> {
 
     /// Assigns bits of a field other than a tunnel option.
     pub fn write_subfield(&mut self, target: Subfield, value: u128, varies: bool) {
-        let old = whole(&self.key, target.field);
+        let old = whole(self.key, target.field);
         let varied = self.varying.get(target.field) & !target.mask();
         let placed = (value << target.offset) & target.mask();
         self.write(target.field, (old & !target.mask()) | placed);
@@ -146,7 +146,7 @@ impl Context<'_> {
             _ => self.key.set(field, value),
         }
         if is_vlan(field) {
-            fix_tpid(&mut self.key);
+            fix_tpid(self.key);
         }
     }
 }

@@ -162,7 +162,7 @@ impl<'a> Context<'a> {
         words.add(param.into());
         for hashed in selection.into_iter().flat_map(|selection| &selection.fields) {
             let field = hashed.field;
-            if has_field(field, &self.key, &mut self.mask) && hashed.is_in(&self.key) {
+            if has_field(field, self.key, &mut self.mask) && hashed.is_in(self.key) {
                 if field.tun_metadata_index().is_some() {
                     let option = Subfield::whole(field);
                     let value = self.read(option);
@@ -172,7 +172,7 @@ impl<'a> Context<'a> {
                     self.look_at_part(option);
                     continue;
                 }
-                words.add(whole(&self.key, field) & hashed.mask);
+                words.add(whole(self.key, field) & hashed.mask);
                 self.look_at(field, hashed.mask);
             }
         }

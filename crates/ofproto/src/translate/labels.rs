@@ -95,7 +95,7 @@ impl Context<'_> {
             return false;
         }
         ENTRIES.iter().take(count).skip(1).for_each(|&field| self.mask.add(field));
-        pop_entry(&mut self.key, ethertype);
+        pop_entry(self.key, ethertype);
         self.is_rewritten = true;
         true
     }
@@ -191,7 +191,7 @@ impl Context<'_> {
             let is_last = self.key.is_mpls() || have == 1;
             let ethertype = if is_last { self.key.eth_type() } else { ethertype::MPLS };
             self.actions.push(Action::PopMpls { ethertype });
-            pop_entry(&mut self.base, ethertype);
+            pop_entry(self.base, ethertype);
             have -= 1;
             if have == 0 {
                 self.base.set_label_words(std::mem::take(&mut self.shims.under_labels));

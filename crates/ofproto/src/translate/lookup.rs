@@ -72,7 +72,7 @@ impl Context<'_> {
     ) -> (Option<Found>, Option<TableMiss>) {
         let bridge = self.bridge.id;
         loop {
-            let (table, key) = (self.table, other.unwrap_or(&self.key));
+            let (table, key) = (self.table, other.unwrap_or(self.key));
             let rule = self.bridge.tables.lookup(table, key, &mut self.mask);
             let priority = rule.and_then(|id| self.world.rules.get(id)).map(|it| it.priority);
             let seen = Seen {
@@ -81,7 +81,7 @@ impl Context<'_> {
                 key,
                 original: self.original,
                 is_rewritten: self.is_rewritten,
-                varying: &self.varying,
+                varying: self.varying,
             };
             let lookup = Lookup::new(&seen, priority);
             if !self.lookups.contains(&lookup) {

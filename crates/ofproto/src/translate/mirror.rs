@@ -46,7 +46,7 @@ impl Context<'_> {
         if bridge.config.mirrors.is_empty() {
             return;
         }
-        let seen = tags(&self.key);
+        let seen = tags(self.key);
         if !port.spec.vlan.admits(seen.outer()) {
             return;
         }

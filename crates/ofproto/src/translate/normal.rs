@@ -44,7 +44,7 @@ impl<'a> Context<'a> {
             self.warn("input port is mirror output port, dropping");
             return;
         }
-        let seen = tags(&self.key);
+        let seen = tags(self.key);
         if let Some(port) = port
             && !port.spec.vlan.admits(seen.outer())
         {
@@ -156,7 +156,7 @@ impl<'a> Context<'a> {
             outside.tags[0].pcp = self.key.vlan_tci() & 0xe000;
         }
         let before = self.key.clone();
-        put_tags(&mut self.key, &outside, port.spec.priority_tags);
+        put_tags(self.key, &outside, port.spec.priority_tags);
         let was_rewritten = self.is_rewritten;
         self.is_rewritten |= *self.key != before;
         self.output_to(port.number, false);

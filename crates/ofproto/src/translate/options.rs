@@ -28,7 +28,7 @@ impl<'a> Context<'a> {
         }
         self.option_table = Some(&entered.tunnel_options);
         let mapped = self.key.map_options(&entered.tunnel_options);
-        self.base.copy_tunnel(&self.key);
+        self.base.copy_tunnel(self.key);
         if mapped.is_err() {
             let text = || "Invalid Geneve tunnel metadata".to_owned();
             self.notes.add(NoteKind::Error, text);
@@ -55,9 +55,9 @@ impl Context<'_> {
     /// The value of some bits of a field or an option. An option without a mapping is zero.
     pub fn read(&self, source: Subfield) -> Wide {
         if source.field.tun_metadata_index().is_none() {
-            return read(&self.key, source).into();
+            return read(self.key, source).into();
         }
-        let value = self.option(source.field).map_or(Wide::ZERO, |it| it.read(&self.key));
+        let value = self.option(source.field).map_or(Wide::ZERO, |it| it.read(self.key));
         value.shift_right(source.offset) & Wide::low_ones(source.bits)
     }
 
@@ -92,8 +92,8 @@ impl Context<'_> {
     /// Sets an option of the tunnel that the packet will leave by.
     fn write_option(&mut self, field: Field, value: Wide, mask: Wide) {
         if let Some(option) = self.option(field) {
-            let kept = option.read(&self.key) & !mask;
-            option.write(&mut self.key, kept | value & mask);
+            let kept = option.read(self.key) & !mask;
+            option.write(self.key, kept | value & mask);
             self.is_rewritten = true;
         }
     }
@@ -101,7 +101,7 @@ impl Context<'_> {
     /// Removes a tunnel option.
     pub fn delete_option(&mut self, field: Field) {
         if let Some(option) = self.option(field) {
-            option.remove(&mut self.key);
+            option.remove(self.key);
             self.is_rewritten = true;
         }
         self.notes.add(NoteKind::Detail, || format!("delete {}", field.name()));

@@ -130,7 +130,7 @@ impl Context<'_> {
     /// Sets the tunnel for a device that adds the outer headers itself, unless it is set already.
     pub fn tell_tunnel(&mut self, config: &TunnelConfig) {
         let mut key = FlowKey::new();
-        key.copy_tunnel(&self.key);
+        key.copy_tunnel(self.key);
         let table: &[_] = match config.kind {
             TunnelKind::Geneve => &self.bridge.tunnel_options,
             _ => &[],

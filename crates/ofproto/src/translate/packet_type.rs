@@ -168,7 +168,7 @@ impl Context<'_> {
                 self.shims.changes += 1;
                 self.actions.extend(self.nsh_header().map(Action::PushNsh));
                 self.shims.nsh_metadata.clear();
-                self.base.copy_headers(&self.key);
+                self.base.copy_headers(self.key);
             }
             HeaderChange::Encap => {
                 self.shims.changes += 1;

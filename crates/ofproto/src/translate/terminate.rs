@@ -27,7 +27,7 @@ impl Context<'_> {
         if !underlay.ports.has_address(&port.spec.name) {
             return None;
         }
-        let found = underlay.ports.lookup(&self.key, &mut self.mask);
+        let found = underlay.ports.lookup(self.key, &mut self.mask);
         let bridge = self.bridge.id;
         match found {
             Some((port, end)) => {

@@ -59,7 +59,7 @@ impl<'a> Context<'a> {
         }
         let flags = TUN_DONT_FRAGMENT | TUN_CSUM | TUN_KEY;
         self.mask.add_bits(Field::TunFlags, flags.into());
-        self.own_address = destination(&self.key);
+        self.own_address = destination(self.key);
     }
 
     /// Adds an Ethernet header to a packet without one whose port carries only frames (ovs:
@@ -114,7 +114,7 @@ impl<'a> Context<'a> {
     ) {
         let before = self.saved_key();
         self.set_tunnel_fields(config);
-        if destination(&self.key).is_some() && destination(&self.key) == self.own_address {
+        if destination(self.key).is_some() && destination(self.key) == self.own_address {
             self.notes.add(NoteKind::Warning, || "Not tunneling to our own address".to_owned());
             self.restore_tunnel(&before);
             return;
@@ -220,7 +220,7 @@ impl<'a> Context<'a> {
     ) -> Result<Crossing<'a>, DropReason> {
         let link = self.find_link()?;
         let source = link.hop.source;
-        let Some(remote) = destination(&self.key) else { return Err(DropReason::TunnelRoute) };
+        let Some(remote) = destination(self.key) else { return Err(DropReason::TunnelRoute) };
         let ethernet = (link.port.spec.mac, link.mac);
         self.notes.add(NoteKind::Detail, || {
             let (from, to) = ethernet;
@@ -286,7 +286,7 @@ impl<'a> Context<'a> {
     fn find_link(&mut self) -> Result<Link<'a>, DropReason> {
         let underlay = self.world.underlay;
         let (mark, source) = (self.key.pkt_mark(), self.key.get(Field::TunIpv6Src));
-        let Some(remote) = destination(&self.key) else { return Err(DropReason::TunnelRoute) };
+        let Some(remote) = destination(self.key) else { return Err(DropReason::TunnelRoute) };
         self.depend(Dependency::Routes);
         let hop = underlay.routes.lookup(mark, remote, address(source));
         let place = hop.and_then(|hop| Some((self.underlay_port(&hop.device)?, hop)));
