@@ -144,7 +144,6 @@ impl World {
     /// A packet-out. Returns the actions of its packet, and those of the packet that recirculates, which is no longer
     /// what the controller says.
     fn send(&mut self, case: &Case, sent: &PacketOutCase) -> [String; 2] {
-        let names = || text::PortNames::default();
         let id = self.id(&case.bridge[0].name);
         let ports = |name: &str| self.ofproto.port_number(id, name);
         let in_port = openflow::text::parse_match(&format!("in_port={}", sent.in_port), &ports);
@@ -171,7 +170,9 @@ impl World {
         let Some((_, FlowCommand::Execute(second))) = out.commands.pop() else {
             panic!("{}: the second pass is not answered", sent.actions)
         };
-        [first.actions, second.actions].map(|them| text::format_actions(&them, &key, names()))
+        let told =
+            |actions: &[Action]| text::format_actions(actions, &key, text::PortNames::default());
+        [told(&first.actions), told(&second.actions)]
     }
 
     fn upcall(&self, kind: UpcallKind, packet: Packet, key: Box<FlowKey>) -> Upcall {

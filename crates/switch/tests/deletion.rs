@@ -132,7 +132,8 @@ fn deleted(count: u32) -> (usize, usize) {
     let flows = [switch.worker.flow_count(), switch.core.megaflow_counters().current];
     assert_eq!(flows, [count as usize; 2]);
     let (mut steps, mut most) = (0, 0);
-    (BYTES.set(0), LARGEST.set(0));
+    BYTES.set(0);
+    LARGEST.set(0);
     switch.core.delete_megaflows(NOW, &mut switch.orders);
     loop {
         let before = switch.worker.flow_count();
