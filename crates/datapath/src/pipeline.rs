@@ -61,7 +61,7 @@ impl Worker {
         self.queued = None;
         let Execute { packet, key, actions, flow, .. } = asked;
         if let Some(flow) = flow {
-            self.put(flow.id, &key, &flow.mask, Arc::clone(&actions));
+            self.install(flow.id, &key, &flow.mask, Arc::clone(&actions));
             self.tell_of_gone(now, out);
         }
         // Packets that wait for this answer follow its packet. If that misses again in a later pass, they

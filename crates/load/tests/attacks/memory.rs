@@ -165,7 +165,12 @@ fn after_an_arp_storm_from_one_port_memory_is_back() {
 #[test]
 fn after_an_arp_storm_from_sixteen_ports_memory_is_back() {
     let part = |network: &mut Network, _| storms::arp(network, 16, 200);
-    let make = || Network::new(18, "actions=normal", 1000);
+    let make = || {
+        let mut network = Network::new(18, "actions=normal", 1000);
+        // The worker keeps the buffers of a batch from each of these ports.
+        storms::arp(&mut network, 16, 2);
+        network
+    };
     let attack = Attack { parts: 1, part, stay: 400 };
     check("after_an_arp_storm_from_sixteen_ports_memory_is_back", make, &attack);
 }
