@@ -17,7 +17,7 @@ use crate::translate::{Keys, Memory, Notes, Translation, TunnelSender, World, tr
 use crate::upcall::links;
 use crate::{Ofproto, Outbox};
 use base::{Instant, MacAddr, WorkerId};
-use flow::{AnswerFlow, Execute, FlowCommand, FlowId, FlowStats, Stamps, Upcall};
+use flow::{AnswerFlow, DropReason, Execute, FlowCommand, FlowId, FlowStats, Stamps, Upcall};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,7 +82,8 @@ impl Handler {
 
     /// Translates a miss and keeps the answer until [`Self::install`]. Returns the miss if only the thread
     /// that owns the state may answer it: the packet makes `learn` add a flow, which must be in its table
-    /// before the packet goes on. The times are stored with the answer.
+    /// before the packet goes on, or comes from a port that the snapshot does not have. The times are stored with
+    /// the answer.
     pub fn translate(
         &mut self,
         now: Instant,
@@ -118,7 +119,9 @@ impl Handler {
         }
         let teaches =
             |it: &Effect| matches!(it, Effect::LearnFlow { .. } | Effect::HitLearned { .. });
-        if refuses && translation.links.effects.iter().any(teaches) {
+        // A port may send before the snapshot has it. The owner answers once it is done with adding the port.
+        let is_unknown = translation.error == Some(DropReason::NoPort);
+        if refuses && (is_unknown || translation.links.effects.iter().any(teaches)) {
             return Some(upcall);
         }
         let tunnel_sender = translation.tunnel_sender;

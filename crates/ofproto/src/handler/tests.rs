@@ -191,3 +191,21 @@ fn what_only_the_owner_may_answer_is_given_back_and_what_it_must_know_is_urgent(
     let flow = ofproto.megaflows().iter().find(is_new).cloned().unwrap();
     assert!(flow.actions.is_empty() && has[&flow.id].is_empty(), "{flow:?}");
 }
+
+#[test]
+fn a_port_that_sends_before_the_snapshot_has_it_is_answered_by_the_owner() {
+    let TestBridge { mut ofproto, id, .. } = TestBridge::new().with_ports(1);
+    change(&mut ofproto, id, FlowModCommand::Add, "actions=1");
+    let (mut handler, packet) = (ofproto.handler(), "10.0.0.1:1>10.0.0.2:3 S");
+    let device = crate::PortDevice::Datapath(PortNo(2));
+    ofproto.add_port(id, crate::PortSpec::new("late", MacAddr::ZERO, device), NOW).unwrap();
+    // The owner knows the port, and has not published it.
+    let early = handler.translate(NOW, upcall(2, packet), None).expect("is the owner's");
+    let mut out = Outbox::default();
+    ofproto.upcall(NOW, early, &mut out);
+    let [(_, FlowCommand::Execute(execute))] = &out.commands[..] else {
+        panic!("{:?}", out.commands)
+    };
+    assert_eq!(execute.actions[..], [Action::Output(PortNo(1))]);
+    assert!(handler.translate(NOW, upcall(2, packet), None).is_none(), "now it is published");
+}
