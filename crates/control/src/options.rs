@@ -30,7 +30,7 @@ pub struct SwitchOptions {
     /// 0 disables reports. `None` uses [`SwitchOptions::max_revalidator_ms`].
     pub flow_stats_interval_ms: Option<u32>,
     /// Threads that answer misses (`n-handler-threads`); 0 lets each worker answer its own. `None` depends on
-    /// the number of processors; with fewer than three the control thread answers.
+    /// the number of processors; with fewer than three each worker answers its own.
     pub handler_threads: Option<u16>,
     /// Threads that revalidate flows (`n-revalidator-threads`); 0 leaves it to the control thread. `None` is
     /// as for [`SwitchOptions::handler_threads`].
