@@ -10,14 +10,15 @@ pub const SMALL_FRAME_BYTES: usize = 1522;
 const COMPACT_BYTES: usize = 192;
 /// Free compact buffers that are kept.
 const COMPACT_KEPT: usize = 256;
-/// Of longer copies without a free buffer, one of this many gets a buffer of full size.
+/// Of longer copies for which no buffer is free, one of this many gets a buffer of full size.
 const FULL_SIZE_EVERY: u32 = 32;
 
 /// Free packets, each with room for the largest frame. A pool belongs to one worker. In steady
 /// state every packet returns to it, and nothing is allocated.
 ///
 /// It may also keep small buffers. A port whose driver lends small buffers then replies in the same
-/// ones, which are in the processor's cache and need no copy.
+/// ones, which are in the processor's cache and need no copy. Packets that wait for an answer, and copies for
+/// which there is no free buffer, take compact buffers.
 #[derive(Debug)]
 pub struct Pool {
     free: Vec<Packet>,
@@ -25,7 +26,7 @@ pub struct Pool {
     small: Vec<Packet>,
     keep_small: usize,
     compact: Vec<Packet>,
-    /// Copies without a free buffer that were not compact.
+    /// The number of long copies without a free buffer.
     lacking: u32,
 }
 
@@ -80,10 +81,10 @@ impl Pool {
         copy
     }
 
-    /// A compact copy, since a flood makes a copy for each port, and a buffer of [`FRAME_BYTES`] has 17 pages to
-    /// clear. Of those that are longer than the compact buffers that are kept, one of [`FULL_SIZE_EVERY`] gets
-    /// such a buffer nevertheless, which comes back to the pool: where copies recur, as of a mirror, nothing is
-    /// allocated after a while.
+    /// A copy where no buffer of full size is free. A flood makes a copy for each port, and a buffer of
+    /// [`FRAME_BYTES`] has 17 pages to clear, so the copy is compact. The pool does not keep the buffers of long
+    /// copies: one of [`FULL_SIZE_EVERY`] of these gets a buffer of full size, which it keeps. Where long copies
+    /// recur, as those of a mirror, nothing is allocated after a while.
     #[cold]
     fn copy_to_new(&mut self, packet: &Packet) -> Packet {
         if packet.len() > COMPACT_BYTES {

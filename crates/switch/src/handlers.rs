@@ -2,8 +2,9 @@
 //! (`n-revalidator-threads`).
 //!
 //! Both use the snapshot that the control thread publishes. Answers go directly to the worker that sent the
-//! upcall. The control thread receives only what changes its state: learned addresses, and packets from which
-//! `learn` adds flows. Without handler threads each worker answers its own misses ([`Answering`]).
+//! upcall. The control thread receives only what changes its state (learned addresses, and packets from which
+//! `learn` adds flows) and the misses of ports that the snapshot does not have yet. Without handler threads each
+//! worker answers its own misses ([`Answering`]).
 
 use super::secret::secret;
 use super::slow_path_threads::{STACK_BYTES, SlowPath};
