@@ -94,12 +94,13 @@ test-dpdk:
 	    echo 'SKIPPED: DPDK: libdpdk-dev is not installed'; \
 	fi
 
-# SUITE=system|unit|all|quick, or SUITE=ovn OVN_SOURCE=DIR; TESTS='-k learn' or TESTS=100-120, PEER=1 for
-# Open vSwitch's own daemon, JOBS=N, AGAIN=1 to begin anew, UPDATE=1 to write tests/suites/expected.toml.
+# SUITE=system|unit|all|quick of Debian's sources, or of the built tree OVS_TREE=DIR; SUITE=ovn|ovn-system of the built
+# tree OVN_TREE=DIR; TESTS='-k learn' or TESTS=100-120, PEER=1 for Open vSwitch's own daemon, JOBS=N, AGAIN=1 to begin
+# anew, UPDATE=1 to write tests/suites/expected.toml.
 .PHONY: suite
 suite: build
 	@scripts/setup suite
-	@cargo xtask suite --suite '$(or $(SUITE),system)' $(if $(OVN_SOURCE),--ovn-source '$(OVN_SOURCE)') \
+	@cargo xtask suite --suite '$(or $(SUITE),system)' $(if $(OVS_TREE)$(OVN_TREE),--tree '$(or $(OVS_TREE),$(OVN_TREE))') \
 	    $(if $(TESTS),--tests '$(TESTS)') $(if $(PEER),--peer) \
 	    $(if $(JOBS),--jobs '$(JOBS)') $(if $(AGAIN),--again) $(if $(UPDATE),--update)
 

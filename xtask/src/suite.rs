@@ -10,6 +10,7 @@ mod report;
 mod results;
 mod run;
 mod script;
+mod tree;
 
 use crate::metadata::Metadata;
 use cause::Causes;
@@ -20,22 +21,22 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
+use tree::Tree;
 
-/// Open vSwitch's own daemon, as Debian installs it.
-const PEERS: [&str; 2] = ["/usr/lib/openvswitch-switch/ovs-vswitchd", "/usr/sbin/ovs-vswitchd"];
 /// This project's daemon.
 const OURS: &str = "target/release/ovs-vswitchd";
 
 pub const USAGE: &str = "\
 usage: cargo xtask suite [OPTION]...
 
-Runs Open vSwitch's own test suites (Debian's openvswitch-source) with this switch in place of its daemon,
-and compares what passes with tests/suites/expected.toml. As root; `make suite` sets everything up first.
+Runs Open vSwitch's or OVN's own test suites with this switch in place of Open vSwitch's daemon, and compares
+what passes with tests/suites/expected.toml. As root; `make suite` sets everything up first. The suites come from
+Debian's openvswitch-source, or from any tree that was built as those projects' documentation says.
 
   --suite NAME     system (real traffic), unit (tests that start the daemon with --enable-dummy), all,
                    quick (the tests of tests/suites/quick.toml), ovn (OVN's tests that start the daemon)
                    or ovn-system (OVN's with real traffic); default: system
-  --ovn-source DIR the sources of OVN, for its suites; they are copied and built in target/suite/ovn
+  --tree DIR       a built tree of Open vSwitch or of OVN, of any version: its suites, tools and daemon are used
   --tests WHICH    only these: numbers and ranges (3,100-120), or words of their names (-k learn)
   --peer           run Open vSwitch's own daemon, to tell limits of this machine from the switch's
   --program FILE   the daemon under test; default: target/release/ovs-vswitchd
@@ -45,21 +46,22 @@ and compares what passes with tests/suites/expected.toml. As root; `make suite` 
   --json           print the results as JSON
 
 A test that comes out worse than expected is run once more, with no other beside it: what it comes to then
-counts, and the output says so.
+counts, and the output says that it is flaky.
 
-Exits with 1 where a test that is expected to pass does not. For OVN, whose version is yours to choose, that
-is a test that Open vSwitch's own daemon passed in an earlier run with --peer.
+Exits with 1 where a test that is expected to pass does not. Of a version that tests/suites/expected.toml does not
+contain, that is a test that Open vSwitch's own daemon passed in an earlier run with --peer.
 
 examples:
   cargo xtask suite --tests '-k conntrack'
   cargo xtask suite --suite all --peer --update
-  cargo xtask suite --suite ovn --ovn-source ../ovn --tests '-k ACL'";
+  cargo xtask suite --suite unit --tree ../ovs
+  cargo xtask suite --suite ovn --tree ../ovn --tests '-k ACL'";
 
 /// The options.
 #[derive(Debug, PartialEq, Eq)]
 struct Options {
     suite: Choice,
-    ovn_source: Option<PathBuf>,
+    tree: Option<PathBuf>,
     tests: Option<String>,
     is_peer: bool,
     program: Option<PathBuf>,
@@ -102,12 +104,9 @@ impl Suite {
         }
     }
 
-    /// The directory of its sources, below `target/suite`.
-    fn source(self) -> &'static str {
-        match self {
-            Suite::System | Suite::Unit => "openvswitch",
-            Suite::Ovn | Suite::OvnSystem => "ovn",
-        }
+    /// Whether it is one of OVN's.
+    fn is_of_ovn(self) -> bool {
+        matches!(self, Suite::Ovn | Suite::OvnSystem)
     }
 
     /// Whether a test with these commands starts the daemon. The others test libraries, tools and databases.
@@ -127,11 +126,6 @@ impl Suite {
             Suite::System | Suite::Unit => 120,
             Suite::Ovn | Suite::OvnSystem => 300,
         }
-    }
-
-    /// Whether `expected.toml` contains it.
-    fn is_expected(self) -> bool {
-        self.source() == "openvswitch"
     }
 
     /// Its generated script.
@@ -159,49 +153,53 @@ impl Choice {
 pub fn run(args: &[&str]) -> Result<bool, String> {
     let options = Options::parse(args)?;
     let root = Metadata::load(&["--no-deps"])?.workspace_root;
-    prepare(&root, &[])?;
-    if options.suite.suites().iter().any(|it| !it.is_expected()) {
-        let source = options.ovn_source.as_deref();
-        prepare(
-            &root,
-            &[source.ok_or(
-                "suite: OVN's suites need --ovn-source DIR (OVN_SOURCE=DIR), the sources of OVN",
-            )?],
-        )?;
+    prepare(&root)?;
+    let tree = match &options.tree {
+        Some(folder) => Tree::given(folder)?,
+        None => Tree::debian(&root)?,
+    };
+    options.suite.suites().iter().try_for_each(|&suite| tree.check(suite))?;
+    if options.suite == Choice::Quick && options.tree.is_some() {
+        return Err("suite: the quick tests are those of Debian's sources: omit --tree".into());
     }
-    let daemon = options.daemon(&root)?;
+    let daemon = options.daemon(&root, &tree)?;
     let causes = Causes::load(&root)?;
-    let mut expected = Expected::load(&root)?;
+    let mut expected = Expected::load(&root, &tree.version)?;
     let (mut run, mut failed) = (0, 0);
     for &suite in options.suite.suites() {
-        let script = Script::read(&root, suite)?;
+        let script = Script::read(&tree, suite)?;
         let tests = options.choose(&root, &script)?;
         if tests.is_empty() {
             continue;
         }
         // A run of selected tests is for inspection: it prints their results.
         let is_whole = options.tests.is_none() && options.suite != Choice::Quick;
-        let kept = kept_results(&root, suite, options.is_peer, is_whole);
+        let kept = kept_results(&root, &tree, suite, options.is_peer, is_whole);
         let mut results = Results::open(&kept, &daemon, options.is_again || !is_whole)?;
         let left: Vec<&Test> = tests.iter().copied().filter(|it| !results.has(it.number)).collect();
-        let runner = run::Runner { root: &root, suite, daemon: &daemon, causes: &causes };
+        let runner =
+            run::Runner { root: &root, tree: &tree, suite, daemon: &daemon, causes: &causes };
         runner.run(&left, options.jobs(), &mut results, !options.is_json)?;
-        if !suite.is_expected() {
-            let peers = kept_results(&root, suite, true, is_whole);
-            expected.expect_as_peer(suite, &tests, &Results::kept(&peers));
+        let peers = Results::kept(&kept_results(&root, &tree, suite, true, is_whole));
+        let is_listed = expected.has(suite);
+        if !is_listed && !options.is_update {
+            expected.expect_as_peer(suite, &tests, &peers);
         }
         let worse = expected.compare(suite, &left, &results.of(&left), options.is_peer).regressions;
         runner.run_alone(&left, &worse, &mut results, !options.is_json)?;
         let outcomes = results.of(&tests);
-        if suite.is_expected() && options.is_update {
+        if options.is_update {
             expected.update(suite, &tests, &outcomes, options.is_peer);
         }
-        let differences = expected.compare(suite, &tests, &outcomes, options.is_peer);
+        let mut differences = expected.compare(suite, &tests, &outcomes, options.is_peer);
+        differences.flaky = worse.difference(&differences.regressions).copied().collect();
         (run, failed) = (run + outcomes.len(), failed + differences.regressions.len());
+        let of_peer = expected.of_peer(suite, &peers);
+        let report = report::Report { suite, version: &tree.version, is_listed, tests: &tests };
         if options.is_json {
-            println!("{}", report::json(suite, &tests, &outcomes, &differences));
+            println!("{}", report.json(&outcomes, &of_peer, &differences));
         } else {
-            print!("{}", report::text(suite, &tests, &outcomes, &differences));
+            print!("{}", report.text(&outcomes, &of_peer, &differences));
         }
     }
     if options.is_update {
@@ -215,17 +213,17 @@ pub fn run(args: &[&str]) -> Result<bool, String> {
 }
 
 /// The file of a suite's results, of all its tests or of some.
-fn kept_results(root: &Path, suite: Suite, is_peer: bool, is_whole: bool) -> PathBuf {
+fn kept_results(root: &Path, tree: &Tree, suite: Suite, is_peer: bool, is_whole: bool) -> PathBuf {
     let whose = if is_peer { "peer" } else { "ours" };
     let part = if is_whole { "" } else { "-some" };
-    root.join(format!("target/suite/results/{}-{whose}{part}.jsonl", suite.name()))
+    let name = format!("{}-{}-{whose}{part}.jsonl", suite.name(), tree.version);
+    root.join("target/suite/results").join(name)
 }
 
-/// Unpacks and builds what the suites need, once; for the suites of OVN from the given sources.
-fn prepare(root: &Path, ovn_source: &[&Path]) -> Result<(), String> {
+/// Unpacks and builds what the suites need, once.
+fn prepare(root: &Path) -> Result<(), String> {
     let script = root.join("tests/suites/prepare");
     let status = Command::new(&script)
-        .args(ovn_source)
         .status()
         .map_err(|e| format!("cannot start {}: {e}", script.display()))?;
     if status.success() { Ok(()) } else { Err("the suites could not be made ready".into()) }
@@ -235,7 +233,7 @@ impl Options {
     fn parse(args: &[&str]) -> Result<Options, String> {
         let mut options = Options {
             suite: Choice::System,
-            ovn_source: None,
+            tree: None,
             tests: None,
             is_peer: false,
             program: None,
@@ -250,8 +248,8 @@ impl Options {
                 || args.next().copied().ok_or(format!("suite: {name} needs a value\n{USAGE}"));
             match name {
                 "--suite" => options.suite = Choice::parse(value()?)?,
-                "--ovn-source" => {
-                    options.ovn_source = Some(value()?).filter(|it| !it.is_empty()).map(Into::into)
+                "--tree" => {
+                    options.tree = Some(value()?).filter(|it| !it.is_empty()).map(Into::into)
                 }
                 "--tests" => options.tests = Some(value()?.to_owned()).filter(|it| !it.is_empty()),
                 "--program" => options.program = Some(value()?.into()),
@@ -276,10 +274,9 @@ impl Options {
         self.jobs.unwrap_or(2 * processors)
     }
 
-    fn daemon(&self, root: &Path) -> Result<PathBuf, String> {
+    fn daemon(&self, root: &Path, tree: &Tree) -> Result<PathBuf, String> {
         let own = || self.program.clone().unwrap_or_else(|| root.join(OURS));
-        let peers = || PEERS.map(PathBuf::from).into_iter().find(|it| it.exists());
-        let found = if self.is_peer { peers() } else { Some(own()) };
+        let found = if self.is_peer { tree.daemon() } else { Some(own()) };
         let program =
             found.ok_or("Open vSwitch's daemon is not installed; run `scripts/setup suite`")?;
         program

@@ -15,15 +15,21 @@ const QUICK: &str = "tests/suites/quick.toml";
 const UNKNOWN: &str = "not sorted yet";
 
 const HEAD: &str = "\
-# What each test of Open vSwitch's suites (Debian's openvswitch-source) comes to with this switch and with
-# Open vSwitch's own daemon (`peer`), and why it does not pass (`why`, from causes.toml). `make suite`
-# compares with it; `cargo xtask suite --update` writes it, with `--peer` what the peer came to.
+# What each test of Open vSwitch's and OVN's suites comes to with this switch and with Open vSwitch's own daemon
+# (`peer`), and why it does not pass (`why`, from causes.toml). Each version of the suites has its sections: 3.1.0 is
+# Debian's openvswitch-source. `make suite` compares with it; `cargo xtask suite --update` writes it, with `--peer` what
+# the peer came to.
 ";
 
-/// By suite and number.
+/// By name of the suite and number.
+type Suites = BTreeMap<String, BTreeMap<u32, Entry>>;
+
+/// The expectations of one version; those of the others are kept as they are.
 #[derive(Default)]
 pub struct Expected {
-    suites: BTreeMap<String, BTreeMap<u32, Entry>>,
+    version: String,
+    suites: Suites,
+    others: BTreeMap<String, Suites>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,41 +51,64 @@ pub struct Differences {
     pub improvements: BTreeSet<u32>,
     /// Tests that the file does not contain.
     pub unknown: BTreeSet<u32>,
+    /// Tests that came out worse than expected beside others, and as expected alone.
+    pub flaky: BTreeSet<u32>,
 }
 
 impl Expected {
-    pub fn load(root: &Path) -> Result<Expected, String> {
+    pub fn load(root: &Path, version: &str) -> Result<Expected, String> {
         let text = match fs::read_to_string(root.join(FILE)) {
             Ok(text) => text,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Expected::default()),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(e) => return Err(format!("{FILE}: {e}")),
         };
-        let read: BTreeMap<String, BTreeMap<String, Entry>> =
-            toml::from_str(&text).map_err(|e| format!("{FILE}: {e}"))?;
-        let mut suites = BTreeMap::new();
-        for (suite, tests) in read {
-            let numbered: Result<BTreeMap<u32, Entry>, String> = tests
-                .into_iter()
-                .map(|(number, entry)| {
-                    let number = number.parse();
-                    number.map(|it| (it, entry)).map_err(|e| format!("{FILE}: {suite}: {e}"))
-                })
-                .collect();
-            suites.insert(suite, numbered?);
+        Expected::parse(&text, version)
+    }
+
+    fn parse(text: &str, version: &str) -> Result<Expected, String> {
+        let read: BTreeMap<String, BTreeMap<String, BTreeMap<String, Entry>>> =
+            toml::from_str(text).map_err(|e| format!("{FILE}: {e}"))?;
+        let mut others = BTreeMap::new();
+        for (of, suites) in read {
+            let suites: Result<Suites, String> =
+                suites.into_iter().map(|(suite, tests)| Ok((suite, numbered(tests)?))).collect();
+            others.insert(of, suites?);
         }
-        Ok(Expected { suites })
+        let suites = others.remove(version).unwrap_or_default();
+        Ok(Expected { version: version.to_owned(), suites, others })
     }
 
     pub fn save(&self, root: &Path) -> Result<(), String> {
+        fs::write(root.join(FILE), self.text()?).map_err(|e| format!("{FILE}: {e}"))
+    }
+
+    fn text(&self) -> Result<String, String> {
+        let mut versions: BTreeMap<&str, &Suites> =
+            self.others.iter().map(|(version, suites)| (&**version, suites)).collect();
+        versions.insert(&self.version, &self.suites);
         let mut text = HEAD.to_owned();
-        for (suite, tests) in &self.suites {
-            let _ = writeln!(text, "\n[{suite}]");
-            for (number, entry) in tests {
-                let value = toml::Value::try_from(entry).map_err(|e| e.to_string())?;
-                let _ = writeln!(text, "{number} = {value}");
+        for (version, suites) in versions {
+            for (suite, tests) in suites {
+                let _ = writeln!(text, "\n[\"{version}\".{suite}]");
+                for (number, entry) in tests {
+                    let value = toml::Value::try_from(entry).map_err(|e| e.to_string())?;
+                    let _ = writeln!(text, "{number} = {value}");
+                }
             }
         }
-        fs::write(root.join(FILE), text).map_err(|e| format!("{FILE}: {e}"))
+        Ok(text)
+    }
+
+    /// Whether the file contains this suite of the version.
+    pub fn has(&self, suite: Suite) -> bool {
+        self.suites.contains_key(suite.name())
+    }
+
+    /// The results of the peer: those of a run on this machine (`kept`), otherwise those of the file.
+    pub fn of_peer(&self, suite: Suite, kept: &BTreeMap<u32, Outcome>) -> BTreeMap<u32, Verdict> {
+        let listed = self.suites.get(suite.name()).into_iter().flatten();
+        let listed = listed.filter_map(|(&number, entry)| Some((number, entry.peer?)));
+        listed.chain(kept.iter().map(|(&number, it)| (number, it.verdict))).collect()
     }
 
     pub fn update(
@@ -161,6 +190,14 @@ impl Expected {
     }
 }
 
+fn numbered(tests: BTreeMap<String, Entry>) -> Result<BTreeMap<u32, Entry>, String> {
+    let numbered = tests.into_iter().map(|(number, entry)| {
+        let number = number.parse().map_err(|e| format!("{FILE}: test {number}: {e}"))?;
+        Ok((number, entry))
+    });
+    numbered.collect()
+}
+
 fn reason(outcome: &Outcome, peer: Option<Verdict>) -> String {
     let cause = outcome.cause.as_deref();
     match peer {
@@ -206,6 +243,21 @@ mod tests {
         assert_eq!(compare(&expected, Verdict::Pass).improvements, [1].into());
         assert_eq!(compare(&expected, Verdict::Skip), Differences::default());
         assert_eq!(expected.suites["unit"][&1].why.as_deref(), Some(UNKNOWN));
+    }
+
+    #[test]
+    fn each_version_has_expectations_of_its_own() {
+        let line = "1 = { name = \"t\", ours = \"pass\", peer = \"skip\" }\n";
+        let text = format!("{HEAD}\n[\"3.1.0\".unit]\n{line}\n[\"3.7.1\".system]\n{line}");
+        let older = Expected::parse(&text, "3.1.0").unwrap();
+        assert!(older.has(Suite::Unit) && !older.has(Suite::System));
+        assert_eq!(older.text().unwrap(), text);
+        let newer = Expected::parse(&text, "3.7.1").unwrap();
+        assert_eq!(newer.of_peer(Suite::System, &BTreeMap::new()), [(1, Verdict::Skip)].into());
+        let kept = outcomes(Verdict::Fail);
+        assert_eq!(newer.of_peer(Suite::System, &kept), [(1, Verdict::Fail)].into());
+        assert!(!Expected::parse(&text, "4.0.0").unwrap().has(Suite::Unit));
+        assert!(Expected::parse("[\"3.1.0\".unit]\nx = { name = \"t\" }", "3.1.0").is_err());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::Suite;
 use super::cause::Causes;
 use super::results::{Outcome, Results, Verdict};
 use super::script::Test;
+use super::tree::Tree;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -18,6 +19,7 @@ const MOST_ALONE: usize = 20;
 
 pub struct Runner<'a> {
     pub root: &'a Path,
+    pub tree: &'a Tree,
     pub suite: Suite,
     pub daemon: &'a Path,
     pub causes: &'a Causes,
@@ -91,13 +93,15 @@ impl Runner<'_> {
         let of_daemon = self.daemon.parent().and_then(Path::file_name).unwrap_or_default();
         let number = test.number.to_string();
         let folder = self.root.join("target/suite/run").join(of_daemon);
-        let folder = folder.join(self.suite.name()).join(&number);
+        let suite = format!("{}-{}", self.suite.name(), self.tree.version);
+        let folder = folder.join(suite).join(&number);
         let began = Instant::now();
         let output = Command::new(self.root.join("tests/suites/one"))
             .args([self.suite.script(), &number])
             .arg(&folder)
             .env("SUITE_DAEMON", self.daemon)
-            .env("SUITE_SOURCE", self.suite.source())
+            .env("SUITE_TREE", &self.tree.folder)
+            .env("SUITE_OPEN_VSWITCH", &self.tree.open_vswitch)
             .env("SUITE_LIMIT_S", self.suite.limit_s().to_string())
             .stdin(Stdio::null())
             .output()

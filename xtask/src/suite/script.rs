@@ -1,8 +1,8 @@
 //! The generated scripts of the suites, with their tests.
 
 use super::Suite;
+use super::tree::Tree;
 use std::fs;
-use std::path::Path;
 
 /// A test of a suite.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,9 +24,8 @@ pub struct Script {
 
 impl Script {
     /// Reads the tests that start the daemon.
-    pub fn read(root: &Path, suite: Suite) -> Result<Script, String> {
-        let path =
-            root.join("target/suite").join(suite.source()).join("tests").join(suite.script());
+    pub fn read(tree: &Tree, suite: Suite) -> Result<Script, String> {
+        let path = tree.folder.join("tests").join(suite.script());
         let text = fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         let mut tests = tests(&String::from_utf8_lossy(&text));
         tests.retain(|it| suite.starts_daemon(&it.body));
