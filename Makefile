@@ -16,6 +16,7 @@ targets:
 	@echo 'make build     the programs, target/release/tidegate and target/release/ovs-vswitchd'
 	@echo 'make install   programs, manual pages and completion below PREFIX (/usr/local)'
 	@echo 'make lint      format, clippy, architecture and sizes, licences'
+	@echo 'make deb       a Debian package, target/deb/tidegate_VERSION_ARCHITECTURE.deb'
 	@echo 'make suite     Open vSwitch'"'"'s own test suites with this switch, as root (docs/suites.md)'
 	@echo 'make cost      instructions of the hot path, against the accepted numbers'
 	@echo 'make peers     this switch and Open vSwitch with DPDK on the same traffic, as root'
@@ -50,6 +51,21 @@ install: build
 	if [ -z "$(DESTDIR)" ] && command -v update-alternatives >/dev/null; then \
 	    update-alternatives --install /usr/sbin/ovs-vswitchd ovs-vswitchd $(prefix)/lib/tidegate/ovs-vswitchd 10; \
 	fi
+
+# Built from a copy of the files that git knows, so that the folder `debian` stays clean. `make deb-test` installs the
+# package in a root of its own, carries traffic, upgrades, swaps back and purges it.
+.PHONY: deb deb-test
+deb:
+	@scripts/setup deb
+	rm -rf target/deb/source target/deb/*.deb && mkdir -p target/deb/source
+	git ls-files -z | tar --create --null --files-from=- | tar --extract --directory target/deb/source
+	cd target/deb/source && CARGO_TARGET_DIR='$(CURDIR)/target/deb/build' \
+	    TIDEGATE_COMMIT="$$(git -C '$(CURDIR)' rev-parse --short HEAD)" \
+	    dpkg-buildpackage --build=binary --no-sign --no-pre-clean
+	lintian --fail-on error target/deb/*.changes
+
+deb-test: deb
+	tests/package target/deb/tidegate_*.deb
 
 .PHONY: demo
 demo: build
