@@ -92,6 +92,21 @@ pub struct LinkStatus {
     pub statistics: Option<BTreeMap<String, i64>>,
 }
 
+impl LinkStatus {
+    /// Returns the status of a port whose device was removed, or moved to another network namespace (ovs:
+    /// `lib/netdev-linux.c`, `netdev_linux_update__`).
+    #[must_use]
+    pub fn without_device(ofport: OfPort, link_resets: i64, with_statistics: bool) -> LinkStatus {
+        LinkStatus {
+            ofport,
+            link_resets,
+            admin_up: Some(false),
+            statistics: with_statistics.then(BTreeMap::new),
+            ..LinkStatus::default()
+        }
+    }
+}
+
 /// The state of a connection to a controller.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ControllerStatus {

@@ -24,4 +24,4 @@ pub use link::{LinkInfo, LinkStatistics, Links};
 pub use link_monitor::{LinkEvent, LinkMonitor};
 pub use poll::{Waiter, Waker};
 pub use route_monitor::{RouteMonitor, Routing};
-pub use tap::{TapKind, TapPort, TapRx, TapTx};
+pub use tap::{TapKind, TapPlace, TapPort, TapRx, TapTx};

@@ -163,7 +163,17 @@ impl Links {
 
     /// Returns the state of one device.
     pub fn by_name(&mut self, device: &str) -> Result<LinkInfo, PortError> {
-        let message = named(device)?;
+        self.one(device, named(device)?)
+    }
+
+    /// Returns the state of the device with this index, which errors call by a name.
+    pub fn by_index(&mut self, device: &str, ifindex: u32) -> Result<LinkInfo, PortError> {
+        let mut message = LinkMessage::default();
+        message.header.index = ifindex;
+        self.one(device, message)
+    }
+
+    fn one(&mut self, device: &str, message: LinkMessage) -> Result<LinkInfo, PortError> {
         let mut found = None;
         self.ask_links(device, "look at the device", message, 0, |info| found = Some(info))?;
         // A missing device is an error of the request (ENODEV), so an answer without a device is an error.

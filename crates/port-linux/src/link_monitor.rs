@@ -18,9 +18,16 @@ const RECEIVE_BUFFER_BYTES: i32 = 1 << 20;
 pub enum LinkEvent {
     /// It was created, was moved here from another namespace, or took this name.
     Appeared(LinkInfo),
+    /// It lost this name. The event of its new name follows.
+    Renamed {
+        /// Its index.
+        ifindex: u32,
+        /// Its previous name.
+        was: String,
+    },
     /// Its address, MTU, administrative state or carrier changed.
     Changed(LinkInfo),
-    /// It was removed, was moved to another namespace, or lost this name.
+    /// It was removed or was moved to another namespace.
     Vanished {
         /// Its previous index.
         ifindex: u32,
@@ -121,8 +128,8 @@ impl LinkMonitor {
         match self.known.get(&link.ifindex) {
             Some(name) if *name == link.name => events.push(LinkEvent::Changed(link)),
             was => {
-                if was.is_some() {
-                    self.lose(link.ifindex, events);
+                if let Some(was) = was.cloned() {
+                    events.push(LinkEvent::Renamed { ifindex: link.ifindex, was });
                 }
                 self.known.insert(link.ifindex, link.name.clone());
                 events.push(LinkEvent::Appeared(link));

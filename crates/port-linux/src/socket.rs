@@ -86,6 +86,13 @@ pub(crate) fn device_request(device: &str) -> Result<libc::ifreq, PortError> {
     Ok(request)
 }
 
+/// Returns the name in a device request that the kernel filled.
+pub(crate) fn request_name(request: &libc::ifreq) -> String {
+    let bytes: Vec<u8> = request.ifr_name.iter().map(|&byte| byte as u8).collect();
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
 /// Returns the index of a device in this thread's network namespace.
 pub(crate) fn device_index(device: &str) -> Result<i32, PortError> {
     let mut request = device_request(device)?;

@@ -11,8 +11,8 @@ use port::offload::Merge;
 use port::{PortError, RxQueue, TxCounters, TxQueue};
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
-use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,6 +29,17 @@ pub enum TapKind {
     /// Another program (`type=tap`): a device that existed before stays; one that was created by opening it
     /// is removed when the last queue is closed.
     Tap,
+}
+
+/// Where the device of an open TAP port is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TapPlace {
+    /// In the network namespace of the calling thread, under this name.
+    Here(String),
+    /// In another network namespace. Its queues work on.
+    Elsewhere,
+    /// It was removed, also by the end of its network namespace.
+    Removed,
 }
 
 /// A TAP device as a port.
@@ -97,7 +108,44 @@ impl TapPort {
 
     /// Makes the device temporary: it is removed when the last of its queues is closed.
     pub fn remove(self) -> Result<(), PortError> {
-        self.ask(libc::TUNSETPERSIST, 0, "remove the device")
+        self.keep(false)
+    }
+
+    /// Sets whether the device outlives its queues.
+    pub fn keep(&self, keeps: bool) -> Result<(), PortError> {
+        self.ask(libc::TUNSETPERSIST, keeps.into(), "keep or remove the device")
+    }
+
+    /// Finds the device, which may have been renamed, moved or removed.
+    pub fn place(&self) -> Result<TapPlace, PortError> {
+        let failed = |what| move |source| socket::system_error(&self.device, what, source);
+        let mut request = socket::device_request(&self.device)?;
+        // SAFETY: TUNGETIFF writes one ifreq, a local that lives until the call returns.
+        let rc = unsafe { libc::ioctl(self.file.as_raw_fd(), libc::TUNGETIFF, &raw mut request) };
+        if rc < 0 {
+            let error = io::Error::last_os_error();
+            return match error.raw_os_error() {
+                // No device is attached any more.
+                Some(libc::EBADFD) => Ok(TapPlace::Removed),
+                _ => Err(failed("find the device")(error)),
+            };
+        }
+        // SAFETY: TUNGETDEVNETNS takes no argument; the descriptor that it returns is new and has no other owner.
+        let own = unsafe {
+            let fd = libc::ioctl(self.file.as_raw_fd(), libc::TUNGETDEVNETNS);
+            if fd < 0 {
+                return Err(failed("find the device's namespace")(io::Error::last_os_error()));
+            }
+            OwnedFd::from_raw_fd(fd)
+        };
+        let numbers = |file: File| file.metadata().map(|it| (it.dev(), it.ino()));
+        let here = File::open("/proc/thread-self/ns/net").and_then(numbers);
+        if numbers(own.into()).map_err(failed("look at the device's namespace"))?
+            != here.map_err(failed("look at the own namespace"))?
+        {
+            return Ok(TapPlace::Elsewhere);
+        }
+        Ok(TapPlace::Here(socket::request_name(&request)))
     }
 
     fn another_handle(&self) -> Result<File, PortError> {

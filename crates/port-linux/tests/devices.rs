@@ -390,13 +390,14 @@ fn the_monitor_tells_what_happened_also_when_announcements_were_lost() {
             let each = events.iter().filter_map(|event| match event {
                 LinkEvent::Appeared(link) => Some(format!("+{}", link.name)),
                 LinkEvent::Vanished { name, .. } => Some(format!("-{name}")),
+                LinkEvent::Renamed { was, .. } => Some(format!("{was} has another name")),
                 LinkEvent::Changed(_) => None,
             });
             let mut names: Vec<_> = each.collect();
             names.sort();
             names
         };
-        assert_eq!(names(&events), ["+tport0", "+tport1", "+tport2", "-tport0"]);
+        assert_eq!(names(&events), ["+tport0", "+tport1", "+tport2", "tport0 has another name"]);
         assert_eq!(monitor.events().unwrap(), []);
 
         // More changes than fit into the socket, without a reader.
@@ -418,7 +419,7 @@ fn the_monitor_tells_what_happened_also_when_announcements_were_lost() {
             let found = events.iter().any(|event| match event {
                 LinkEvent::Appeared(link) => appeared && link.name == name,
                 LinkEvent::Vanished { name: gone, .. } => !appeared && gone == name,
-                LinkEvent::Changed(_) => false,
+                LinkEvent::Changed(_) | LinkEvent::Renamed { .. } => false,
             });
             assert!(found, "{name}");
         }

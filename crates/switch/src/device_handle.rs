@@ -21,6 +21,8 @@ pub enum Handle {
     Dummy(Connected),
     /// A tunnel's port: packets pass through ports of the underlay.
     Tunnel,
+    /// The device is gone. The port waits for another one.
+    Gone,
 }
 
 /// All receive queues of a port.
@@ -101,8 +103,8 @@ impl Handle {
             Handle::Pcap(pcap, _) => Box::new(pcap.tx()),
             Handle::Dpdk(dpdk) => Box::new(dpdk.tx()?),
             Handle::Dummy(dummy) => Box::new(dummy.tx()),
-            Handle::Tunnel => {
-                let reason = "nothing is sent to the end of a tunnel".to_owned();
+            Handle::Tunnel | Handle::Gone => {
+                let reason = "nothing is sent to a port without a device".to_owned();
                 return Err(PortError::Invalid { device: "tunnel".to_owned(), reason });
             }
         })

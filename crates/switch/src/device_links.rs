@@ -1,6 +1,7 @@
 //! Link state and counters of the datapath's ports.
 
 use super::device_handle::Handle;
+use super::device_place::Place;
 use super::devices::Devices;
 use super::dummy;
 use base::PortNo;
@@ -41,7 +42,13 @@ impl Devices {
                 ..LinkInfo::default()
             });
         }
-        let mut info = self.links.by_name(name)?;
+        let mut info = match open.map(|device| (device.place, device.ifindex)) {
+            Some((Place::Elsewhere | Place::Gone, _)) => {
+                return Err(PortError::Gone { device: name.to_owned() });
+            }
+            Some((Place::Renamed, ifindex)) => self.links.by_index(name, ifindex)?,
+            Some((Place::Named, _)) | None => self.links.by_name(name)?,
+        };
         // The kernel's counters do not include the frames that a receive queue dropped (as ovs:
         // `lib/netdev-linux.c`, `netdev_tap_get_stats`).
         match open.map(|device| &device.handle) {

@@ -2,6 +2,7 @@
 
 use super::device_handle::{Handle, dpdk_queues};
 use super::device_kind::DeviceKind;
+use super::device_place::Place;
 use super::dummy::{self, Dummy};
 use super::rxq_places::{RxqPlace, Rxqs};
 use super::worker_messages::WorkerCommand;
@@ -33,6 +34,10 @@ pub struct OpenDevice {
     pub opening: u64,
     /// The NUMA node of its device.
     pub numa: u16,
+    /// The index of its device, if it is one of the system.
+    pub(super) ifindex: u32,
+    /// Where its device is.
+    pub(super) place: Place,
     pub(super) handle: Handle,
 }
 
@@ -135,7 +140,11 @@ impl Devices {
         let queues = vec![RxqPlace::default(); rx.len()];
         self.openings += 1;
         let opening = self.openings;
-        self.open.insert(number, OpenDevice { name, kind, queues, opening, numa, handle });
+        let link = kind.is_of_system().then(|| self.links.by_name(&name).ok()).flatten();
+        let ifindex = link.map_or(0, |link| link.ifindex);
+        let place = Place::Named;
+        let device = OpenDevice { name, kind, queues, opening, numa, ifindex, place, handle };
+        self.open.insert(number, device);
         self.pin(number, &interface.rxq_affinity);
         let slots =
             (0..).zip(rx).map(|(queue, rx)| RxSlot::new(number, opening, queue, rx)).collect();
@@ -159,6 +168,8 @@ impl Devices {
             queues: Vec::new(),
             opening: self.openings,
             numa: 0,
+            ifindex: 0,
+            place: Place::Named,
             handle: Handle::Tunnel,
         };
         self.open.insert(number, device);
@@ -193,6 +204,19 @@ impl Devices {
     /// is removed from the system, at the latest by [`Self::remove_doomed`].
     pub fn close(&mut self, number: PortNo, remove: bool, workers: &[WorkerThread]) {
         let Some(device) = self.open.remove(&number) else { return };
+        self.close_queues(number, &device.name, workers);
+        if let (Handle::Tap(tap), true) = (device.handle, remove)
+            && device.kind == DeviceKind::Internal
+        {
+            match device.place {
+                Place::Named => self.doomed.push(tap),
+                _ => remove_tap(tap),
+            }
+        }
+    }
+
+    /// Closes a port's queues, and waits until its workers have.
+    pub(super) fn close_queues(&mut self, number: PortNo, name: &str, workers: &[WorkerThread]) {
         self.rxqs.forget(number);
         let (done, closed) = mpsc::channel();
         for worker in workers {
@@ -201,12 +225,7 @@ impl Devices {
         drop(done);
         // No message is sent: the channel closes when the last worker is done.
         if closed.recv_timeout(CLOSE_TIME) == Err(mpsc::RecvTimeoutError::Timeout) {
-            log::warn!(target: "dpif_netdev", "{}: a worker is slow to close it", device.name);
-        }
-        if let (Handle::Tap(tap), true) = (device.handle, remove)
-            && device.kind == DeviceKind::Internal
-        {
-            self.doomed.push(tap);
+            log::warn!(target: "dpif_netdev", "{name}: a worker is slow to close it");
         }
     }
 
@@ -218,11 +237,7 @@ impl Devices {
         if names.len() > 1 && self.links.remove_all(&names).is_ok() {
             return;
         }
-        for tap in doomed {
-            if let Err(error) = tap.remove() {
-                log::warn!(target: "netdev_linux", "{error}");
-            }
-        }
+        doomed.into_iter().for_each(remove_tap);
     }
 
     /// Returns a port.
@@ -272,7 +287,10 @@ impl Devices {
                 dummy.set_up(up);
                 Ok(())
             }
-            _ => self.links.set_up(name, up),
+            _ => {
+                self.expect_named(name)?;
+                self.links.set_up(name, up)
+            }
         }
     }
 }
@@ -298,10 +316,17 @@ fn send_through(
     number: PortNo,
     workers: &[WorkerThread],
 ) -> Result<(), PortError> {
-    // Nothing is sent to a tunnel's port itself.
-    let workers = if matches!(handle, Handle::Tunnel) { &[] } else { workers };
+    // Nothing is sent to a port without a device.
+    let workers = if matches!(handle, Handle::Tunnel | Handle::Gone) { &[] } else { workers };
     for (index, worker) in workers.iter().enumerate() {
         worker.send(WorkerCommand::AddTx(number, handle.tx(index)?));
     }
     Ok(())
+}
+
+/// Removes the device of a closed internal port.
+fn remove_tap(tap: TapPort) {
+    if let Err(error) = tap.remove() {
+        log::warn!(target: "netdev_linux", "{error}");
+    }
 }

@@ -49,7 +49,10 @@ impl Devices {
                 dummy.set_mac(mac);
                 Ok(())
             }
-            None => self.links.set_mac(name, mac),
+            None => {
+                self.expect_named(name)?;
+                self.links.set_mac(name, mac)
+            }
         }
     }
 
@@ -60,7 +63,10 @@ impl Devices {
                 dummy.set_mtu(mtu);
                 Ok(())
             }
-            None => self.links.set_mtu(name, mtu),
+            None => {
+                self.expect_named(name)?;
+                self.links.set_mtu(name, mtu)
+            }
         }
     }
 

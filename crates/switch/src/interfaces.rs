@@ -137,6 +137,9 @@ impl Switch {
             return None;
         }
         let devices = &mut self.devices;
+        if devices.expect_named(&interface.name).is_err() {
+            return None;
+        }
         let set_mac = asked.map(|mac| devices.set_mac(&interface.name, mac));
         let mtu = interface.mtu_request.filter(|_| kind.is_of_system() || kind.is_dummy());
         let set_mtu = mtu.map(|mtu| {
@@ -152,7 +155,7 @@ impl Switch {
         (!faults.is_empty()).then(|| faults.join("; "))
     }
 
-    fn port_spec(&mut self, running: &RunningInterface) -> PortSpec {
+    pub(super) fn port_spec(&mut self, running: &RunningInterface) -> PortSpec {
         let interface = &running.interface;
         let device = match (&interface.kind, running.device) {
             (InterfaceKind::Patch { peer }, _) => PortDevice::Patch { peer: peer.clone() },
@@ -163,7 +166,8 @@ impl Switch {
             (_, number) => PortDevice::Datapath(number.unwrap_or_default()),
         };
         let link = match running.device {
-            Some(_) => self.devices.link(&interface.name).ok(),
+            // A device that is gone or elsewhere is down, without an address.
+            Some(_) => Some(self.devices.link(&interface.name).unwrap_or_default()),
             None => None,
         };
         let mac = link.as_ref().map_or_else(random_mac, |link| link.mac);
@@ -276,31 +280,6 @@ impl Switch {
         }
     }
 
-    /// Handles a port from which a worker cannot receive any more, because its device is gone.
-    pub fn port_failed(&mut self, port: PortNo) {
-        let found = self.configured.interfaces.iter().find(|(_, run)| run.device == Some(port));
-        if let Some(name) = found.map(|(name, _)| name.clone()) {
-            self.device_vanished(&name);
-        }
-    }
-
-    /// Handles a device that was removed from the system: its port waits until it appears again.
-    pub fn device_vanished(&mut self, name: &str) {
-        let Some(mut running) = self.configured.interfaces.remove(name) else { return };
-        let device = running.device.and_then(|number| self.devices.get(number));
-        if device
-            .is_some_and(|device| device.kind.is_of_system() || device.kind == DeviceKind::Dpdk)
-        {
-            log::info!(target: "bridge", "bridge {}: deleted interface {name}", running.bridge);
-            self.close_interface(&mut running, false);
-            running.device = None;
-            running.state = Err(no_device(name));
-        }
-        self.configured.interfaces.insert(name.to_owned(), running);
-        self.limit_upcalls();
-        self.settle();
-    }
-
     /// Records the current numbers of ports in a configuration.
     pub(super) fn note_numbers(&self, desired: &mut Desired) {
         let ports = desired.bridges.values_mut().flat_map(|bridge| bridge.ports.values_mut());
@@ -321,34 +300,6 @@ impl Switch {
         running.device = None;
         running.interface.ofport_hint = Hint(running.state.as_ref().ok().copied());
         running.state = self.open_interface(running);
-    }
-
-    /// Handles a device that appeared or changed: opens a waiting port, or updates an open one.
-    pub fn device_changed(&mut self, link: &LinkInfo) {
-        let Some(mut running) = self.configured.interfaces.remove(&link.name) else { return };
-        let is_up = link.admin_up && link.carrier;
-        if running.device.is_some() && running.link_up != is_up {
-            running.link_up = is_up;
-            running.link_resets += 1;
-        }
-        let kind = &running.interface.kind;
-        let is_found = matches!(kind, InterfaceKind::System | InterfaceKind::Afxdp);
-        let waits = running.device.is_none() && is_found;
-        let outgrown =
-            running.device.is_some_and(|number| self.devices.is_outgrown(number, link.mtu));
-        self.offload_port(&running, Some(link));
-        if outgrown {
-            self.reopen(&mut running);
-        } else if waits {
-            running.state = self.open_interface(&mut running);
-        } else if let (Ok(number), Some(id)) = (&running.state, self.bridge_id(&running.bridge)) {
-            let spec = self.port_spec(&running);
-            // The port exists, so this cannot fail.
-            let _ = self.ofproto.set_port(id, *number, spec);
-        }
-        self.configured.interfaces.insert(link.name.clone(), running);
-        self.limit_upcalls();
-        self.settle();
     }
 }
 
@@ -377,7 +328,7 @@ fn current_features(speed_mbps: Option<u32>, half: bool) -> u32 {
     }
 }
 
-fn no_device(name: &str) -> String {
+pub(super) fn no_device(name: &str) -> String {
     format!("could not open network device {name} (No such device)")
 }
 

@@ -33,6 +33,7 @@ pub async fn run(shared: Shared, mut monitor: LinkMonitor) -> Result<(), PortErr
                 for event in events {
                     let (LinkEvent::Appeared(LinkInfo { name, .. })
                     | LinkEvent::Changed(LinkInfo { name, .. })
+                    | LinkEvent::Renamed { was: name, .. }
                     | LinkEvent::Vanished { name, .. }) = &event;
                     // A DPDK port may have the name of its underlying device.
                     if switch.is_dpdk(name) {
@@ -42,7 +43,10 @@ pub async fn run(shared: Shared, mut monitor: LinkMonitor) -> Result<(), PortErr
                         LinkEvent::Appeared(link) | LinkEvent::Changed(link) => {
                             switch.device_changed(&link);
                         }
-                        LinkEvent::Vanished { name, .. } => switch.device_vanished(&name),
+                        LinkEvent::Renamed { ifindex, was } => switch.device_renamed(&was, ifindex),
+                        LinkEvent::Vanished { ifindex, name } => {
+                            switch.device_vanished(&name, ifindex);
+                        }
                     }
                 }
                 switch.follow_mtus();

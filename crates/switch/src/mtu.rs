@@ -35,7 +35,8 @@ impl Switch {
             let Ok(link) = self.devices.link(&name) else { continue };
             let is_made =
                 matches!(kind, DeviceKind::Internal | DeviceKind::Tap | DeviceKind::DummyInternal);
-            let follows = is_made && asked.is_none();
+            let is_named = self.devices.expect_named(&name).is_ok();
+            let follows = is_made && is_named && asked.is_none();
             bridges.entry(bridge).or_default().push(Device { name, mtu: link.mtu, follows });
         }
         for (bridge, devices) in bridges {

@@ -243,6 +243,9 @@ impl Switch {
                             }
                             LinkStatus { link_resets, error: unpolled.or(fault), ..status }
                         }
+                        None if has_device => {
+                            LinkStatus::without_device(ofport, link_resets, with_statistics)
+                        }
                         None => {
                             let own = self.configured.interfaces.remove(&name);
                             let details = own.as_ref().map(|run| self.tunnel_status(run));
