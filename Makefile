@@ -120,6 +120,11 @@ suite: build
 	    $(if $(TESTS),--tests '$(TESTS)') $(if $(PEER),--peer) \
 	    $(if $(JOBS),--jobs '$(JOBS)') $(if $(AGAIN),--again) $(if $(UPDATE),--update)
 
+# Random pipelines beside Open vSwitch: SEEDS='1..1001' (the night's), REFERENCE=PROGRAM for another than Debian's.
+.PHONY: pipelines
+pipelines: build
+	@tests/pipelines/run $(or $(SEEDS),1..1001)
+
 .PHONY: peers
 peers: build
 	bench/peers/run

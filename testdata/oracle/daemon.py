@@ -23,8 +23,11 @@ class Refused(Exception):
 
 
 class Daemon:
-    def __init__(self, port_count):
+    """`program` is Open vSwitch's daemon, or another that is that daemon where it is called `ovs-vswitchd`."""
+
+    def __init__(self, port_count, program="ovs-vswitchd"):
         self.port_count = port_count
+        self.program = program
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="tora-"))
         self.environment = os.environ | {
             f"OVS_{name}DIR": str(self.directory) for name in ("RUN", "DB", "LOG", "SYSCONF")
@@ -61,8 +64,10 @@ class Daemon:
         self.vsctl("--no-wait", "init")
         # Without a network namespace of its own the daemon would take away the kernel's datapaths.
         alone = ["unshare", "-n"] if os.geteuid() == 0 else ["unshare", "-rn"]
+        called = directory / "ovs-vswitchd"
+        called.symlink_to(os.path.abspath(shutil.which(self.program)))
         self._spawn(
-            *alone, "ovs-vswitchd", f"unix:{directory}/db.sock", "--enable-dummy",
+            *alone, called, f"unix:{directory}/db.sock", "--enable-dummy",
             f"--unixctl={directory}/control",
         )
         self._wait_for("control")
