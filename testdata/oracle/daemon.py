@@ -71,8 +71,7 @@ class Daemon:
             f"--unixctl={directory}/control",
         )
         self._wait_for("control")
-        self.control = socket.socket(socket.AF_UNIX)
-        self.control.connect(f"{directory}/control")
+        self._connect(f"{directory}/control")
         self.vsctl("--", "--id=@it", "create", "Datapath", "datapath_version=0", "--",
                    "set", "Open_vSwitch", ".", "datapaths:dummy=@it")
         self.call("time/stop")
@@ -90,6 +89,17 @@ class Daemon:
                 return
             time.sleep(0.05)
         raise RuntimeError(f"{name} did not appear:\n" + (self.directory / "log").read_text())
+
+    def _connect(self, path):
+        """The daemon makes the socket before it listens."""
+        self.control = socket.socket(socket.AF_UNIX)
+        for left in reversed(range(100)):
+            try:
+                return self.control.connect(path)
+            except ConnectionRefusedError:
+                if not left:
+                    raise
+                time.sleep(0.02)
 
     def run(self, *command):
         """What a program prints, or `Refused` with what it says is wrong."""

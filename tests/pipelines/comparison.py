@@ -3,6 +3,7 @@
 import dataclasses
 import pathlib
 import re
+import time
 import tomllib
 
 from switch import Crashed, Refused
@@ -22,11 +23,17 @@ class Difference:
     theirs: object
 
 
-def run_on(switch, pipeline):
-    """What is seen after each step, and at the end."""
+def run_on(switch, pipeline, expected=None, patience_s=0):
+    """What is seen after each step, and at the end. What is not `expected` is waited for."""
     try:
         switch.begin(pipeline)
-        return [_take(switch, step) for step in pipeline.steps] + [switch.state()]
+        seen = []
+        for at, step in enumerate(pipeline.steps):
+            now = _take(switch, step)
+            if expected is not None and step.kind in ("packet", "warp"):
+                now = _wait(switch, now, expected[at], patience_s)
+            seen.append(now)
+        return [*seen, switch.state()]
     except (ConnectionError, TimeoutError, OSError, Refused) as error:
         if switch.is_alive:
             raise
@@ -45,18 +52,33 @@ def _take(switch, step):
             return switch.warp(step.value)
 
 
+def _wait(switch, seen, expected, patience_s):
+    """Threads of the switch may still be at work where it has answered."""
+    end = time.monotonic() + patience_s
+    while seen != expected and time.monotonic() < end:
+        time.sleep(0.005)
+        for key, more in switch.take().items():
+            seen[key] = seen.get(key, []) + more
+    return seen
+
+
 def differences(ours, theirs):
     """Every difference of two lists of what was seen."""
     found = []
     for at, (here, there) in enumerate(zip(ours, theirs, strict=True)):
         at = -1 if at + 1 == len(ours) else at
-        found += [Difference(at, key, here.get(key), there.get(key))
-                  for key in here | there if here.get(key) != there.get(key)]
+        for key in here | there:
+            mine, other = here.get(key), there.get(key)
+            if mine != other:
+                is_order = key.startswith("frames") and sorted(mine or ()) == sorted(other or ())
+                found.append(Difference(at, f"order of {key}" if is_order else key, mine, other))
     return found
 
 
-def compare(pair, pipeline):
-    return differences(*(run_on(switch, pipeline) for switch in pair))
+def compare(pair, pipeline, patience_s=0.1):
+    ours, theirs = pair
+    expected = run_on(theirs, pipeline)
+    return differences(run_on(ours, pipeline, expected, patience_s), expected)
 
 
 class Shrinking:
@@ -87,7 +109,7 @@ class Shrinking:
 
 def kind_of(what):
     """A difference's kind: that of a port is as that of another, and so are flows."""
-    return re.sub(r"^(frames|packet-in|addresses|flow|counters) .*", r"\1", what)
+    return re.sub(r"^(order|frames|packet-in|addresses|flow|counters) .*", r"\1", what)
 
 
 class Known:

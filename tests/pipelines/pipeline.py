@@ -1,12 +1,15 @@
 """A pipeline: all that a seed decides, as a list of steps that two switches go through."""
 
 import dataclasses
+import pathlib
 import random
+import tomllib
 
 import frames
 import openflow
 from flows import Flows
 
+CASES = pathlib.Path(__file__).with_name("cases.toml")
 VERSIONS = [10, 13, 13, 14, 15, 15]
 # How often a copy of a flow-mod with other bytes is sent besides.
 MUTANTS = 0.15
@@ -24,7 +27,8 @@ class Step:
 
 @dataclasses.dataclass
 class Pipeline:
-    seed: int
+    # A number, or the name of a case.
+    seed: int | str
     version: int
     # Version, that packet-ins are wanted, and their format.
     controller: tuple
@@ -56,6 +60,36 @@ def make(seed):
     if dice.random() < 0.3:
         traffic.insert(dice.randint(0, len(traffic)), Step("warp", "", "25 s", 25_000))
     return Pipeline(seed, version, (dice.choice([10, 13, 13, 13, 15]), True, dice.choice([0, 1, 2, 2])), vlans(dice), steps + traffic)
+
+
+def named():
+    """The pipelines of `cases.toml` by name."""
+    return {it["name"]: it for it in tomllib.loads(CASES.read_text())["case"]}
+
+
+def made_of(case):
+    """The pipeline of a case: groups, meters and flows, then its packets and further flows in turn."""
+    version = case.get("version", 13)
+    steps = orders(version, "add-groups", "br0", case.get("groups", []))
+    steps += orders(version, "add-meters", "br0", case.get("meters", []))
+    for bridge, flows in (("br0", case["flows"]), ("br1", case.get("peer_flows", []))):
+        added = orders(version, "add-flows", bridge, [f"add {it}" for it in flows])
+        if len(added) < len(flows):
+            raise ValueError(f"{case['name']}: ovs-ofctl refuses one of its flows")
+        steps += added
+    hosts = {"kind": "udp", "src": frames.mac(1), "dst": frames.mac(2), "ip_src": frames.ip4(1), "ip_dst": frames.ip4(2)}
+    for step in case["packets"]:
+        if "flow" in step:
+            steps += orders(version, "add-flows", "br0", [step["flow"]])
+            continue
+        for packet in [step | {"sport": step.get("sport", 1000) + at} for at in range(step.get("times", 1))]:
+            fields = hosts | {key: value for key, value in packet.items() if key not in ("port", "times")}
+            frame = frames.build(fields)
+            steps.append(Step("packet", step["port"], frames.text(fields), frame))
+            if step.get("times", 1) == 1 and step["port"] in ("p1", "p2", "p3", "p4"):
+                what = (f"in_port={step['port'][1:]}", frame.hex())
+                steps.append(Step("trace", "br0", f"{what[0]} {frames.text(fields)}", what))
+    return Pipeline(case["name"], version, (13, True, 2), case.get("vlans", {}), steps)
 
 
 def orders(version, command, bridge, lines):

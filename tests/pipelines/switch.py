@@ -1,10 +1,7 @@
 """One of the two switches: its bridges of dummy ports, what a step does to it, and what is seen of it afterwards."""
 
-import pathlib
 import re
-import socket
 import struct
-import time
 
 import openflow
 from daemon import Daemon, Refused
@@ -13,8 +10,6 @@ from daemon import Daemon, Refused
 PORTS = [("br0", f"p{n}", n, "") for n in (1, 2, 3, 4)] + [
     ("br0", "t0", 5, "peer=t1"), ("br1", "t1", 1, "peer=t0"), ("br1", "p6", 2, ""), ("br1", "p7", 3, "")]
 BRIDGES = ["br0", "br1"]
-# A slower answer is a difference: the machine may be busy with other tests.
-PATIENCE_S = 3
 
 
 class Crashed(Exception):
@@ -115,8 +110,9 @@ class Switch(Daemon):
         return self.take()
 
     def trace(self, bridge, what):
-        """The last line of each pass: what the datapath would do."""
+        """The last line of each pass: what the datapath would do. Controllers may get the packet, too."""
         said = self.call("ofproto/trace", bridge, *what)
+        self.take()
         return [comparable(it) for it in re.findall(r"^Datapath actions: (.*)$", said, re.M)]
 
     def state(self):

@@ -41,6 +41,8 @@ pub(crate) struct Context<'a> {
     pub copies_ecn: bool,
     /// Flows learned from this packet that are not in their tables yet.
     pub pending: Vec<Pending>,
+    /// How many of these lookups find: those learned before the packet entered the bridge.
+    pub visible: usize,
     /// Some learned flow has a limit.
     pub learns_anew: bool,
     pub recircs: Vec<RecircId>,
@@ -143,6 +145,7 @@ impl<'a> Context<'a> {
             tunnel_sender: None,
             copies_ecn: false,
             pending: Vec::new(),
+            visible: 0,
             learns_anew: false,
             recircs,
             dependencies,

@@ -1,7 +1,8 @@
 //! The `learn` action.
 //!
-//! Translation changes no table. A learned flow is an [`Effect`] that the caller applies; until then the
-//! lookups of this translation find it here, as they would in its table.
+//! Translation changes no table. A learned flow is an [`Effect`] that the caller applies. As in Open vSwitch, a packet
+//! sees a bridge's tables as they were when it entered the bridge (ovs: `ofproto/ofproto-dpif-xlate.c`, `tables_version`):
+//! it finds flows that it has learned itself only where it comes back by a patch port, or recirculates.
 
 use super::context::Context;
 use super::found::Found;
@@ -87,7 +88,11 @@ impl Context<'_> {
         let key = looked_up(key);
         let mut best = None;
         for (at, it) in self.pending.iter().enumerate().filter(|(_, it)| it.is_in(bridge, table)) {
+            // The megaflow looks at what later packets are looked up by, so that it stays when the flow is in its table.
             self.mask.union(it.flow.matching.mask());
+            if at >= self.visible {
+                continue;
+            }
             let floor = best.map(|(priority, _)| priority).or(found);
             // A later one replaces an equal one.
             let is_better = floor.is_none_or(|floor| it.flow.priority >= floor);

@@ -5,10 +5,11 @@ use super::fields;
 use super::report::NoteKind;
 use crate::dependency::Dependency;
 use crate::effect::Effect;
-use crate::port::Port;
+use crate::port::{Port, PortDevice};
 use crate::vlan::{PriorityTags, Tag, VlanMode, Vlans};
 use base::{MacAddr, OfPort};
 use flow::{Field, FlowKey, VLAN_PRESENT};
+use tunnel::PacketType;
 use wire::ethertype;
 
 impl<'a> Context<'a> {
@@ -60,12 +61,12 @@ impl<'a> Context<'a> {
         }
         self.look_at_gratuitous_arp();
         self.learn(port, vlans.outer());
-        self.forward(port, vlans);
+        self.forward(vlans);
     }
 
-    fn forward(&mut self, port: Option<&'a Port>, vlans: Vlans) {
+    fn forward(&mut self, vlans: Vlans) {
         let in_port = self.in_port();
-        match self.known_port(vlans.outer(), port) {
+        match self.known_port(vlans.outer()) {
             Some(learned) if learned == in_port => {
                 self.detail("learned port is input port, dropping");
             }
@@ -98,23 +99,21 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The port of the destination. The packet's own source counts as learned, unless there is no actual
-    /// packet.
-    fn known_port(&mut self, vlan: u16, port: Option<&Port>) -> Option<OfPort> {
-        let destination = self.key.eth_dst();
-        match port {
-            Some(port) if self.has_packet() && self.is_to_itself() => Some(port.number),
-            _ => {
-                let bridge = self.bridge;
-                self.depend(Dependency::Mac { bridge: bridge.id, vlan, mac: destination });
-                bridge.port_of(vlan, destination)
+    /// The port of the destination. What the packet has taught so far counts, unless there is no actual packet: Open
+    /// vSwitch learns addresses at once (ovs: `update_learning_table`).
+    fn known_port(&mut self, vlan: u16) -> Option<OfPort> {
+        let (bridge, mac) = (self.bridge, self.key.eth_dst());
+        self.depend(Dependency::Mac { bridge: bridge.id, vlan, mac });
+        let taught = self.effects.iter().rev().find_map(|effect| match *effect {
+            Effect::Learn { bridge: of, vlan: in_vlan, mac: source, port } => {
+                ((of, in_vlan, source) == (bridge.id, vlan, mac)).then_some(port)
             }
+            _ => None,
+        });
+        match taught {
+            Some(port) if self.has_packet() && bridge.would_learn(vlan, mac, port) => Some(port),
+            _ => bridge.port_of(vlan, mac),
         }
-    }
-
-    fn is_to_itself(&self) -> bool {
-        let destination = self.key.eth_dst();
-        destination == self.key.eth_src() && !destination.is_multicast()
     }
 
     /// False only in a trace without an actual packet.
@@ -124,7 +123,13 @@ impl<'a> Context<'a> {
 
     fn learn(&mut self, port: Option<&Port>, vlan: u16) {
         let mac = self.key.eth_src();
-        let Some(port) = port.filter(|_| !mac.is_multicast()) else { return };
+        // What has no Ethernet header has no address, nor has what a port of layer 3 received.
+        let has_address = |port: &&Port| {
+            let is_l3 = matches!(&port.spec.device,
+                PortDevice::Tunnel { config, .. } if config.packet_type == PacketType::LegacyL3);
+            self.is_frame() && !is_l3 && !mac.is_multicast()
+        };
+        let Some(port) = port.filter(has_address) else { return };
         let (bridge, port) = (self.bridge, port);
         if self.learns && bridge.would_learn(vlan, mac, port.number) {
             let name = &port.spec.name;

@@ -182,6 +182,7 @@ impl Context<'_> {
         let other_mirrors = if peer.0 == self.bridge.id { self.mirrored } else { 0 };
         let mirrored = std::mem::replace(&mut self.mirrored, other_mirrors);
         let here = std::mem::replace(&mut self.bridge, bridge);
+        let visible = std::mem::replace(&mut self.visible, self.pending.len());
         self.key.set_in_port_raw(peer.1.0.into());
         for &field in Field::BASIC.iter().filter(|field| field.is_pipeline()) {
             self.key.set(field, 0);
@@ -195,7 +196,7 @@ impl Context<'_> {
             self.finish_pipeline();
         }
         self.notes.leave();
-        self.bridge = here;
+        (self.bridge, self.visible) = (here, visible);
         self.end_aside(aside, last);
         (*self.key, *self.varying) = (*key, varying);
         (self.stack, self.action_set) = (stack, action_set);
