@@ -1,13 +1,13 @@
 //! `bundle`, `bundle_load` and `multipath`: selection by a hash of the packet. OpenFlow does not define the
-//! hash; this one is the same in every run, so that connections keep their paths.
+//! hash; it is Open vSwitch's, so that connections keep their paths when one switch replaces the other.
 
 use super::context::Context;
+use super::hash::{has_l3l4_ports, has_symmetric_ports, hash, hash_2words};
 use crate::dependency::Dependency;
 use base::OfPort;
-use flow::{FRAG_ANY, Field, FlowKey};
+use flow::{Field, FlowKey};
 use openflow::action::{Bundle, BundleAlgorithm, HashFields, Multipath, MultipathAlgorithm};
 use wire::ethertype;
-use wire::protocol;
 
 impl Context<'_> {
     /// Outputs to a live member, or stores its number (ovs: `lib/bundle.c`, `bundle_execute`).
@@ -16,22 +16,10 @@ impl Context<'_> {
         for &port in bundle.members.iter().filter(|port| port.is_real()) {
             self.depend(Dependency::Link { bridge: id, port });
         }
-        let is_up = |port: &OfPort| is_enabled(self, *port);
-        let mut members = bundle.members.iter().copied();
-        let member = match bundle.algorithm {
-            BundleAlgorithm::ActiveBackup => members.find(is_up),
-            BundleAlgorithm::HighestRandomWeight => {
-                let hash = hash(self.key, bundle.fields, bundle.basis);
-                let weigh = |(at, port)| (mix(hash, at as u64), port);
-                let up = members.enumerate().filter(|(_, port)| is_up(port));
-                let best = up.map(weigh).max_by_key(|(weight, _)| *weight);
-                let best = best.map(|(_, port)| port);
-                if bundle.members.len() > 1 {
-                    self.look_at_hashed(bundle.fields);
-                }
-                best
-            }
-        };
+        if bundle.algorithm == BundleAlgorithm::HighestRandomWeight && bundle.members.len() > 1 {
+            self.look_at_hashed(bundle.fields);
+        }
+        let member = choose_member(bundle, self.key, |port| is_enabled(self, port));
         let member = member.unwrap_or(OfPort::NONE);
         match bundle.target {
             Some(target) => self.load(target, member.0.into(), true),
@@ -48,9 +36,10 @@ impl Context<'_> {
 
     /// Adds the hashed fields to the mask.
     fn look_at_hashed(&mut self, fields: HashFields) {
-        for (field, with) in hashed(self.key, fields) {
-            self.look_at(field, u128::MAX);
-            with.into_iter().for_each(|with| self.look_at(with, u128::MAX));
+        for field in hashed(self.key, fields) {
+            // Of the inner tag, as of the outer one, the priority plays no part.
+            let bits = if field == Field::VlanTci1 { 0x1fff } else { u128::MAX };
+            self.look_at(field, bits);
         }
     }
 }
@@ -69,22 +58,41 @@ fn is_enabled(context: &Context<'_>, port: OfPort) -> bool {
     }
 }
 
-fn choose_link(multipath: &Multipath, hash: u64) -> u16 {
-    let links = u64::from(multipath.max_link) + 1;
-    let iterate = |modulus: u64| {
-        let numbers = (0..).map(|i| mix(hash, i) % modulus);
-        numbers.take(1 << 20).find(|number| *number < links).unwrap_or(0)
+/// The member that takes a packet.
+fn choose_member(bundle: &Bundle, key: &FlowKey, is_up: impl Fn(OfPort) -> bool) -> Option<OfPort> {
+    let mut up = bundle.members.iter().copied().enumerate().filter(|(_, port)| is_up(*port));
+    match bundle.algorithm {
+        BundleAlgorithm::ActiveBackup => up.next().map(|(_, port)| port),
+        BundleAlgorithm::HighestRandomWeight => {
+            let hash = hash(key, bundle.fields, bundle.basis);
+            highest(up.map(|(at, port)| (hash_2words(at as u32, hash), port)))
+        }
+    }
+}
+
+/// The first of those with the highest weight.
+fn highest<T>(weighed: impl Iterator<Item = (u32, T)>) -> Option<T> {
+    let better = |best: (u32, T), it: (u32, T)| if it.0 > best.0 { it } else { best };
+    weighed.reduce(better).map(|(_, it)| it)
+}
+
+fn choose_link(multipath: &Multipath, hash: u32) -> u16 {
+    let links = u32::from(multipath.max_link) + 1;
+    let iterate = |modulus: u32| {
+        // 16 bits as in Open vSwitch, which for an impossible modulus never ends.
+        let numbers = (0..1 << 20).map(|i| (hash_2words(hash, i) % modulus) & 0xffff);
+        numbers.into_iter().find(|number| *number < links).unwrap_or(0)
     };
     let rounded = links.next_power_of_two();
     let link = match multipath.algorithm {
         MultipathAlgorithm::ModuloN => hash % links,
-        // The upper half of the hash, scaled to the number of links.
-        MultipathAlgorithm::HashThreshold => ((hash >> 32) * links) >> 32,
+        MultipathAlgorithm::HashThreshold if links == 1 => 0,
+        MultipathAlgorithm::HashThreshold => hash / (u32::MAX / links + 1),
         MultipathAlgorithm::HighestRandomWeight if links <= 64 => {
-            (0..links).max_by_key(|link| mix(hash, *link)).unwrap_or(0)
+            highest((0..links).map(|link| (hash_2words(hash, link), link))).unwrap_or(0)
         }
         MultipathAlgorithm::HighestRandomWeight => iterate(rounded),
-        MultipathAlgorithm::IterativeHash => match u64::from(multipath.arg) {
+        MultipathAlgorithm::IterativeHash => match multipath.arg {
             arg if arg < links || arg / 2 > links => iterate(rounded),
             arg => iterate(arg),
         },
@@ -92,64 +100,39 @@ fn choose_link(multipath: &Multipath, hash: u64) -> u16 {
     link as u16
 }
 
-/// One step of a hash (SplitMix64's finalizer over both).
-fn mix(hash: u64, value: u64) -> u64 {
-    let mut z =
-        (hash ^ value.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
-/// The fields to hash; for symmetric hashes, pairs of which the exclusive or is hashed.
-fn hashed(key: &FlowKey, fields: HashFields) -> Vec<(Field, Option<Field>)> {
+/// The fields that decide the hash.
+fn hashed(key: &FlowKey, fields: HashFields) -> Vec<Field> {
     use Field as F;
-    let addresses = match key.eth_type() {
-        ethertype::IPV4 => Some((F::Ipv4Src, F::Ipv4Dst)),
-        ethertype::IPV6 => Some((F::Ipv6Src, F::Ipv6Dst)),
-        _ => None,
+    let addresses: &[F] = match key.eth_type() {
+        ethertype::IPV4 => &[F::Ipv4Src, F::Ipv4Dst],
+        ethertype::IPV6 => &[F::Ipv6Src, F::Ipv6Dst],
+        _ => &[],
     };
-    let both = |(src, dst)| (src, Some(dst));
-    let has_ports = |udp: bool| {
-        let proto = key.nw_proto();
-        key.nw_frag() & FRAG_ANY == 0
-            && (matches!(proto, protocol::TCP | protocol::SCTP) || udp && proto == protocol::UDP)
-    };
-    let l2 = [(F::EthSrc, Some(F::EthDst)), (F::VlanVid, None), (F::EthType, None)];
+    let l2 = [F::EthSrc, F::EthDst, F::VlanVid, F::VlanTci1, F::EthType];
+    let ports = |is_hashed: bool| [F::TpSrc, F::TpDst].into_iter().filter(move |_| is_hashed);
     let mut out = Vec::new();
     match fields {
-        HashFields::EthSrc => out.push((F::EthSrc, None)),
-        HashFields::NwSrc => out.extend(addresses.map(|(src, _)| (src, None))),
-        HashFields::NwDst => out.extend(addresses.map(|(_, dst)| (dst, None))),
-        HashFields::SymmetricL3 => {
-            out.extend(addresses.map(both));
-            out.push((F::EthType, None));
-        }
+        HashFields::EthSrc => out.push(F::EthSrc),
+        HashFields::NwSrc => out.extend(addresses.first()),
+        HashFields::NwDst => out.extend(addresses.last()),
+        HashFields::SymmetricL3 => out.extend(addresses.iter().chain(&[F::EthType])),
         HashFields::SymmetricL4 => {
             out.extend(l2);
-            if let Some(addresses) = addresses {
-                out.extend([both(addresses), (F::NwProto, None)]);
-                out.extend(has_ports(false).then_some((F::TpSrc, Some(F::TpDst))));
+            if !addresses.is_empty() {
+                out.extend(addresses.iter().chain(&[F::NwProto]));
+                out.extend(ports(has_symmetric_ports(key.nw_proto())));
             }
         }
-        HashFields::SymmetricL3L4 | HashFields::SymmetricL3L4Udp => match addresses {
-            Some(addresses) => {
-                let udp = fields == HashFields::SymmetricL3L4Udp;
-                out.extend([both(addresses), (F::NwProto, None)]);
-                out.extend(has_ports(udp).then_some((F::TpSrc, Some(F::TpDst))));
-            }
-            None => out.extend(l2),
-        },
+        HashFields::SymmetricL3L4 | HashFields::SymmetricL3L4Udp if addresses.is_empty() => {
+            out.extend(l2);
+        }
+        HashFields::SymmetricL3L4 | HashFields::SymmetricL3L4Udp => {
+            let udp = fields == HashFields::SymmetricL3L4Udp;
+            out.extend(addresses.iter().chain(&[F::NwProto]));
+            out.extend(ports(has_l3l4_ports(key, udp)));
+        }
     }
     out
-}
-
-/// The hash of a packet.
-fn hash(key: &FlowKey, fields: HashFields, basis: u16) -> u64 {
-    let values = hashed(key, fields)
-        .into_iter()
-        .map(|(field, with)| key.get(field) ^ with.map_or(0, |with| key.get(with)));
-    values.fold(u64::from(basis), |hash, value| mix(mix(hash, value as u64), (value >> 64) as u64))
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ mod fields;
 mod found;
 mod freeze;
 mod group;
+mod hash;
 mod labels;
 mod learn;
 mod lookup;

@@ -75,3 +75,30 @@ fn links_get_equal_shares_and_few_move_when_one_more_comes() {
         assert!(moved < most, "{algorithm:?} {moved}");
     }
 }
+
+#[test]
+fn links_are_those_that_open_vswitch_chooses() {
+    use openflow::text::{parse_flow, parse_match};
+    let lines = include_str!("../../../../../testdata/ofproto/links.txt").lines();
+    let mut count = 0;
+    for line in lines.filter(|line| !line.starts_with('#')) {
+        let [action, packet, link] = line.splitn(3, ' ').collect::<Vec<_>>()[..] else {
+            panic!("{line}");
+        };
+        let key = parse_match(packet, &|_| None).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let flow = format!("actions={action}");
+        let flow = parse_flow(&flow, openflow::message::FlowModCommand::Add, &|_| None);
+        let chosen = match &flow.unwrap_or_else(|error| panic!("{line}: {error}")).actions[..] {
+            [openflow::Action::Multipath(it)] => {
+                choose_link(it, hash(key.key(), it.fields, it.basis))
+            }
+            [openflow::Action::Bundle(it)] => {
+                choose_member(it, key.key(), |_| true).map_or(0, |port| port.0)
+            }
+            other => panic!("{line}: {other:?}"),
+        };
+        assert_eq!(chosen.to_string(), link, "{line}");
+        count += 1;
+    }
+    assert_eq!(count, 560);
+}
