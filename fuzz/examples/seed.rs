@@ -16,7 +16,9 @@ fn main() -> std::io::Result<()> {
         .filter(|piece| piece.contains('>') && wire::text::parse(piece).is_ok())
         .collect();
     let frames = packets.iter().filter_map(|text| wire::text::parse(text).ok());
-    write_all(&corpus("packet"), frames)?;
+    let frames: Vec<Vec<u8>> = frames.collect();
+    write_all(&corpus("vnet"), frames.iter().flat_map(|frame| with_vnet_headers(frame)))?;
+    write_all(&corpus("packet"), frames.into_iter())?;
 
     let mut messages = Vec::new();
     let mut streams = Vec::new();
@@ -58,6 +60,24 @@ fn main() -> std::io::Result<()> {
 
     let sessions = read_all(&root.join("seeds/ovsdb"))?.into_iter();
     write_all(&corpus("ovsdb"), sessions.map(String::into_bytes))
+}
+
+/// The frame behind vnet headers: with the transport header's partial checksum, and as a large one.
+fn with_vnet_headers(frame: &[u8]) -> Vec<Vec<u8>> {
+    let is_ipv6 = frame.get(12) == Some(&0x86);
+    let protocol = frame.get(if is_ipv6 { 20 } else { 23 }).copied();
+    let (offset, gso) = match protocol {
+        Some(6) => (16u16, if is_ipv6 { 4 } else { 1 }),
+        Some(17) => (6, 5),
+        Some(132) => (8, 0),
+        _ => (2, 0),
+    };
+    let start: u16 = if is_ipv6 { 54 } else { 34 };
+    let headers = [0, gso].map(|gso| {
+        let [[s0, s1], [o0, o1]] = [start.to_ne_bytes(), offset.to_ne_bytes()];
+        [1, gso, 0, 0, 64, 0, s0, s1, o0, o1]
+    });
+    headers.iter().map(|header| [header, frame].concat()).collect()
 }
 
 fn read_all(folder: &Path) -> std::io::Result<Vec<String>> {

@@ -75,7 +75,7 @@ impl NatRewrite {
     pub fn write(&self, headers: &Headers, frame: &mut Frame) {
         match self {
             NatRewrite::V4(tuple) => {
-                let partial = matches!(frame.packet.offload.checksum, Checksum::Partial { .. });
+                let partial = frame.packet.offload.checksum == Checksum::Partial;
                 let l3 = usize::from(frame.layers.l3);
                 let l4 = usize::from(frame.layers.l4.unwrap_or(0)).saturating_sub(l3);
                 tuple.write(frame.l3_mut(), l4, partial);
@@ -88,7 +88,7 @@ impl NatRewrite {
                 headers.write_packet_fields(&mut frame.key);
                 let ports = Tuple::of(&frame.key).ports;
                 write_any(frame, &Tuple { addresses, ports });
-                let partial = matches!(frame.packet.offload.checksum, Checksum::Partial { .. });
+                let partial = frame.packet.offload.checksum == Checksum::Partial;
                 bytes::set_icmp_id(frame.l3_mut(), id, partial);
             }
         }
@@ -113,7 +113,7 @@ impl NatRewrite {
 
 /// Rewrites a frame's bytes from the addresses and ports in its key to these.
 fn write_any(frame: &mut Frame, to: &Tuple) {
-    let partial = matches!(frame.packet.offload.checksum, Checksum::Partial { .. });
+    let partial = frame.packet.offload.checksum == Checksum::Partial;
     let from = Tuple::of(&frame.key);
     let [source_high, source, destination_high, destination] = to.addresses;
     let is_ipv6 = frame.key.eth_type() == ethertype::IPV6;

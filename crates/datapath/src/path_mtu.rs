@@ -16,11 +16,7 @@ const FRAGMENT_UNIT: usize = 8;
 /// Whether a frame is too large for the tunnel. A frame with GSO is judged by its segments.
 #[inline]
 pub(crate) fn exceeds(packet: &Packet, to: &TunnelPush) -> bool {
-    packet.len() > to.frame_max as usize
-        && packet.offload.gso.is_none_or(|gso| {
-            let header = offload::gso_header_bytes(packet.data(), gso.kind, None).unwrap_or(0);
-            u32::from(header) + u32::from(gso.segment_bytes) > to.frame_max
-        })
+    offload::exceeds(packet, to.frame_max as usize)
 }
 
 /// Drops a frame that is too large, and sends an ICMP error to its sender if permitted: as a packet out of

@@ -62,7 +62,7 @@ fn is_in_icmpv6(field: Field) -> bool {
 
 /// Writes a field's new value into the bytes. Returns whether the frame has the field.
 fn write(frame: &mut Frame, field: Field, new: u128) -> bool {
-    let partial = matches!(frame.packet.offload.checksum, Checksum::Partial { .. });
+    let partial = frame.packet.offload.checksum == Checksum::Partial;
     let is_ipv6 = frame.key.eth_type() == ethertype::IPV6;
     let has_l4 = frame.layers.l4.is_some();
     let mac = MacAddr::from_u64(new as u64);

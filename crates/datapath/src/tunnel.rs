@@ -217,9 +217,34 @@ pub(crate) fn pop(
     observer: &mut impl Observer,
 ) {
     for (i, frame) in frames.iter_mut().enumerate().filter(|(_, it)| !it.packet.is_empty()) {
+        if frame.packet.offload.gso.is_some() {
+            pop_segments(worker, frame, (port, end), observer);
+            continue;
+        }
         match decapsulate(frame, traces.get_mut(i), port, end) {
             Ok(()) => observer.note(|| Step::Done(Action::TunnelPop { port, end })),
             Err(reason) => worker.refuse(frame.packet.take(), reason, observer),
+        }
+    }
+}
+
+/// Decapsulates the datagrams of a large frame, each of which has a tunnel's header. Takes the frame out of its place.
+#[cold]
+fn pop_segments(
+    worker: &mut Worker,
+    frame: &mut Frame,
+    (port, end): (PortNo, TunnelEnd),
+    observer: &mut impl Observer,
+) {
+    let mut all = Vec::new();
+    shim::segment(worker, frame, DropReason::TunnelPop, &mut all, observer);
+    for mut piece in all {
+        match decapsulate(&mut piece, None, port, end) {
+            Ok(()) => {
+                observer.note(|| Step::Done(Action::TunnelPop { port, end }));
+                worker.again.push((0, piece));
+            }
+            Err(reason) => worker.refuse(piece.packet.take(), reason, observer),
         }
     }
 }
@@ -280,13 +305,9 @@ pub(crate) fn is_trusted(offload: &Offload) -> bool {
 /// Removes the outer headers, and padding behind the inner packet's end.
 #[inline]
 pub(crate) fn cut(packet: &mut Packet, header_len: usize, end: usize) -> bool {
-    let offload = packet.offload;
     packet.truncate(end);
-    let starts_outside = matches!(offload.checksum, Checksum::Partial { start, .. } if usize::from(start) < header_len);
-    if starts_outside || (offload.checksum == Checksum::Good && offload.gso.is_none()) {
-        // The state was that of the outer checksum.
-        packet.offload.checksum = Checksum::Unverified;
-    }
+    // The state was that of the outer checksum.
+    packet.forget_offload();
     packet.remove(0, header_len)
 }
 

@@ -18,25 +18,22 @@ pub enum Checksum {
     Unverified,
     /// Verified by a device or by the switch, or never sent on a wire.
     Good,
-    /// Not computed yet: the field at `start + offset` contains the sum of the pseudo-header, and the device
-    /// that sends the frame sums from `start` to the end (CHECKSUM_PARTIAL).
-    Partial {
-        /// The offset of the first summed byte from the start of the frame.
-        start: u16,
-        /// The offset of the checksum field from `start`.
-        offset: u16,
-    },
+    /// Not computed yet: the checksum field of the outermost TCP or UDP header contains the sum of the
+    /// pseudo-header, and the device that sends the frame adds the rest (CHECKSUM_PARTIAL).
+    ///
+    /// It has no positions: senders state them freely, and bytes that are written where a sender says are
+    /// written behind the rules that the packet passed. Code that completes the checksum finds the header in the
+    /// frame.
+    Partial,
 }
 
-/// The parameters of segmentation.
+/// The parameters of segmentation. The frame's headers say the rest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gso {
     /// The protocol.
     pub kind: GsoKind,
     /// The length of the transport payload in each segment, in bytes.
     pub segment_bytes: u16,
-    /// The length of the headers that each segment repeats, in bytes.
-    pub header_bytes: u16,
     /// Only the first segment gets the sender's CWR flag (RFC 3168 section 6.1.2).
     pub ecn: bool,
 }

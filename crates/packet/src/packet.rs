@@ -1,7 +1,7 @@
 //! One frame's bytes.
 
 use crate::head::{HEAD_BYTES, Head, Lender, NO_HEAD};
-use crate::offload::{Checksum, Offload};
+use crate::offload::Offload;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
@@ -186,7 +186,6 @@ impl Packet {
         moved.copy_within(bytes.., 0);
         moved[at..].fill(0);
         self.set_place(start - bytes, len + bytes);
-        self.move_checksum(at, bytes as i32);
         true
     }
 
@@ -202,7 +201,6 @@ impl Packet {
         let start = start - bytes.len();
         self.range_mut(start, bytes.len()).copy_from_slice(bytes);
         self.set_place(start, len + bytes.len());
-        self.move_checksum(0, bytes.len() as i32);
         true
     }
 
@@ -225,7 +223,6 @@ impl Packet {
             self.data_mut().copy_within(..at, bytes);
         }
         self.set_place(start + bytes, len - bytes);
-        self.move_checksum(at, -(bytes as i32));
         true
     }
 
@@ -233,20 +230,6 @@ impl Packet {
     pub fn truncate(&mut self, len: usize) {
         if len < self.len() {
             self.set_place(self.start as usize, len);
-        }
-    }
-
-    /// Adjusts the checksum's start and the repeated headers after the headers' length changed by
-    /// `by`.
-    fn move_checksum(&mut self, at: usize, by: i32) {
-        if let Checksum::Partial { start, .. } = &mut self.offload.checksum
-            && usize::from(*start) >= at
-        {
-            *start = (i32::from(*start) + by).clamp(0, i32::from(u16::MAX)) as u16;
-        }
-        if let Some(gso) = &mut self.offload.gso {
-            gso.header_bytes =
-                (i32::from(gso.header_bytes) + by).clamp(0, i32::from(u16::MAX)) as u16;
         }
     }
 
@@ -323,22 +306,19 @@ impl fmt::Debug for Packet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::offload::{Gso, GsoKind};
+    use crate::offload::{Checksum, Gso, GsoKind};
 
     #[test]
-    fn insert_and_remove_are_inverse_and_move_the_checksum() {
+    fn insert_and_remove_are_inverse_and_keep_the_offload() {
         let mut packet = Packet::from_bytes(&(0u8..60).collect::<Vec<_>>());
-        packet.offload.checksum = Checksum::Partial { start: 34, offset: 16 };
-        packet.offload.gso =
-            Some(Gso { kind: GsoKind::TcpV4, segment_bytes: 1448, header_bytes: 54, ecn: false });
+        let gso = Some(Gso { kind: GsoKind::TcpV4, segment_bytes: 1448, ecn: false });
+        packet.offload = Offload { checksum: Checksum::Partial, gso };
         assert!(packet.insert(12, 4));
         assert_eq!(packet.len(), 64);
         assert_eq!(&packet.data()[10..18], &[10, 11, 0, 0, 0, 0, 12, 13]);
-        assert_eq!(packet.offload.checksum, Checksum::Partial { start: 38, offset: 16 });
-        assert_eq!(packet.offload.gso.unwrap().header_bytes, 58);
         assert!(packet.remove(12, 4));
         assert_eq!(packet.data(), (0u8..60).collect::<Vec<_>>());
-        assert_eq!(packet.offload.checksum, Checksum::Partial { start: 34, offset: 16 });
+        assert_eq!(packet.offload, Offload { checksum: Checksum::Partial, gso });
     }
 
     #[test]
@@ -361,10 +341,8 @@ mod tests {
     #[test]
     fn bytes_are_put_in_front_as_far_as_there_is_room() {
         let mut packet = Packet::from_bytes(&[7, 8]);
-        packet.offload.checksum = Checksum::Partial { start: 0, offset: 1 };
         assert!(packet.prepend(&[1, 2, 3]) && packet.prepend(&[]));
         assert_eq!(packet.data(), [1, 2, 3, 7, 8]);
-        assert_eq!(packet.offload.checksum, Checksum::Partial { start: 3, offset: 1 });
         assert!(!packet.prepend(&[0; HEADROOM - 2]));
         assert!(packet.prepend(&[0; HEADROOM - 3]) && !packet.prepend(&[0]));
         assert!(!Packet::none().prepend(&[0]) && Packet::none().prepend(&[]));

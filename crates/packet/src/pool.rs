@@ -51,6 +51,12 @@ impl Pool {
         self.free.pop().unwrap_or_else(|| Packet::with_capacity(FRAME_BYTES))
     }
 
+    /// Returns an empty packet with room for this many bytes. Many are taken at once for the segments of a frame, so
+    /// that new ones have no more room than they need.
+    pub fn take_fitting(&mut self, bytes: usize) -> Packet {
+        self.free.pop().unwrap_or_else(|| Packet::with_capacity(bytes.min(FRAME_BYTES)))
+    }
+
     /// Returns a packet with room for this many bytes, at most [`FRAME_BYTES`], from the small buffers if one
     /// fits. Its old contents remain until they are overwritten.
     #[inline]

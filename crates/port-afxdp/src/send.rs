@@ -128,5 +128,5 @@ impl TxQueue for XdpTx {
 
 fn needs_nothing(packet: &Packet) -> bool {
     let offload = &packet.offload;
-    offload.gso.is_none() && !matches!(offload.checksum, Checksum::Partial { .. })
+    offload.gso.is_none() && offload.checksum != Checksum::Partial
 }

@@ -164,7 +164,7 @@ fn what_a_device_cannot_carry_is_finished_or_counted() {
         undone.extend([0x5a; 18]);
         send(&mut peer_tx, std::iter::once(undone));
         let came = receive(&mut queues[0], 1);
-        assert_eq!(came[0].offload.checksum, Checksum::Partial { start: 34, offset: 6 });
+        assert_eq!(came[0].offload.checksum, Checksum::Partial);
 
         // It is sent with a complete checksum, and a large one in segments.
         let (mut pool, mut batch) = (Pool::new(64), Batch::new());
@@ -175,8 +175,8 @@ fn what_a_device_cannot_carry_is_finished_or_counted() {
         large.extend([0x50, 0x10, 1, 0, 0, 0, 0, 0]);
         large.resize(14 + 5000, 0x77);
         let mut large = Packet::from_bytes(&large);
-        let gso = Gso { kind: GsoKind::TcpV4, segment_bytes: 1000, header_bytes: 54, ecn: false };
-        let checksum = Checksum::Partial { start: 34, offset: 16 };
+        let gso = Gso { kind: GsoKind::TcpV4, segment_bytes: 1000, ecn: false };
+        let checksum = Checksum::Partial;
         large.offload = Offload { checksum, gso: Some(gso) };
         batch.push(large);
         for bytes in [5000, 13, 0] {

@@ -6,7 +6,7 @@ use crate::ffi::{self, BURST, Received};
 use crate::guest;
 use crate::headers::Headers;
 use packet::{Batch, Checksum, Gso, GsoKind, Head, Offload, Packet, Pool};
-use port::{PortError, RxQueue};
+use port::{PortError, RxQueue, offload};
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -154,7 +154,7 @@ fn copy(frame: &Received, pool: &mut Pool) -> Packet {
 
 /// Converts the device's flags of the frame.
 fn finish(frame: &Received, packet: &mut Packet) {
-    packet.offload = offload(frame, packet.data());
+    packet.offload = state(frame, packet.data());
     // A VLAN tag that the device stripped is part of the frame.
     if frame.has_vlan != 0 && packet.len() >= 12 && packet.insert(12, 4) {
         let tci = frame.vlan_tci.to_be_bytes();
@@ -162,7 +162,7 @@ fn finish(frame: &Received, packet: &mut Packet) {
     }
 }
 
-fn offload(frame: &Received, bytes: &[u8]) -> Offload {
+fn state(frame: &Received, bytes: &[u8]) -> Offload {
     let good = frame.checksum == ffi::CHECKSUM_GOOD;
     if frame.checksum != ffi::CHECKSUM_PARTIAL && frame.segment_bytes == 0 {
         let checksum = if good { Checksum::Good } else { Checksum::Unverified };
@@ -171,9 +171,7 @@ fn offload(frame: &Received, bytes: &[u8]) -> Offload {
     // Only guests set these flags. They must match the frame.
     let Some(headers) = Headers::of(bytes) else { return Offload::default() };
     let checksum = match frame.checksum {
-        ffi::CHECKSUM_PARTIAL => {
-            Checksum::Partial { start: headers.transport(), offset: headers.checksum_offset() }
-        }
+        ffi::CHECKSUM_PARTIAL if offload::is_whole(bytes) => Checksum::Partial,
         _ if good => Checksum::Good,
         _ => Checksum::Unverified,
     };
@@ -182,11 +180,8 @@ fn offload(frame: &Received, bytes: &[u8]) -> Offload {
         (true, true) => GsoKind::TcpV6,
         (false, _) => GsoKind::UdpL4,
     };
-    let gso = (frame.segment_bytes != 0).then_some(Gso {
-        kind,
-        segment_bytes: frame.segment_bytes,
-        header_bytes: headers.transport() + headers.l4_bytes,
-        ecn: false,
-    });
+    let gso = Gso { kind, segment_bytes: frame.segment_bytes, ecn: false };
+    let gso =
+        Some(gso).filter(|gso| gso.segment_bytes != 0 && offload::is_segmentable(bytes, *gso));
     Offload { checksum, gso }
 }

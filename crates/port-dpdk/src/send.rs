@@ -55,9 +55,7 @@ impl DpdkTx {
         for (frame, packet) in frames.iter_mut().zip(packets) {
             count += 1;
             (frame.len, frame.flags) = (packet.len() as u32, 0);
-            if packet.offload.gso.is_some()
-                || matches!(packet.offload.checksum, Checksum::Partial { .. })
-            {
+            if packet.offload.gso.is_some() || packet.offload.checksum == Checksum::Partial {
                 describe(&packet, frame);
             }
             match packet.into_head(&LENDER) {
@@ -102,8 +100,8 @@ impl DpdkTx {
         let Some(lock) = device.tx_locks.get(usize::from(queue)) else { return false };
         let mut bytes = 0;
         for packet in batch.iter() {
-            let is_plain = packet.offload.gso.is_none()
-                && !matches!(packet.offload.checksum, Checksum::Partial { .. });
+            let is_plain =
+                packet.offload.gso.is_none() && packet.offload.checksum != Checksum::Partial;
             if !packet.is_lent_by(&LENDER) || !is_plain || packet.len() > device.frame_max {
                 return false;
             }
@@ -146,19 +144,19 @@ impl DpdkTx {
     /// Whether the device can send the packet as it is.
     #[inline]
     fn is_ready(&self, packet: &Packet) -> bool {
-        let is_plain = !matches!(packet.offload.checksum, Checksum::Partial { .. });
+        let is_plain = packet.offload.checksum != Checksum::Partial;
         match packet.offload.gso {
             None if is_plain => packet.len() <= self.device.frame_max,
             None => {
                 self.device.sends_checksums
                     && packet.len() <= self.device.frame_max
-                    && headers_of(packet).is_some()
+                    && Headers::of(packet.data()).is_some()
             }
             Some(gso) => {
                 self.device.cuts_tcp
                     && gso.kind != GsoKind::UdpL4
                     && !is_plain
-                    && headers_of(packet).is_some()
+                    && Headers::of(packet.data()).is_some()
             }
         }
     }
@@ -206,21 +204,10 @@ impl TxQueue for DpdkTx {
     }
 }
 
-/// The headers, if the pending checksum is the transport header's own.
-fn headers_of(packet: &Packet) -> Option<Headers> {
-    let headers = Headers::of(packet.data())?;
-    match packet.offload.checksum {
-        Checksum::Partial { start, offset } => {
-            (start == headers.transport() && offset == headers.checksum_offset()).then_some(headers)
-        }
-        _ => Some(headers),
-    }
-}
-
 /// Describes the device's work on a packet.
 fn describe(packet: &Packet, frame: &mut Frame) {
     // Packets without headers never get here.
-    let Some(headers) = headers_of(packet) else { return };
+    let Some(headers) = Headers::of(packet.data()) else { return };
     frame.l2_bytes = headers.l2_bytes;
     frame.l3_bytes = headers.l3_bytes;
     frame.l4_bytes = headers.l4_bytes;

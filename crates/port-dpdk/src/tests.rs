@@ -118,12 +118,11 @@ fn what_the_device_cannot_do_is_done_in_software() {
         wire::checksum::combine(17, 108),
     );
     partial.data_mut()[40..42].copy_from_slice(&pseudo.to_be_bytes());
-    partial.offload.checksum = Checksum::Partial { start: 34, offset: 6 };
+    partial.offload.checksum = Checksum::Partial;
 
     let mut large = Packet::from_bytes(&udp(5000));
-    large.offload.checksum = Checksum::Partial { start: 34, offset: 6 };
-    large.offload.gso =
-        Some(Gso { kind: GsoKind::UdpL4, segment_bytes: 1400, header_bytes: 42, ecn: false });
+    large.offload.checksum = Checksum::Partial;
+    large.offload.gso = Some(Gso { kind: GsoKind::UdpL4, segment_bytes: 1400, ecn: false });
     let mut lying = Packet::from_bytes(&[0; 60]);
     lying.offload.gso = large.offload.gso;
     let plain = Packet::from_bytes(&udp(18));

@@ -16,7 +16,6 @@ pub mod poll;
 pub mod route_monitor;
 mod socket;
 pub mod tap;
-mod vnet;
 
 pub use af_packet::{PacketPort, PacketRx, PacketRxDrops, PacketTx};
 pub use ethtool::{Driver, Duplex};

@@ -4,10 +4,11 @@
 //! Frames have a vnet header, so the kernel's TCP passes and accepts up to 64 KB at once, without a computed
 //! checksum. TCP segments that the kernel can accept as one large frame are written as one.
 
-use crate::{socket, vnet};
+use crate::socket;
 use base::limits::BATCH_SIZE;
 use packet::{Batch, Offload, Packet, Pool};
 use port::offload::Merge;
+use port::vnet::{self, Backlog};
 use port::{PortError, RxQueue, TxCounters, TxQueue};
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
@@ -91,6 +92,7 @@ impl TapPort {
             device: self.device.clone(),
             file: self.another_handle()?,
             spare: None,
+            backlog: Backlog::default(),
             rx_drops: Arc::clone(&self.rx_drops),
         })
     }
@@ -174,13 +176,18 @@ pub struct TapRx {
     file: File,
     /// The empty packet of the last read that failed.
     spare: Option<Packet>,
+    backlog: Backlog,
     rx_drops: Arc<AtomicU64>,
 }
 
 impl RxQueue for TapRx {
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PortError> {
+        self.backlog.continue_with(pool, batch);
         // Bounded, so that frames that are dropped cannot keep the worker here.
         for _ in 0..BATCH_SIZE.min(batch.remaining_capacity()) {
+            if batch.is_full() {
+                break;
+            }
             let mut packet = self.spare.take().unwrap_or_else(|| pool.take());
             let mut header = [0; vnet::HEADER_BYTES];
             let mut parts = [IoSliceMut::new(&mut header), IoSliceMut::new(packet.receive_area())];
@@ -189,9 +196,9 @@ impl RxQueue for TapRx {
                 Ok(bytes) => {
                     let frame_bytes = bytes.saturating_sub(vnet::HEADER_BYTES);
                     packet.set_received(frame_bytes, Offload::default());
-                    if let Some(offload) = vnet::decode(&header, packet.data()) {
-                        packet.offload = offload;
-                        batch.push(packet);
+                    if let Some(received) = vnet::decode(&header, 0, &mut packet) {
+                        self.backlog.receive(packet, received, batch);
+                        self.backlog.continue_with(pool, batch);
                     } else {
                         self.rx_drops.fetch_add(1, Ordering::Relaxed);
                         self.spare = Some(packet);
@@ -238,7 +245,7 @@ impl TxQueue for TapTx {
             if !merge.begins_frame(index) {
                 continue;
             }
-            let header = vnet::encode(&packet.offload);
+            let header = vnet::encode(packet);
             let mut parts = [IoSlice::new(&[]); BATCH_SIZE + 1];
             parts[0] = IoSlice::new(&header);
             let (mut packets, mut bytes) = (0, 0);

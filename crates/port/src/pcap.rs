@@ -450,8 +450,12 @@ mod tests {
         .unwrap();
         let mut batch = Batch::new();
         batch.push(Packet::from_bytes(&[1; 60]));
-        let mut partial = Packet::from_bytes(&[0; 60]);
-        partial.offload.checksum = Checksum::Partial { start: 34, offset: 6 };
+        // UDP of zeros.
+        let mut zeros = [0; 60];
+        zeros[12..18].copy_from_slice(&[0x08, 0, 0x45, 0, 0, 46]);
+        zeros[14 + 9] = 17;
+        let mut partial = Packet::from_bytes(&zeros);
+        partial.offload.checksum = Checksum::Partial;
         batch.push(partial);
         let sent = tx.send(&mut pool, &mut batch);
         assert_eq!((sent.packets, sent.bytes, sent.errors), (2, 120, 0));

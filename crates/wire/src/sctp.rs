@@ -13,6 +13,8 @@ pub(crate) mod field {
 
 /// Bytes of the common header.
 pub const HEADER_LEN: usize = 12;
+/// Where the CRC32c lies in the common header.
+pub const CHECKSUM_OFFSET: usize = field::CHECKSUM;
 /// Bytes of a chunk's type, flags and length.
 pub const CHUNK_HEADER_LEN: usize = 4;
 

@@ -127,7 +127,7 @@ fn move_selective(options: &mut [u8], back: &SeqSkew) {
 
 /// The checksum offload covers a length that may have changed.
 fn finish_checksum(frame: &mut Frame, grown: bool) {
-    let partial = matches!(frame.packet.offload.checksum, Checksum::Partial { .. });
+    let partial = frame.packet.offload.checksum == Checksum::Partial;
     if partial && !grown {
         return;
     }

@@ -9,7 +9,7 @@ use wire::{UpperLayer, icmp, rewrite};
 /// `related` packet, an ICMP error, the other side of the quoted packet is rewritten too, since
 /// that one runs in the other direction (ovs: `lib/conntrack.c`, `nat_packet`, `nat_inner_packet`).
 pub(crate) fn rewrite_nat(frame: &mut Frame, kind: NatKind, target: &Key, related: bool) {
-    let partial = matches!(frame.packet.offload.checksum, Checksum::Partial { .. });
+    let partial = frame.packet.offload.checksum == Checksum::Partial;
     let address = match kind {
         NatKind::Src => target.src,
         NatKind::Dst => target.dst,

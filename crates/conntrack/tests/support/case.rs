@@ -330,7 +330,7 @@ fn send(
         None => {}
         Some("good") => frame.packet.offload.checksum = Checksum::Good,
         Some("partial") => {
-            frame.packet.offload.checksum = Checksum::Partial { start: 34, offset: 16 };
+            frame.packet.offload.checksum = Checksum::Partial;
         }
         Some(other) => panic!("{at}: unknown offload {other}"),
     }

@@ -115,8 +115,8 @@ fn a_large_frame_is_answered_once_and_dropped_whole() {
         let frame = PacketBuilder::eth(NEAR, FAR).ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
         let frame = frame.dont_fragment().tcp(5, 6).payload(vec![7; 9000]).build();
         let mut packet = Packet::from_bytes(&frame);
-        let gso = Gso { kind: GsoKind::TcpV4, segment_bytes, header_bytes: 54, ecn: false };
-        let checksum = Checksum::Partial { start: 34, offset: 16 };
+        let gso = Gso { kind: GsoKind::TcpV4, segment_bytes, ecn: false };
+        let checksum = Checksum::Partial;
         packet.offload = Offload { checksum, gso: Some(gso) };
         packet
     };

@@ -177,8 +177,7 @@ fn fields_are_written_into_the_bytes() {
 fn what_a_device_would_cut_is_cut_before() {
     let mut worker = worker();
     let mut large = frame("10.0.0.1:1000>10.0.0.2:80 PA len=250");
-    large.packet.offload.gso =
-        Some(Gso { kind: GsoKind::TcpV4, segment_bytes: 100, header_bytes: 54, ecn: false });
+    large.packet.offload.gso = Some(Gso { kind: GsoKind::TcpV4, segment_bytes: 100, ecn: false });
     let small = frame("10.0.0.1:1001>10.0.0.2:80 PA len=5");
     let mut frames = [small, large];
     let cut = carry_out(&mut worker, &mut frames, &push(label(5, true)), &mut ());

@@ -200,7 +200,7 @@ impl Switch {
 fn arrived(bytes: &[u8]) -> Packet {
     let mut packet = Packet::from_bytes(bytes);
     if bytes.iter().map(|&byte| u32::from(byte)).sum::<u32>() % 4 == 0 {
-        packet.offload.checksum = Checksum::Partial { start: 34, offset: 16 };
+        packet.offload.checksum = Checksum::Partial;
     }
     packet
 }

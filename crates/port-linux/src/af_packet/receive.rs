@@ -1,10 +1,11 @@
 //! Receives up to 32 frames per system call, each directly into its packet's buffer.
 
-use super::auxiliary::Tag;
+use super::auxiliary::{TAG_BYTES, Tag};
 use super::drops::Refusals;
-use crate::{socket, vnet};
+use crate::socket;
 use base::limits::BATCH_SIZE;
 use packet::{Batch, Offload, Packet, Pool};
+use port::vnet::{self, Backlog, Received};
 use port::{PortError, RxQueue};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -20,6 +21,7 @@ pub struct PacketRx {
     /// Empty packets for the next frames, at most a batch of them from the pool.
     armed: Vec<Packet>,
     slots: Box<Slots>,
+    backlog: Backlog,
     refusals: Arc<Refusals>,
     /// Whether the device went down, which is reported once.
     is_down: bool,
@@ -32,6 +34,7 @@ impl PacketRx {
             device,
             armed: Vec::with_capacity(BATCH_SIZE),
             slots: Box::new(Slots::empty()),
+            backlog: Backlog::default(),
             refusals,
             is_down: false,
         }
@@ -82,6 +85,7 @@ impl PacketRx {
 
 impl RxQueue for PacketRx {
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PortError> {
+        self.backlog.continue_with(pool, batch);
         let room = batch.remaining_capacity();
         if room == 0 {
             return Ok(());
@@ -96,11 +100,11 @@ impl RxQueue for PacketRx {
         self.is_down = false;
         for (slot, mut packet) in self.armed.drain(..received as usize).enumerate() {
             match self.slots.finish(slot, &mut packet) {
-                Ok(tags) => {
+                Ok((received, tags)) => {
                     if tags > 0 {
                         self.refusals.count_tags(tags);
                     }
-                    batch.push(packet);
+                    self.backlog.receive(packet, received, batch);
                 }
                 Err(Refused::Truncated) => {
                     self.refusals.count_truncated();
@@ -112,6 +116,7 @@ impl RxQueue for PacketRx {
                 }
             }
         }
+        self.backlog.continue_with(pool, batch);
         Ok(())
     }
 
@@ -186,24 +191,27 @@ impl Slots {
         }
     }
 
-    /// Completes a packet after a frame was received into its buffer. Returns how many VLAN tags it
-    /// begins with, at most two.
-    fn finish(&self, slot: usize, packet: &mut Packet) -> Result<u64, Refused> {
+    /// Completes a packet after a frame was received into its buffer. Returns what is received of it, and how many
+    /// VLAN tags it begins with, at most two.
+    fn finish(&self, slot: usize, packet: &mut Packet) -> Result<(Received, u64), Refused> {
         let message = &self.messages[slot];
         if message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0 {
             return Err(Refused::Truncated);
         }
         let frame_bytes = (message.msg_len as usize).saturating_sub(vnet::HEADER_BYTES);
         packet.set_received(frame_bytes, Offload::default());
-        packet.offload =
-            vnet::decode(&self.headers[slot], packet.data()).ok_or(Refused::Unsupported)?;
         let control = &self.control[slot].0;
         #[allow(clippy::unnecessary_cast, reason = "C libraries differ in its type")]
         let filled = (message.msg_hdr.msg_controllen as usize).min(CONTROL_BYTES);
-        match Tag::in_control(&control[..filled]) {
-            Some(tag) if tag.put_back(packet) => Ok(1 + u64::from(Tag::is_followed(packet))),
-            Some(_) => Err(Refused::Unsupported),
-            None => Ok(0),
-        }
+        // The kernel counted the checksum's start without the tag.
+        let (inserted, tags) = match Tag::in_control(&control[..filled]) {
+            Some(tag) if tag.put_back(packet) => {
+                (TAG_BYTES, 1 + u64::from(Tag::is_followed(packet)))
+            }
+            Some(_) => return Err(Refused::Unsupported),
+            None => (0, 0),
+        };
+        let received = vnet::decode(&self.headers[slot], inserted, packet);
+        Ok((received.ok_or(Refused::Unsupported)?, tags))
     }
 }

@@ -1,11 +1,11 @@
 //! Sends a batch in one system call, with each frame's offload in its vnet header. TCP segments that can leave
 //! as one large frame do.
 
-use crate::{socket, vnet};
+use crate::socket;
 use base::limits::BATCH_SIZE;
 use packet::{Batch, Packet, Pool};
 use port::offload::Merge;
-use port::{TxCounters, TxQueue};
+use port::{TxCounters, TxQueue, vnet};
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -123,7 +123,7 @@ impl Slots {
                 continue;
             }
             let Some(((message, header), carried)) = slots.next() else { break };
-            *header = vnet::encode(&packet.offload);
+            *header = vnet::encode(packet);
             *carried = Carried::default();
             let mut used = 1;
             for (part, packet) in merge.parts(packets, index) {

@@ -153,7 +153,7 @@ impl Seen {
     fn look_at(&mut self, batch: &Batch) {
         for packet in batch {
             self.longest = self.longest.max(packet.len());
-            let partial = matches!(packet.offload.checksum, Checksum::Partial { .. });
+            let partial = packet.offload.checksum == Checksum::Partial;
             self.partial += u64::from(partial);
             match packet.offload.gso.map(|gso| gso.kind) {
                 Some(GsoKind::TcpV4) => self.large_tcp4 += 1,

@@ -8,16 +8,16 @@
 //! The frame's parts stay in the packets' buffers: the first packet has the headers, and of the others only
 //! the payload is sent.
 
-use super::{Layout, TCP_FIN, TCP_PSH, get_u16, put_u16};
+use super::layout::{Layout, TCP_CHECKSUM, get_u16, put_u16};
 use base::limits::BATCH_SIZE;
 use packet::{Checksum, Gso, GsoKind, Offload, Packet};
 use wire::checksum::{checksum, combine, sum};
 use wire::{ethertype, protocol};
 
+const TCP_FIN: u8 = 0x01;
+const TCP_PSH: u8 = 0x08;
 const TCP_ACK: u8 = 0x10;
 const TCP_ECE: u8 = 0x40;
-/// Where the checksum field lies in a TCP header (RFC 9293 section 3.1).
-const TCP_CHECKSUM: usize = 16;
 /// Where the IP header begins.
 const NETWORK: usize = 14;
 /// Length of the longest frame that segments are merged into.
@@ -204,15 +204,10 @@ impl Flow {
             debug_assert!(written.is_some(), "the headers were read before");
             let segment = &self.segment;
             let kind = if segment.is_v6 { GsoKind::TcpV6 } else { GsoKind::TcpV4 };
-            let (start, offset) = (segment.transport as u16, TCP_CHECKSUM as u16);
+            let segment_bytes = segment.payload_bytes as u16;
             packet.offload = Offload {
-                checksum: Checksum::Partial { start, offset },
-                gso: Some(Gso {
-                    kind,
-                    segment_bytes: segment.payload_bytes as u16,
-                    header_bytes: segment.header_bytes as u16,
-                    ecn: false,
-                }),
+                checksum: Checksum::Partial,
+                gso: Some(Gso { kind, segment_bytes, ecn: false }),
             };
         }
     }
@@ -230,7 +225,7 @@ impl Flow {
         }
         *frame.get_mut(segment.transport + 13)? |= self.end_flags;
         let pseudo = segment.layout().pseudo_header_sum(frame, tcp_bytes)?;
-        put_u16(frame, segment.transport + TCP_CHECKSUM, pseudo)
+        put_u16(frame, segment.transport + usize::from(TCP_CHECKSUM), pseudo)
     }
 }
 
@@ -314,14 +309,7 @@ impl Segment {
         let header_bytes = transport + usize::from(tcp[12] >> 4) * 4;
         let payload_bytes = frame.len().saturating_sub(header_bytes);
         let flags = tcp[13];
-        let is_checkable = match packet.offload.checksum {
-            Checksum::Partial { start, offset } => {
-                usize::from(start) == transport && usize::from(offset) == TCP_CHECKSUM
-            }
-            Checksum::Good | Checksum::Unverified => true,
-        };
         let is_mergeable = is_plain
-            && is_checkable
             && packet.offload.gso.is_none()
             && header_bytes >= transport + 20
             && payload_bytes > 0

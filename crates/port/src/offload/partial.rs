@@ -1,11 +1,84 @@
-//! Detects partial checksums of virtual devices that do not report them.
+//! Partial checksums: which ones the switch carries on, how they are completed, and how they are detected on virtual
+//! devices that do not report them.
 
-use super::{Layout, UDP_CHECKSUM, get_u16};
-use packet::Checksum;
-use wire::protocol;
+use super::layout::{Layout, UDP_CHECKSUM, get_u16, put_u16};
+use super::segment::inner_layout;
+use packet::{Checksum, Packet};
+use wire::checksum::{checksum, sctp_crc, udp_nonzero};
+use wire::{protocol, sctp};
 
-/// Where the checksum field lies in a TCP header (RFC 9293).
-const TCP_CHECKSUM: u16 = 16;
+/// Completes a transport checksum that is [`Checksum::Partial`]; other states are unchanged.
+///
+/// The field already contains the pseudo header's sum, so only the sum from the transport header to the end of the
+/// packet is missing. Nothing but the checksum field of a TCP or UDP header is ever written, and a packet without one
+/// becomes [`Checksum::Unverified`]. A packet with `gso` gets the checksum of the large frame; use
+/// [`super::segment`] for the checksums of segments.
+pub fn complete_checksum(packet: &mut Packet) {
+    if packet.offload.checksum != Checksum::Partial {
+        return;
+    }
+    let completed = write_completed(packet.data_mut());
+    packet.offload.checksum =
+        if completed.is_some() { Checksum::Good } else { Checksum::Unverified };
+}
+
+fn write_completed(frame: &mut [u8]) -> Option<()> {
+    let layout = Layout::of_whole(frame)?;
+    let (start, end) = (layout.transport, layout.end(frame)?);
+    let computed = checksum(frame.get(start..end)?);
+    let offset = layout.checksum_offset()?;
+    let computed = if offset == UDP_CHECKSUM { udp_nonzero(computed) } else { computed };
+    put_u16(frame, start + usize::from(offset), computed)
+}
+
+/// Returns whether the frame has a whole TCP or UDP header, whose checksum may be partial.
+pub fn is_whole(frame: &[u8]) -> bool {
+    Layout::of_whole(frame).is_some()
+}
+
+/// Returns the start and offset of a partial checksum in a frame's outermost TCP or UDP header, and the header's
+/// end. The frame may end before its packet.
+pub(crate) fn partial_place(frame: &[u8]) -> Option<(u16, u16, u16)> {
+    let layout = Layout::of(frame)?;
+    let (start, end) = (layout.transport, layout.header_end(frame)?);
+    Some((u16::try_from(start).ok()?, layout.checksum_offset()?, u16::try_from(end).ok()?))
+}
+
+/// Takes over a partial checksum that a sender states: the sum from `start` belongs `offset` bytes behind it. It stays
+/// partial if that is the checksum of the frame's TCP or UDP header, and is completed at once otherwise, before
+/// anything reads the frame. Returns false if it is outside of the frame.
+pub(crate) fn state_partial(packet: &mut Packet, start: usize, offset: usize) -> bool {
+    let layout = Layout::of_whole(packet.data());
+    let is_transport = layout.is_some_and(|it| {
+        it.transport == start && it.checksum_offset().map(usize::from) == Some(offset)
+    });
+    if is_transport {
+        packet.offload.checksum = Checksum::Partial;
+        return true;
+    }
+    complete_at(packet.data_mut(), start, offset).is_some()
+}
+
+/// Completes a checksum at any place. That of SCTP is a CRC32c; the kernel marks it in its buffer
+/// (`csum_not_inet`), but not in a vnet header.
+fn complete_at(frame: &mut [u8], start: usize, offset: usize) -> Option<()> {
+    let field = start.checked_add(offset)?;
+    let covered = frame.get(start..)?;
+    let is_sctp = |layout: &Layout| layout.transport == start && layout.protocol == protocol::SCTP;
+    let sctp = (offset == sctp::CHECKSUM_OFFSET)
+        .then(|| Layout::of(frame).filter(is_sctp).or_else(|| inner_layout(frame, start)))
+        .flatten()
+        .filter(is_sctp);
+    if let Some(packet) = sctp.and_then(|layout| frame.get(start..layout.end(frame)?)) {
+        let crc = sctp_crc(packet).to_le_bytes();
+        frame.get_mut(field..field + crc.len())?.copy_from_slice(&crc);
+        return Some(());
+    }
+    // As the kernel, which completes the checksum of any protocol so (Linux: `net/core/dev.c`,
+    // `skb_checksum_help`).
+    let computed = udp_nonzero(checksum(covered));
+    put_u16(frame, field, computed)
+}
 
 /// Returns whether the transport checksum is partial, for drivers without checksum metadata, such as AF_XDP
 /// on a veth: the field then contains the pseudo header's sum. Otherwise returns [`Checksum::Unverified`].
@@ -16,33 +89,16 @@ pub fn find_partial(frame: &[u8]) -> Checksum {
 }
 
 fn undone(frame: &[u8]) -> Option<Checksum> {
-    let layout = Layout::of(frame)?;
-    let offset = match layout.protocol {
-        protocol::TCP => TCP_CHECKSUM,
-        protocol::UDP => UDP_CHECKSUM,
-        _ => return None,
-    };
-    let end = if layout.ipv6 {
-        layout.network + 40 + usize::from(get_u16(frame, layout.network + 4)?)
-    } else {
-        // Fragments have no transport checksum of their own (flag MF, or a non-zero offset).
-        if get_u16(frame, layout.network + 6)? & 0x3fff != 0 {
-            return None;
-        }
-        layout.network + usize::from(get_u16(frame, layout.network + 2)?)
-    };
-    let length = end.checked_sub(layout.transport).filter(|_| end <= frame.len())?;
-    let field = get_u16(frame, layout.transport + usize::from(offset))?;
-    let is_undone = field == layout.pseudo_header_sum(frame, length)?;
-    let start = u16::try_from(layout.transport).ok()?;
-    is_undone.then_some(Checksum::Partial { start, offset })
+    let layout = Layout::of_whole(frame)?;
+    let length = layout.end(frame)?.checked_sub(layout.transport)?;
+    let field = get_u16(frame, layout.transport + usize::from(layout.checksum_offset()?))?;
+    (field == layout.pseudo_header_sum(frame, length)?).then_some(Checksum::Partial)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::offload::complete_checksum;
-    use packet::Packet;
+    use crate::offload::layout::TCP_CHECKSUM;
     use wire::checksum::{combine, sum, udp_nonzero};
 
     /// Returns a frame with this protocol and payload, the transport offset, and the pseudo header's sum.
@@ -63,7 +119,8 @@ mod tests {
             sum(&[10, 0, 0, 1, 10, 0, 0, 2])
         };
         let transport = frame.len();
-        frame.extend(vec![0x11; header_bytes]);
+        // The byte where TCP has its data offset says 20 bytes.
+        frame.extend((0..header_bytes).map(|at| if at == 12 { 0x50 } else { 0x11 }));
         frame.extend(payload);
         (frame, transport, combine(addresses, combine(u16::from(protocol), length)))
     }
@@ -77,8 +134,7 @@ mod tests {
                 let at = transport + usize::from(offset);
                 bytes[at..at + 2].copy_from_slice(&pseudo.to_be_bytes());
                 let found = find_partial(&bytes);
-                let partial = Checksum::Partial { start: transport as u16, offset };
-                assert_eq!(found, partial, "protocol {protocol}, IPv6 {ipv6}");
+                assert_eq!(found, Checksum::Partial, "protocol {protocol}, IPv6 {ipv6}");
 
                 let mut packet = Packet::from_bytes(&bytes);
                 packet.offload.checksum = found;

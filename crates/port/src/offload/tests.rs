@@ -1,6 +1,11 @@
+use super::layout::{Layout, get_u16, put_u16};
 use super::*;
-use packet::Gso;
+use packet::{Checksum, Gso, GsoKind, Offload, Packet, Pool};
+use wire::checksum::{combine, sum};
 
+const TCP_FIN: u8 = 0x01;
+const TCP_PSH: u8 = 0x08;
+const TCP_CWR: u8 = 0x80;
 const TCP_FLAGS_ALL: u8 = TCP_CWR | 0x10 | TCP_PSH | TCP_FIN;
 
 /// Returns an Ethernet frame (with a VLAN tag if requested) with an IP header, the given transport header and
@@ -52,7 +57,7 @@ fn tcp_is_cut_as_the_kernel_cuts_it() {
         let bytes = frame(vlan, ipv6, 6, &tcp_header(), 3500);
         let kind = if ipv6 { GsoKind::TcpV6 } else { GsoKind::TcpV4 };
         let mut packet = Packet::from_bytes(&bytes);
-        packet.offload.gso = Some(Gso { kind, segment_bytes: 1448, header_bytes: 0, ecn: true });
+        packet.offload.gso = Some(Gso { kind, segment_bytes: 1448, ecn: true });
         let pieces = cut(&packet).unwrap();
         assert_eq!(pieces.len(), 3);
         let at = Layout::of(&bytes).unwrap();
@@ -88,8 +93,7 @@ fn udp_becomes_datagrams_of_their_own() {
     for ipv6 in [false, true] {
         let bytes = frame(false, ipv6, 17, &[0, 53, 0, 54, 0, 0, 0, 0], 1001);
         let mut packet = Packet::from_bytes(&bytes);
-        packet.offload.gso =
-            Some(Gso { kind: GsoKind::UdpL4, segment_bytes: 500, header_bytes: 0, ecn: false });
+        packet.offload.gso = Some(Gso { kind: GsoKind::UdpL4, segment_bytes: 500, ecn: false });
         let pieces = cut(&packet).unwrap();
         let at = Layout::of(&bytes).unwrap().transport;
         let lengths: Vec<_> = pieces.iter().map(|p| get_u16(p.data(), at + 4).unwrap()).collect();
@@ -109,7 +113,7 @@ fn a_partial_checksum_is_finished() {
         let pseudo = at.pseudo_header_sum(&bytes, length).unwrap();
         put_u16(&mut bytes, at.transport + usize::from(offset), pseudo).unwrap();
         let mut packet = Packet::from_bytes(&bytes);
-        packet.offload.checksum = Checksum::Partial { start: at.transport as u16, offset };
+        packet.offload.checksum = Checksum::Partial;
         complete_checksum(&mut packet);
         assert_eq!(packet.offload.checksum, Checksum::Good);
         assert!(transport_verifies(packet.data()));
@@ -118,18 +122,21 @@ fn a_partial_checksum_is_finished() {
 
 #[test]
 fn a_udp_checksum_of_zero_is_sent_as_ones() {
-    // Everything else is zero and the field 0xffff: the sum's complement is zero.
-    let mut packet = Packet::from_bytes(&[0; 42]);
-    put_u16(packet.data_mut(), 40, 0xffff).unwrap();
-    packet.offload.checksum = Checksum::Partial { start: 34, offset: 6 };
+    let mut bytes = frame(false, false, 17, &[0, 53, 0, 54, 0, 8, 0, 0], 0);
+    let at = Layout::of(&bytes).unwrap().transport;
+    // All words together make 0xffff, whose complement is zero.
+    let rest = !sum(&bytes[at..]);
+    put_u16(&mut bytes, at + 6, rest).unwrap();
+    let mut packet = Packet::from_bytes(&bytes);
+    packet.offload.checksum = Checksum::Partial;
     complete_checksum(&mut packet);
-    assert_eq!(&packet.data()[40..], [0xff, 0xff]);
+    assert_eq!(packet.data()[at + 6..], [0xff, 0xff]);
 }
 
 #[test]
 fn lies_are_refused_without_output() {
     let good = frame(false, false, 6, &tcp_header(), 100);
-    let gso = |kind, segment_bytes| Some(Gso { kind, segment_bytes, header_bytes: 54, ecn: false });
+    let gso = |kind, segment_bytes| Some(Gso { kind, segment_bytes, ecn: false });
     let mut cases = vec![
         (good.clone(), gso(GsoKind::TcpV6, 50)),
         (good.clone(), gso(GsoKind::UdpL4, 50)),
@@ -147,27 +154,30 @@ fn lies_are_refused_without_output() {
         packet.offload.gso = gso;
         assert!(cut(&packet).is_none(), "case {i}");
     }
-    let mut packet = Packet::from_bytes(&[0; 20]);
-    for (start, offset) in [(20, 0), (21, 0), (19, 0), (0, 19), (0xffff, 0xffff)] {
-        packet.offload.checksum = Checksum::Partial { start, offset };
+    // Without a header whose checksum it can be, nothing is written.
+    let mut fragment = good.clone();
+    fragment[14 + 6] = 0x20;
+    let mut icmp = good.clone();
+    icmp[14 + 9] = 1;
+    for bytes in [vec![0; 20], vec![0; 70], good[..60].to_vec(), fragment, icmp] {
+        let mut packet = Packet::from_bytes(&bytes);
+        packet.offload.checksum = Checksum::Partial;
         complete_checksum(&mut packet);
-        assert_eq!(packet.offload.checksum, Checksum::Unverified, "{start}+{offset}");
-        assert_eq!(packet.data(), [0; 20]);
+        assert_eq!(packet.offload.checksum, Checksum::Unverified);
+        assert_eq!(packet.data(), bytes);
     }
 }
 
 #[test]
-fn the_headers_of_a_large_frame_are_measured_not_believed() {
-    let v4 = frame(false, false, 6, &tcp_header(), 100);
-    let v6 = frame(true, true, 17, &[0; 8], 100);
-    for (bytes, kind, transport, expect) in [
-        (&v4, GsoKind::TcpV4, None, Some(66)),
-        (&v4, GsoKind::TcpV4, Some(34), Some(66)),
-        (&v4, GsoKind::UdpL4, None, None),
-        (&v4, GsoKind::TcpV4, Some(10_000), None),
-        (&v6, GsoKind::UdpL4, None, Some(18 + 40 + 8)),
-    ] {
-        assert_eq!(gso_header_bytes(bytes, kind, transport), expect);
+fn a_frame_has_a_bounded_number_of_segments() {
+    for (protocol, header, kind, most) in
+        [(6, tcp_header(), GsoKind::TcpV4, 1365), (17, vec![0; 8], GsoKind::UdpL4, 128)]
+    {
+        for (payload, fits) in [(7 * most, true), (7 * most + 1, false)] {
+            let mut packet = Packet::from_bytes(&frame(false, false, protocol, &header, payload));
+            packet.offload.gso = Some(Gso { kind, segment_bytes: 7, ecn: false });
+            assert_eq!(cut(&packet).map(|all| all.len()), fits.then_some(most), "{kind:?}");
+        }
     }
 }
 
@@ -181,12 +191,7 @@ fn finish_serves_every_packet_and_gives_buffers_back() {
         bytes.len(),
         Offload {
             checksum: Checksum::Unverified,
-            gso: Some(Gso {
-                kind: GsoKind::TcpV4,
-                segment_bytes: 100,
-                header_bytes: 66,
-                ecn: false,
-            }),
+            gso: Some(Gso { kind: GsoKind::TcpV4, segment_bytes: 100, ecn: false }),
         },
     );
     let mut out = Vec::new();

@@ -129,7 +129,7 @@ fn all_queues_record_into_one_file_and_without_one_packets_are_counted() {
             let mut batch = Batch::new();
             batch.push(Packet::from_bytes(&[7; 60]));
             let mut nonsense = Packet::from_bytes(&[8; 60]);
-            let gso = Gso { kind: GsoKind::TcpV4, segment_bytes: 10, header_bytes: 54, ecn: false };
+            let gso = Gso { kind: GsoKind::TcpV4, segment_bytes: 10, ecn: false };
             nonsense.offload = Offload { gso: Some(gso), ..Offload::default() };
             batch.push(nonsense);
             let sent = tx.send(&mut pool, &mut batch);
