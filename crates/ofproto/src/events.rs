@@ -28,13 +28,12 @@ pub enum Event {
     PacketIn {
         /// The bridge that it came through.
         bridge: BridgeId,
-        /// The packet, not truncated yet.
+        /// The whole packet: no packet is buffered, so the `max_len` of an action and a connection's
+        /// `miss_send_len` do not apply (OpenFlow 1.3.5, section 6.1.2).
         packet_in: Box<PacketIn>,
         /// The `controller_id` of the receiving connections.
         controller_id: u16,
-        /// The maximum number of bytes of the packet to send.
-        max_len: u16,
-        /// Whether a table miss sent it; then the connection's `miss_send_len` limits the length.
+        /// Whether a table miss sent it.
         is_miss: bool,
     },
     /// A table reached a vacancy threshold.

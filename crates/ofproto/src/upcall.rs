@@ -59,8 +59,6 @@ impl Ofproto {
             bridge: state.bridge,
             packet_in: Box::new(packet_in),
             controller_id: to.controller_id,
-            // A paused packet is sent whole, so that it can be resumed.
-            max_len: if to.pauses { u16::MAX } else { to.max_len },
             is_miss,
         });
     }

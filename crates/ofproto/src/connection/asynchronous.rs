@@ -122,7 +122,7 @@ impl Session {
             return;
         }
         match event {
-            Event::PacketIn { bridge, packet_in, controller_id, max_len, is_miss } => {
+            Event::PacketIn { bridge, packet_in, controller_id, is_miss } => {
                 // From 1.3 on packets that miss are dropped unless a flow sends them to the controller.
                 let is_asked = !is_miss || version < Version::V13;
                 // One reason bit covers both kinds of misses.
@@ -135,7 +135,7 @@ impl Session {
                     && is_asked
                     && self.wants(self.async_config.packet_in, reason.into())
                 {
-                    self.send_packet_in(cut(packet_in, *max_len), *is_miss, now);
+                    self.send_packet_in(packet_in.as_ref().clone(), *is_miss, now);
                 }
             }
             Event::FlowRemoved { bridge, flow, reason } => {
@@ -230,12 +230,6 @@ fn says_same(version: Version, a: &PortDesc, b: &PortDesc) -> bool {
         openflow::encode(version, 0, &message, &EncodeOptions::default())
     };
     written(a) == written(b)
-}
-
-fn cut(packet_in: &PacketIn, max_len: u16) -> PacketIn {
-    let mut packet_in = packet_in.clone();
-    packet_in.data.truncate(max_len.into());
-    packet_in
 }
 
 /// OFPRR_*

@@ -359,7 +359,7 @@ fn packets_reach_controllers_with_what_the_tables_know() {
     });
     switch.upcall(1, THERE, UpcallKind::Controller(to.unwrap()));
     match &switch.ofproto.take_events()[..] {
-        [Event::PacketIn { bridge, packet_in, controller_id: 3, max_len: 60, is_miss: false }] => {
+        [Event::PacketIn { bridge, packet_in, controller_id: 3, is_miss: false }] => {
             assert_eq!(*bridge, switch.id);
             assert_eq!((packet_in.cookie, packet_in.reason), (0xabc, 1));
             assert_eq!(usize::from(packet_in.total_len), packet_in.data.len());

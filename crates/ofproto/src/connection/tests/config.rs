@@ -78,7 +78,6 @@ fn a_packet_whose_ttl_runs_out_goes_to_who_asked_for_it() {
                 continuation: None,
             }),
             controller_id: 0,
-            max_len: 128,
             is_miss: false,
         };
         bench.core.events.push(event);

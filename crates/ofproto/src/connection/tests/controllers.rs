@@ -426,7 +426,7 @@ fn packet_ins_go_to_their_controllers_cut_and_in_their_form() {
                 continuation: None,
             };
             let (bridge, packet_in) = (bench.bridge, Box::new(packet_in));
-            let event = Event::PacketIn { bridge, packet_in, controller_id, max_len: 64, is_miss };
+            let event = Event::PacketIn { bridge, packet_in, controller_id, is_miss };
             bench.core.events.push(event);
             bench.connections.deliver(&mut bench.core, bench.now);
             let heard = bench.heard(id);
@@ -435,7 +435,7 @@ fn packet_ins_go_to_their_controllers_cut_and_in_their_form() {
                 [Message::PacketIn(packet_in)] => Some((&packet_in.data[..], packet_in.total_len)),
                 other => panic!("{other:?}"),
             };
-            assert_eq!(data, expect.then_some((&[7; 64][..], 100)), "{version:?} {controller_id}");
+            assert_eq!(data, expect.then_some((&[7; 100][..], 100)), "{version:?} {controller_id}");
         }
     }
 }
@@ -477,8 +477,8 @@ fn packet_in_event(bench: &Bench) -> Event {
         userdata: Vec::new(),
         continuation: None,
     });
-    let (bridge, controller_id, max_len, is_miss) = (bench.bridge, 0, u16::MAX, false);
-    Event::PacketIn { bridge, packet_in, controller_id, max_len, is_miss }
+    let (bridge, controller_id, is_miss) = (bench.bridge, 0, false);
+    Event::PacketIn { bridge, packet_in, controller_id, is_miss }
 }
 
 #[test]
