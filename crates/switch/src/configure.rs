@@ -154,7 +154,8 @@ impl Switch {
         let tasks = sockets.map(|(kind, sessions)| {
             let socket = Target::ListenUnix(self.settings.run_dir.join(format!("{name}.{kind}")));
             let sessions = Settings { versions: versions(&settings), ..sessions };
-            let service = Service { bridge: id, settings: sessions, target: None };
+            let service =
+                Service { bridge: id, name: name.to_owned(), settings: sessions, target: None };
             self.spawn(|shared| openflow_tasks::listen(shared, socket, &tls, service))
         });
         let bridge = RunningBridge {

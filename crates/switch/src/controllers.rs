@@ -37,11 +37,13 @@ impl Switch {
             }
         }
         self.configured.bridges.insert(name.to_owned(), running);
-        for (session, (bridge, target)) in &self.configured.sessions {
-            if *bridge == id
-                && let Some(controller) = settings.controllers.iter().find(|c| c.target == *target)
-            {
-                self.connections.reconfigure(*session, session_settings(controller, settings));
+        let sessions = &self.configured.sessions;
+        for (session, (_, target)) in sessions.iter().filter(|(_, to)| to.0 == id) {
+            match settings.controllers.iter().find(|c| c.target == *target) {
+                Some(to) => {
+                    self.connections.reconfigure(*session, session_settings(to, settings));
+                }
+                None => self.connections.remove(*session),
             }
         }
         self.controllers_changed(id);
@@ -91,7 +93,8 @@ impl Switch {
         let tls = self.tls().clone();
         let sessions = session_settings(controller, settings);
         let target_name = Some(controller.target.clone());
-        let service = Service { bridge, settings: sessions, target: target_name };
+        let service =
+            Service { bridge, name: bridge_name, settings: sessions, target: target_name };
         self.spawn(|shared| match target.is_passive() {
             true => openflow_tasks::listen(shared, target, &tls, service),
             false => openflow_tasks::connect(shared, target, service),

@@ -1,17 +1,17 @@
 //! OpenFlow sessions, as the tasks of their sockets use them.
 
-use super::openflow_tasks::{Service, Session};
+use super::openflow_tasks::Service;
 use super::{Switch, configure, controllers};
 use control::Controller;
-use ofproto::connection::{ConnId, ConnectionKind};
+use ofproto::connection::{CloseReason, ConnId, ConnectionKind};
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
 impl Switch {
-    /// Starts a session on a new connection. Returns `None` for a snoop connection if no controller is
-    /// configured.
-    pub fn open_session(&mut self, service: &Service) -> Option<Session> {
+    /// Starts a session on a new connection. Returns its number, and what is notified of output; `None` for a snoop
+    /// connection if no controller is configured.
+    pub fn open_session(&mut self, service: &Service) -> Option<(ConnId, Rc<Notify>)> {
         let bridge = service.bridge;
         let mut settings = service.settings;
         // The bridge's versions may have changed since its listener was started.
@@ -19,7 +19,10 @@ impl Switch {
         if let Some(running) = running {
             settings.versions = configure::versions(&running.settings);
             if settings.kind == ConnectionKind::Snoop && !running.has_primary_controller() {
-                log::info!(target: "connmgr", "no controller connection to snoop");
+                vlog::limited!(
+                    (1, 5), clock::now(), target: "connmgr", log::Level::Info,
+                    "no controller connection to snoop"
+                );
                 return None;
             }
         }
@@ -36,7 +39,7 @@ impl Switch {
             history.connected = Some(clock::now());
         }
         self.controllers_changed(bridge);
-        Some(Session { id, output })
+        Some((id, output))
     }
 
     /// Returns the longest wait between two attempts to connect to a controller: whole seconds, at least one
@@ -54,22 +57,27 @@ impl Switch {
         self.settle();
     }
 
-    /// Returns whether more input should be read for a session.
-    pub fn session_wants_input(&self, id: ConnId) -> bool {
-        self.connections.wants_input(id)
+    /// Returns what a session's task does next. It takes output if all earlier output is written, or if the connection
+    /// is to be closed.
+    pub fn session_turn(&mut self, id: ConnId, is_written: bool) -> Turn {
+        let closing = self.connections.is_closing(id).cloned();
+        let output = match is_written || closing.is_some() {
+            true => self.connections.take_output(id, &self.ofproto),
+            false => Vec::new(),
+        };
+        Turn { output, closing, wants_input: self.connections.wants_input(id) }
     }
 
-    /// Returns the bytes to send for a session, and whether to close the connection then.
-    pub fn session_output(&mut self, id: ConnId) -> (Vec<u8>, bool) {
-        let output = self.connections.take_output(id, &self.ofproto);
-        (output, self.connections.is_closing(id).is_some())
+    /// The peer of a session took bytes.
+    pub fn session_written(&mut self, id: ConnId) {
+        self.connections.note_written(id, clock::now());
     }
 
-    /// Records a failed attempt to connect to a controller.
-    pub fn controller_failed(&mut self, service: &Service, error: String) {
+    /// Records how a connection to a controller, or an attempt at one, ended.
+    pub fn controller_failed(&mut self, service: &Service, error: Option<String>) {
         if let Some(target) = service.target.clone() {
             let history = self.configured.history.entry((service.bridge, target)).or_default();
-            history.last_error = Some(error);
+            history.last_error = error;
         }
     }
 
@@ -84,4 +92,14 @@ impl Switch {
         }
         self.settle();
     }
+}
+
+/// What a session's task does next.
+pub struct Turn {
+    /// Bytes to write.
+    pub output: Vec<u8>,
+    /// Why to close the connection then, if it is to be closed.
+    pub closing: Option<CloseReason>,
+    /// Whether to read.
+    pub wants_input: bool,
 }

@@ -4,14 +4,23 @@ use super::{Level, Vlog, lock};
 use base::Instant;
 use std::sync::Mutex;
 
-/// Admits a number of messages per minute, and logs now and then how many it suppressed.
+/// Logs a message that another party can cause: at most so many per minute, and so many at once. Each place has a
+/// limit of its own.
 ///
 /// ```ignore
-/// static LIMIT: RateLimit = RateLimit::new(5, 5);
-/// if LIMIT.admits("bridge", log::Level::Warn, clock::now()) {
-///     log::warn!(target: "bridge", "{name}: no such port");
-/// }
+/// vlog::limited!((5, 5), clock::now(), target: "bridge", Level::Warn, "{name}: no such port");
 /// ```
+#[macro_export]
+macro_rules! limited {
+    (($per_minute:expr, $burst:expr), $now:expr, target: $target:expr, $level:expr, $($words:tt)+) => {{
+        static LIMIT: $crate::RateLimit = $crate::RateLimit::new($per_minute, $burst);
+        if LIMIT.admits($target, $level, $now) {
+            log::log!(target: $target, $level, $($words)+);
+        }
+    }};
+}
+
+/// Admits a number of messages per minute, and logs now and then how many it suppressed.
 #[derive(Debug)]
 pub struct RateLimit {
     /// Tokens earned per millisecond.
@@ -56,7 +65,13 @@ impl RateLimit {
         self.admits_to(vlog, target, level, now)
     }
 
-    fn admits_to(&self, vlog: &Vlog, target: &str, level: log::Level, now: Instant) -> bool {
+    pub(crate) fn admits_to(
+        &self,
+        vlog: &Vlog,
+        target: &str,
+        level: log::Level,
+        now: Instant,
+    ) -> bool {
         if !vlog.honors_rate_limits(target) {
             return true;
         }

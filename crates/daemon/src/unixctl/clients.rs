@@ -1,13 +1,18 @@
 //! The clients connected to the control socket. At the limit, the client that has been idle longest is
-//! disconnected for a new one.
+//! disconnected for a new one; if none is idle, one that does not read its answer.
 
+use base::Instant;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 /// Most clients that are served at once.
 pub(super) const CLIENTS: usize = 128;
+
+/// A client that reads nothing for this long loses its place to a new one.
+const STALLED: Duration = Duration::from_secs(2);
 
 /// The clients that are connected.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +36,8 @@ struct Table {
 struct Client {
     /// The event since which it is idle; `None` while it waits for an answer or reads one.
     idle_since: Option<u64>,
+    /// Since when it has not read what is being written.
+    stalled_since: Option<Instant>,
     task: Option<AbortHandle>,
 }
 
@@ -43,25 +50,28 @@ pub(super) struct Place {
 
 impl Clients {
     /// Returns a place for a new client. If all are taken, it disconnects the client that has been idle
-    /// longest; if none is idle, it waits.
+    /// longest, or else one that does not read; if there is none, it waits.
     pub async fn enter(&self) -> Place {
         loop {
             let changed = self.0.changed.notified();
             if let Some(place) = self.try_enter() {
                 return place;
             }
-            changed.await;
+            // A client stalls without an event.
+            let _ = tokio::time::timeout(STALLED / 4, changed).await;
         }
     }
 
     fn try_enter(&self) -> Option<Place> {
         let mut table = self.table();
         if table.by_number.len() >= CLIENTS {
-            table.close_idle()?;
+            table.make_room(clock::now())?;
         }
         table.events += 1;
         let number = table.events;
-        table.by_number.insert(number, Client { idle_since: Some(number), task: None });
+        table
+            .by_number
+            .insert(number, Client { idle_since: Some(number), stalled_since: None, task: None });
         Some(Place { clients: self.clone(), number })
     }
 
@@ -71,17 +81,22 @@ impl Clients {
 }
 
 impl Table {
-    /// Disconnects the client that has been idle longest. Returns `None` if none is idle.
-    fn close_idle(&mut self) -> Option<()> {
-        let idle = self.by_number.iter().filter_map(|(number, client)| {
-            client.task.as_ref()?;
-            Some((client.idle_since?, *number))
-        });
-        let (_, number) = idle.min()?;
+    /// Disconnects the client that has been idle longest, or else the one that has not read for longest. Returns
+    /// `None` if there is none.
+    fn make_room(&mut self, now: Instant) -> Option<()> {
+        let served = self.by_number.iter().filter(|(_, client)| client.task.is_some());
+        let idle = served.clone().filter_map(|(number, it)| Some((it.idle_since?, *number)));
+        let stalled = served.filter_map(|(number, it)| Some((it.stalled_since?, *number)));
+        let stalled = stalled.filter(|(since, _)| now - *since >= STALLED);
+        let (number, what) = match (idle.min(), stalled.min()) {
+            (Some((_, number)), _) => (number, "the one that has been idle for longest"),
+            (None, Some((_, number))) => (number, "one that does not read its answer"),
+            (None, None) => return None,
+        };
         let task = self.by_number.remove(&number)?.task?;
-        log::warn!(
-            target: "unixctl",
-            "{CLIENTS} control connections: the one that has been idle for longest is closed"
+        vlog::limited!(
+            (5, 5), now, target: "unixctl", log::Level::Warn,
+            "{CLIENTS} control connections: {what} is closed"
         );
         task.abort();
         Some(())
@@ -99,6 +114,13 @@ impl Place {
     /// Returns the client's number.
     pub fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Sets whether bytes wait for the client to read them.
+    pub fn set_writing(&self, is_writing: bool) {
+        if let Some(client) = self.clients.table().by_number.get_mut(&self.number) {
+            client.stalled_since = is_writing.then(clock::now);
+        }
     }
 
     /// Sets whether the client is idle.

@@ -87,8 +87,8 @@ where
         let _busy = queue.busy.acquire().await.map_err(|_| End::Exiting)?;
         place.set_idle(false);
         match call(message, &queue.calls).await? {
-            Outcome::Whole(reply) => write(stream, reply.as_bytes()).await?,
-            Outcome::Parts(id, parts) => write_parts(stream, &id, parts).await?,
+            Outcome::Whole(reply) => write(stream, reply.as_bytes(), place).await?,
+            Outcome::Parts(id, parts) => write_parts(stream, &id, parts, place).await?,
         }
         place.set_idle(true);
     }
@@ -152,11 +152,11 @@ async fn call(message: Message, calls: &mpsc::Sender<Call>) -> Result<Outcome, E
 
 /// Writes a reply whose text comes in parts. A separate thread generates each part after the client has read
 /// the previous one, so that a client that does not read costs only one part.
-async fn write_parts<S>(stream: &mut S, id: &Value, parts: Parts) -> Result<(), End>
+async fn write_parts<S>(stream: &mut S, id: &Value, parts: Parts, place: &Place) -> Result<(), End>
 where
     S: AsyncWrite + Unpin,
 {
-    write(stream, format!("{{\"id\":{id},\"result\":\"").as_bytes()).await?;
+    write(stream, format!("{{\"id\":{id},\"result\":\"").as_bytes(), place).await?;
     let mut parts = Some(parts.0);
     while let Some(mut rest) = parts.take() {
         let next = move || {
@@ -167,11 +167,11 @@ where
         let made = tokio::task::spawn_blocking(next).await.map_err(|_| End::Exiting)?;
         if let Some((quoted, rest)) = made {
             let text = quoted.get(1..quoted.len() - 1).unwrap_or_default();
-            write(stream, text.as_bytes()).await?;
+            write(stream, text.as_bytes(), place).await?;
             parts = Some(rest);
         }
     }
-    write(stream, b"\",\"error\":null}").await
+    write(stream, b"\",\"error\":null}", place).await
 }
 
 /// Encodes a reply with Open vSwitch's order of members: a failure has no `result`.
@@ -188,9 +188,15 @@ fn encode(id: &Value, result: Result<String, String>) -> String {
     }
 }
 
-async fn write<S: AsyncWrite + Unpin>(stream: &mut S, bytes: &[u8]) -> Result<(), End> {
+async fn write<S>(stream: &mut S, bytes: &[u8], place: &Place) -> Result<(), End>
+where
+    S: AsyncWrite + Unpin,
+{
     for part in bytes.chunks(WRITE_BYTES) {
-        timeout(WRITE_TIMEOUT, stream.write_all(part)).await.map_err(|_| End::Slow)??;
+        place.set_writing(true);
+        let written = timeout(WRITE_TIMEOUT, stream.write_all(part)).await;
+        place.set_writing(false);
+        written.map_err(|_| End::Slow)??;
     }
     Ok(())
 }

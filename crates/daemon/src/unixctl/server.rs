@@ -11,7 +11,6 @@ use std::time::Duration;
 use tokio::net::UnixListener;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
-use vlog::RateLimit;
 
 /// The owner and the group may connect.
 const SOCKET_MODE: u32 = 0o770;
@@ -21,8 +20,6 @@ const CALLS: usize = 16;
 
 /// How long the last replies may take.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-
-static LIMIT: RateLimit = RateLimit::new(5, 5);
 
 /// A listening control socket. Its file is removed on drop, or when the program exits.
 #[derive(Debug)]
@@ -84,17 +81,20 @@ async fn accept(listener: UnixListener, queue: CallQueue) {
                 let task = tokio::spawn(async move {
                     match serve(stream, queue, &place).await {
                         End::Closed | End::Exiting => {}
-                        end if LIMIT.admits("unixctl", log::Level::Warn, clock::now()) => {
-                            log::warn!(target: "unixctl", "control connection: {end}");
-                        }
-                        _ => {}
+                        end => vlog::limited!(
+                            (5, 5), clock::now(), target: "unixctl", log::Level::Warn,
+                            "control connection: {end}"
+                        ),
                     }
                 });
                 Place::served_by(&clients, number, task.abort_handle());
             }
             Err(error) => {
                 let reason = base::reason(&error);
-                log::warn!(target: "unixctl", "control socket: accept failed: {reason}");
+                vlog::limited!(
+                    (5, 5), clock::now(), target: "unixctl", log::Level::Warn,
+                    "control socket: accept failed: {reason}"
+                );
                 // Most likely the process is out of file descriptors, which takes time to pass.
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }

@@ -374,3 +374,19 @@ fn parts_are_made_as_they_are_read() {
         assert!(buffer.starts_with(br#"{"id":0,"result":"0 \"xxx"#));
     });
 }
+
+#[test]
+fn clients_that_do_not_read_lose_their_places() {
+    served(async |path| {
+        let mut clients = Vec::new();
+        for _ in 0..CLIENTS {
+            let mut client = UnixStream::connect(&path).await.unwrap();
+            client.write_all(br#"{"id":0,"method":"parts","params":[]}"#).await.unwrap();
+            clients.push(client);
+        }
+        let began = std::time::Instant::now();
+        let mut one_more = UnixStream::connect(&path).await.unwrap();
+        assert!(ask_version(&mut one_more).await.contains("Open vSwitch"));
+        assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    });
+}

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | a socket was accepted or connected | [`Connections::open`] |
 //! | bytes came | [`Connections::receive`], if [`Connections::wants_input`] |
-//! | the socket can be written to | [`Connections::take_output`] |
+//! | the socket can be written to | [`Connections::take_output`], and [`Connections::note_written`] for each part |
 //! | the peer closed, or [`Connections::is_closing`] and all is written | [`Connections::close`] |
 //! | [`Ofproto`] was called, and may have events | [`Connections::deliver`] |
 //! | connections were flushed as [`Outbox`](crate::Outbox) requested | [`Connections::flushed`] |
@@ -122,6 +122,13 @@ impl Connections {
         output
     }
 
+    /// The peer took some of the bytes of [`Self::take_output`].
+    pub fn note_written(&mut self, id: ConnId, now: Instant) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.note_written(now);
+        }
+    }
+
     /// Whether output waits.
     pub fn has_output(&self, id: ConnId) -> bool {
         self.sessions.get(&id).is_some_and(Session::has_output)
@@ -144,6 +151,13 @@ impl Connections {
         self.elections.remove(&bridge);
         for session in self.sessions.values_mut().filter(|session| session.bridge == bridge) {
             session.close(CloseReason::BridgeGone);
+        }
+    }
+
+    /// The connection's controller was removed from the configuration.
+    pub fn remove(&mut self, id: ConnId) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.close(CloseReason::Removed);
         }
     }
 

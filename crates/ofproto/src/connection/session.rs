@@ -49,6 +49,17 @@ pub enum CloseReason {
     /// A user asked for it (`bridge/reconnect`).
     #[error("asked to connect again")]
     Asked,
+    /// The controller was removed from the configuration.
+    #[error("the controller was removed")]
+    Removed,
+}
+
+impl CloseReason {
+    /// Whether the peer is given time to read what was sent, above all why it is rejected. A silent one is not, so
+    /// that it is replaced at once.
+    pub fn lingers(&self) -> bool {
+        !matches!(self, CloseReason::Silent(_))
+    }
 }
 
 /// The state of a connection.
@@ -120,6 +131,8 @@ pub(super) struct Session {
     pub limiters: [Option<Limiter>; 2],
     since: Instant,
     last_received: Instant,
+    /// When the peer last took bytes.
+    last_written: Instant,
     /// When the unanswered echo request was sent.
     probed: Option<Instant>,
 }
@@ -156,6 +169,7 @@ impl Session {
             limiters: [None, None],
             since: now,
             last_received: now,
+            last_written: now,
             probed: None,
         };
         let spoken = Version::ALL.into_iter().filter(|v| settings.versions & (1 << *v as u8) != 0);
@@ -228,7 +242,6 @@ impl Session {
     /// Sends an error message.
     pub fn refuse(&mut self, bytes: &[u8], error: &OfError) {
         let Some(header) = Header::read(bytes) else { return };
-        log::debug!("connection {} to bridge {}: refused {error}", self.id.0, self.bridge.0);
         let data = bytes.to_vec();
         self.reply_to(header, &Message::Error { code: error.code, data });
     }
@@ -280,9 +293,17 @@ impl Session {
         std::mem::take(&mut self.output)
     }
 
+    /// The peer took bytes, which shows that it is alive as received ones do (ovs: `lib/rconn.c`, `do_tx_work`).
+    /// While it is not read from, its answer to a probe cannot arrive.
+    pub fn note_written(&mut self, now: Instant) {
+        self.last_written = now;
+        if self.probed.is_some() && !self.wants_input() {
+            self.probed = Some(now);
+        }
+    }
+
     pub fn close(&mut self, reason: CloseReason) {
         if self.closing.is_none() {
-            log::info!("connection {} to bridge {}: {reason}", self.id.0, self.bridge.0);
             self.closing = Some(reason);
             self.waiting = None;
         }
@@ -318,12 +339,20 @@ impl Session {
             (Some(_), Some(at), _) if now - at >= patience => {
                 self.close(CloseReason::Silent(patience));
             }
-            (Some(version), None, Some(after)) if now - self.last_received >= after => {
+            // Copies are dropped while they fill the output, so a snooper that does not read has no use.
+            (Some(_), None, None) if self.has_output() && now - self.last_active() >= patience => {
+                self.close(CloseReason::Silent(patience));
+            }
+            (Some(version), None, Some(after)) if now - self.last_active() >= after => {
                 self.probed = Some(now);
                 self.write(version, 0, &Message::EchoRequest(Vec::new()));
             }
             _ => {}
         }
+    }
+
+    fn last_active(&self) -> Instant {
+        self.last_received.max(self.last_written)
     }
 
     pub fn next_tick(&self) -> Option<Instant> {
@@ -334,7 +363,7 @@ impl Session {
         let silence = match (self.version, self.probed) {
             (None, _) => Some(self.since + patience),
             (Some(_), Some(at)) => Some(at + patience),
-            (Some(_), None) => self.settings.probe.map(|after| self.last_received + after),
+            (Some(_), None) => self.settings.probe.map(|after| self.last_active() + after),
         };
         let waiting = self.waiting.as_ref().map(|waiting| waiting.until);
         [silence, waiting, self.bundles.next_expiry()].into_iter().flatten().min()

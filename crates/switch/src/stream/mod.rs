@@ -3,10 +3,12 @@
 //! (ovs: `lib/stream.c`, `lib/vconn.c`).
 
 mod accept;
+mod outgoing;
 mod target;
 mod tls;
 
 pub use accept::{Admission, Incoming};
+pub use outgoing::Outgoing;
 pub use target::{Target, TargetError};
 pub use tls::{NO_AUTHORITY, TlsPolicy, TlsSettings};
 

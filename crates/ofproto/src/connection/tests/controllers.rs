@@ -382,6 +382,29 @@ fn silence_is_answered_with_an_echo_request_and_then_the_end() {
 }
 
 #[test]
+fn bytes_that_a_peer_takes_show_that_it_is_alive() {
+    let mut bench = Bench::new(0);
+    let id = bench.connect(Settings::controller(), Version::V13);
+    bench.pass(4000);
+    bench.connections.note_written(id, bench.now);
+    bench.pass(4999);
+    assert!(!bench.connections.has_output(id));
+    bench.pass(1);
+    assert_eq!(bench.heard(id), [Message::EchoRequest(Vec::new())]);
+    // It may take an echo request without an answer.
+    bench.pass(4000);
+    bench.connections.note_written(id, bench.now);
+    bench.pass(1000);
+    assert!(matches!(bench.connections.is_closing(id), Some(CloseReason::Silent(_))));
+    // A snooper that takes nothing is closed, one that has nothing to take is not.
+    let [deaf, idle] = [(); 2].map(|()| bench.connect(Settings::snoop(), Version::V13));
+    bench.connections.sessions.get_mut(&deaf).unwrap().write_copy(&[4, 2, 0, 8, 0, 0, 0, 1]);
+    bench.pass(60_000);
+    assert!(matches!(bench.connections.is_closing(deaf), Some(CloseReason::Silent(_))));
+    assert_eq!(bench.connections.is_closing(idle), None);
+}
+
+#[test]
 fn a_removed_bridge_closes_its_connections() {
     let mut bench = Bench::new(0);
     let id = bench.connect(Settings::service(), Version::V13);
@@ -392,7 +415,7 @@ fn a_removed_bridge_closes_its_connections() {
 }
 
 #[test]
-fn packet_ins_go_to_their_controllers_cut_and_in_their_form() {
+fn packet_ins_go_to_their_controllers_whole_and_in_their_form() {
     // Version, controller id, packet-in format, whether it is secondary; then what it receives of a packet
     // for controller 0, one for controller 5, one that missed and one with an expired TTL.
     use PacketInFormat::{Nxt, Nxt2, Standard};
