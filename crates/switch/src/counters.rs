@@ -158,7 +158,7 @@ impl Switch {
             let counters = self.counters();
             let before = self.samples.back().map_or(&[][..], |(_, counters)| counters);
             for warning in reuse_warnings(before, &counters) {
-                log::warn!(target: "conntrack", "{warning}");
+                vlog::limited!((1, 5), now, target: "conntrack", log::Level::Warn, "{warning}");
             }
             self.samples.push_back((now, counters));
             if self.samples.len() > SAMPLES {

@@ -273,7 +273,7 @@ impl Switch {
     pub fn set_device_up(&mut self, port: PortNo, up: bool) {
         let Some(name) = self.devices.get(port).map(|device| device.name.clone()) else { return };
         if let Err(error) = self.devices.set_up(&name, up) {
-            log::warn!(target: "bridge", "{error}");
+            vlog::limited!((1, 5), clock::now(), target: "bridge", log::Level::Warn, "{error}");
         }
         if let Ok(link) = self.devices.link(&name) {
             self.device_changed(&link);

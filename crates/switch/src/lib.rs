@@ -14,6 +14,7 @@ mod compatibility;
 mod configuration_log;
 mod configure;
 mod confinement;
+mod controller_status;
 mod controllers;
 mod counters;
 mod datapaths;

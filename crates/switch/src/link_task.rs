@@ -54,7 +54,9 @@ pub async fn run(shared: Shared, mut monitor: LinkMonitor) -> Result<(), PortErr
                 switch.report();
             }
             Err(error) => {
-                log::warn!(target: "netdev_linux", "{error}");
+                vlog::limited!(
+                    (5, 5), clock::now(), target: "netdev_linux", log::Level::Warn, "{error}"
+                );
                 tokio::time::sleep(RETRY).await;
             }
         }

@@ -6,11 +6,7 @@ use super::configuration_log;
 use super::statistics::named;
 use super::system_statistics;
 use base::{Instant, OfPort};
-use control::{
-    BridgeStatus, Controller, ControllerKind, ControllerStatus, Desired, InterfaceStatus,
-    LinkStatus, Status,
-};
-use ofproto::BridgeId;
+use control::{BridgeStatus, Desired, InterfaceStatus, LinkStatus, Status};
 use ovsdb::{Event, Session, SessionConfig, TransactionId};
 use port_linux::{Duplex, LinkInfo};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +14,9 @@ use std::time::Duration;
 
 /// The lock that one `ovs-vswitchd` per database holds.
 const LOCK: &str = "ovs_vswitchd";
+/// The pause before a refused report is repeated.
+const REFUSED_PAUSE: Duration = Duration::from_secs(1);
+
 /// The database session and its pending work.
 pub struct Database {
     session: Session,
@@ -25,6 +24,8 @@ pub struct Database {
     sent: Option<TransactionId>,
     /// Whether something changed since the last report.
     stale: bool,
+    /// When a report that was refused is repeated.
+    again_at: Option<Instant>,
     /// The number of the applied configuration.
     cur_cfg: Option<i64>,
     /// Time of the last report of statistics.
@@ -47,6 +48,7 @@ impl Switch {
             session: Session::new(config),
             sent: None,
             stale: false,
+            again_at: None,
             cur_cfg: None,
             reported_statistics: None,
             counted: BTreeSet::new(),
@@ -95,17 +97,23 @@ impl Switch {
             Event::Disconnected => database.sent = None,
             Event::LockBusy => {
                 let pid = std::process::id();
-                log::error!(
-                    target: "bridge",
+                vlog::limited!(
+                    (1, 1), clock::now(), target: "bridge", log::Level::Error,
                     "another ovs-vswitchd process is running, disabling this process \
                      (pid {pid}) until it goes away"
                 );
             }
             Event::LockLost => {
-                log::info!(target: "bridge", "lost the lock of the database; changing nothing");
+                vlog::limited!(
+                    (5, 5), clock::now(), target: "bridge", log::Level::Info,
+                    "lost the lock of the database; changing nothing"
+                );
             }
             Event::LockStolen => {
-                log::warn!(target: "bridge", "another program took the lock of the database; changing nothing");
+                vlog::limited!(
+                    (5, 5), clock::now(), target: "bridge", log::Level::Warn,
+                    "another program took the lock of the database; changing nothing"
+                );
             }
             Event::TransactionDone { id, result } => {
                 if database.sent == Some(id) {
@@ -115,7 +123,11 @@ impl Switch {
                     Ok(_) => self.report_ready(),
                     Err(error) => {
                         database.stale = true;
-                        log::warn!(target: "bridge", "the database refused a report: {error}");
+                        database.again_at = Some(clock::now() + REFUSED_PAUSE);
+                        vlog::limited!(
+                            (5, 5), clock::now(), target: "bridge", log::Level::Warn,
+                            "the database refused a report: {error}"
+                        );
                     }
                 }
             }
@@ -156,9 +168,11 @@ impl Switch {
         let Some(database) = &mut self.database else { return };
         let due = database.reported_statistics.is_none_or(|at| now - at >= interval);
         let can = database.session.has_lock() && database.session.is_monitoring();
-        if database.sent.is_some() || !can || !(database.stale || due) {
+        let waits = database.again_at.is_some_and(|at| now < at);
+        if database.sent.is_some() || !can || waits || !(database.stale || due) {
             return;
         }
+        database.again_at = None;
         database.stale = false;
         if due {
             database.reported_statistics = Some(now);
@@ -281,46 +295,6 @@ impl Switch {
         }
     }
 
-    fn controller_statuses(&self) -> BTreeMap<(String, String), ControllerStatus> {
-        let mut statuses = BTreeMap::new();
-        for (name, bridge) in &self.desired.bridges {
-            let Some(id) = self.bridge_id(name) else { continue };
-            for controller in &bridge.settings.controllers {
-                let key = (name.clone(), controller.target.clone());
-                statuses.insert(key, self.controller_status(id, controller));
-            }
-        }
-        statuses
-    }
-
-    /// Returns the status of a controller. For a passive target no connection is reported (ovs:
-    /// `ofproto/connmgr.c`, `ofproto_get_controller_info`).
-    fn controller_status(&self, id: BridgeId, controller: &Controller) -> ControllerStatus {
-        if controller.kind == ControllerKind::Service {
-            return ControllerStatus { is_connected: false, role: None, status: BTreeMap::new() };
-        }
-        let sessions = self.configured.sessions.iter();
-        let mut own = sessions.filter(|(_, to)| to.0 == id && to.1 == controller.target);
-        let found = own.find_map(|(session, _)| self.connections.status(*session));
-        let connected = found.filter(|status| status.is_connected());
-        let history = self.configured.history.get(&(id, controller.target.clone()));
-        let history = history.cloned().unwrap_or_default();
-        let seconds = |at: Option<Instant>| at.map(|at| (clock::now() - at).as_secs().to_string());
-        let state = if connected.is_some() { "ACTIVE" } else { "BACKOFF" };
-        let facts = [
-            ("state", Some(state.to_owned())),
-            ("sec_since_connect", seconds(history.connected)),
-            ("sec_since_disconnect", seconds(history.disconnected)),
-            ("last_error", history.last_error),
-        ];
-        let status = facts.into_iter().filter_map(|(name, fact)| Some((name.to_owned(), fact?)));
-        ControllerStatus {
-            is_connected: connected.is_some(),
-            role: connected.map(|status| controller_role(status.role)),
-            status: status.collect(),
-        }
-    }
-
     /// Reports changes of controllers' connections, and statistics that are due. Called periodically.
     pub fn report_controllers(&mut self) {
         let statuses = self.controller_statuses();
@@ -330,14 +304,6 @@ impl Switch {
             self.mark_stale();
         }
         self.report();
-    }
-}
-
-fn controller_role(role: openflow::message::Role) -> control::ControllerRole {
-    match role {
-        openflow::message::Role::Primary => control::ControllerRole::Primary,
-        openflow::message::Role::Secondary => control::ControllerRole::Secondary,
-        _ => control::ControllerRole::Other,
     }
 }
 

@@ -36,7 +36,9 @@ pub async fn run(shared: Shared, mut monitor: RouteMonitor) -> Result<(), PortEr
                 switch.report();
             }
             Err(error) => {
-                log::warn!(target: "route_table", "{error}");
+                vlog::limited!(
+                    (5, 5), clock::now(), target: "route_table", log::Level::Warn, "{error}"
+                );
                 tokio::time::sleep(RETRY).await;
             }
         }

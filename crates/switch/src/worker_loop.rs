@@ -255,7 +255,10 @@ impl Run {
     fn wait(&mut self, patience: Duration) {
         if let Err(error) = self.waiter.wait(Some(patience)) {
             // Only an invalid descriptor can cause this; a pause avoids a busy loop.
-            log::error!(target: "dpif_netdev", "worker cannot wait: {error}");
+            vlog::limited!(
+                (1, 5), clock::now(), target: "dpif_netdev", log::Level::Error,
+                "worker cannot wait: {error}"
+            );
             std::thread::sleep(Duration::from_millis(10));
         }
     }

@@ -12,6 +12,7 @@ mod listing;
 mod module;
 mod options;
 mod pattern;
+mod places;
 mod rate_limit;
 mod spec;
 mod syslog;
@@ -46,6 +47,7 @@ pub struct Vlog {
     started: Instant,
     settings: RwLock<Settings>,
     file: Mutex<LogFile>,
+    places: places::Places,
     syslog: RwLock<Option<syslog::Method>>,
     target: RwLock<Option<syslog::UdpSender>>,
 }
@@ -122,6 +124,7 @@ impl Vlog {
                 facility: None,
             }),
             file: Mutex::default(),
+            places: places::Places::default(),
             syslog: RwLock::new(None),
             target: RwLock::new(None),
         }
@@ -338,6 +341,12 @@ impl log::Log for Vlog {
     }
 
     fn log(&self, record: &log::Record<'_>) {
+        if let Some(limit) = self.places.limit(record) {
+            let now = base::Instant::ZERO + self.started.elapsed();
+            if !limit.admits_to(self, record.target(), record.level(), now) {
+                return;
+            }
+        }
         self.message(record.target(), record.level().into(), *record.args());
     }
 

@@ -31,7 +31,12 @@ impl Connections {
             Ok(Some(reply @ Message::EchoReply(_))) => session.reply_to(header, &reply),
             Ok(Some(reply)) => session.reply(header.xid, &reply),
             Ok(None) => {}
-            Err(error) => session.refuse(bytes, &error),
+            Err(error) => {
+                let name = switch.core.bridge(session.bridge).map_or("", |it| &it.config.name);
+                let id = session.id.0;
+                log::info!(target: "connmgr", "{name}<->#{id}: sending error reply: {error}");
+                session.refuse(bytes, &error);
+            }
         }
     }
 
@@ -193,7 +198,7 @@ impl Session {
             // forever.
             Message::EchoReply(_) => {}
             Message::Error { code, .. } => {
-                log::info!("connection {}: the peer reports {code:?}", self.id.0);
+                log::info!(target: "connmgr", "connection {}: the peer reports {code:?}", self.id.0);
             }
             _ => {
                 let reason = "a switch is not sent messages of this type";

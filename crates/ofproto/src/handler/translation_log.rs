@@ -14,6 +14,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Maximum number of logged errors per packet. Flow tables can be made such that a packet meets thousands.
 const ERRORS_MAX: usize = 16;
 
+/// The module of errors.
+const XLATE: &str = "ofproto_dpif_xlate";
+
 /// Limits how often errors are logged.
 #[derive(Debug, Default)]
 pub(super) struct TranslationLog {
@@ -35,7 +38,11 @@ impl TranslationLog {
 /// logs the whole trace.
 pub(super) fn tell(world: World<'_>, key: &FlowKey) {
     for (target, text) in describe(world, key) {
-        log::warn!(target: target, "{text}");
+        // Each of the two has a rate limit of its own.
+        match target {
+            XLATE => log::warn!(target: XLATE, "{text}"),
+            _ => log::warn!(target: "ofproto_dpif_upcall", "{text}"),
+        }
     }
 }
 
@@ -51,10 +58,10 @@ fn describe(world: World<'_>, key: &FlowKey) -> Vec<(&'static str, String)> {
             return;
         }
         let text = format!("{error} on bridge {bridge} while processing {flow}");
-        told.push(("ofproto_dpif_xlate", text));
+        told.push((XLATE, text));
     });
     if more > 0 {
-        told.push(("ofproto_dpif_xlate", format!("{more} more errors while processing {flow}")));
+        told.push((XLATE, format!("{more} more errors while processing {flow}")));
     }
     if let Some(error @ (DropReason::ResubmitDepth | DropReason::Resubmits)) = translation.error {
         let mut text = format!("Flow: {flow}\n");

@@ -93,7 +93,10 @@ fn add_port(
     let request = PortRequest::read(port)?;
     let device = request.name.clone();
     datapath.open(request, settings).map_err(|why| {
-        log::warn!(target: "dpif", "{name}: failed to add {device} as port: {why}");
+        vlog::limited!(
+            (60, 5), clock::now(), target: "dpif", log::Level::Warn,
+            "{name}: failed to add {device} as port: {why}"
+        );
         format!("adding {device} to {name} failed ({why})")
     })
 }
@@ -130,7 +133,10 @@ fn delete_port(
     let number = number.or_else(|| Some(datapath.port(port)?.0));
     let number = number.ok_or_else(|| format!("no port named {port}"))?;
     datapath.remove(number).map_err(|why| {
-        log::warn!(target: "dpif", "{name}: port_del failed ({why})");
+        vlog::limited!(
+            (60, 5), clock::now(), target: "dpif", log::Level::Warn,
+            "{name}: port_del failed ({why})"
+        );
         format!("deleting port {port} from {name} failed ({why})")
     })
 }

@@ -95,7 +95,10 @@ fn put(
         .map_err(|error| format!("parsing actions ({error}) (Invalid argument)"))?
         .into();
     if !mask.is_exact(Field::InPort) {
-        log::error!(target: "dpif_netdev", "flow: in_port is not an exact match");
+        vlog::limited!(
+            (60, 5), clock::now(), target: "dpif_netdev", log::Level::Error,
+            "flow: in_port is not an exact match"
+        );
         return Err("updating flow table (Invalid argument)".to_owned());
     }
     let mut found = view.flows();

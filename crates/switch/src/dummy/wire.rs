@@ -103,7 +103,10 @@ async fn accept(port: DummyPort, listener: Listener) {
                 }
             }
             Err(error) => {
-                log::warn!(target: "netdev_dummy", "cannot accept: {error}");
+                vlog::limited!(
+                    (5, 5), clock::now(), target: "netdev_dummy", log::Level::Warn,
+                    "cannot accept: {error}"
+                );
                 tokio::time::sleep(ACCEPT_AGAIN).await;
             }
         }
