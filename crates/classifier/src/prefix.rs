@@ -6,6 +6,7 @@
 
 use crate::trie::{PrefixTrie, TrieMatch};
 use flow::{Field, FlowKey, Mask};
+use table::Remains;
 use wire::ethertype;
 
 /// The maximum number of fields of a table with a trie.
@@ -102,6 +103,11 @@ impl FieldTrie {
         if len > 0 {
             self.trie.remove(self.value(key), len);
         }
+    }
+
+    /// Frees the trie a part at a time.
+    pub fn hand_over(self, remains: &mut Remains) {
+        self.trie.hand_over(remains);
     }
 
     fn value(&self, key: &FlowKey) -> u128 {

@@ -9,6 +9,7 @@ use arrayvec::ArrayVec;
 use flow::{FlowKey, Mask, Match};
 use hashbrown::HashTable;
 use std::sync::Arc;
+use table::{Dissolve, Remains};
 
 /// The rules of one OpenFlow table, each `R` with a match and a priority.
 ///
@@ -283,6 +284,33 @@ impl<R: Clone> Classifier<R> {
             self.order.partition_point(|rank| rank.max_priority > max_priority)
         };
         self.order.insert(at, Rank { max_priority, subtable: handle });
+    }
+}
+
+impl<R: Send + Sync + 'static> Classifier<R> {
+    /// Frees the classifier a part at a time.
+    pub fn hand_over(self, remains: &mut Remains) {
+        self.tries.into_iter().for_each(|trie| trie.hand_over(remains));
+        remains.add(Ended { subtables: self.subtables, order: self.order });
+    }
+}
+
+/// The subtables of a classifier that is being freed.
+struct Ended<R> {
+    subtables: Slab<Arc<Subtable<R>>>,
+    order: Vec<Rank>,
+}
+
+impl<R: Send + Sync + 'static> Dissolve for Ended<R> {
+    fn dissolve(&mut self, remains: &mut Remains, left: &mut usize) {
+        while *left > 0
+            && let Some(rank) = self.order.pop()
+        {
+            *left -= 1;
+            if let Some(subtable) = self.subtables.remove(rank.subtable).and_then(Arc::into_inner) {
+                subtable.hand_over(remains);
+            }
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use flow::{Field, FlowKey, Mask, Match};
 use std::hash::Hasher as _;
 use std::ops::Range;
 use std::sync::Arc;
-use table::HashTrie;
+use table::{HashTrie, Remains};
 
 /// Rules are hashed with a fixed seed, so that iteration is the same in every run. They come from
 /// the controller, so senders of packets cannot choose what collides.
@@ -340,6 +340,15 @@ impl<R: Clone> Subtable<R> {
         if self.ports_mask != 0 {
             self.ports.remove(u128::from(self.masked_ports(key)) << 96, self.ports_len());
         }
+    }
+}
+
+impl<R: Send + Sync + 'static> Subtable<R> {
+    /// Frees the subtable a part at a time.
+    pub fn hand_over(self, remains: &mut Remains) {
+        self.early.into_iter().for_each(|early| early.hashes.hand_over(remains));
+        self.ports.hand_over(remains);
+        self.heads.hand_over(remains);
     }
 }
 

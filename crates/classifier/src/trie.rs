@@ -2,6 +2,7 @@
 //! match.
 
 use std::sync::Arc;
+use table::{Dissolve, Remains};
 
 /// Prefixes of up to 128 bits, each with the number of flows that have it. Values and prefixes lie
 /// at the upper end of their 128 bits, whatever the width of the field.
@@ -77,6 +78,31 @@ impl PrefixTrie {
             found.bits += 1;
         }
         found
+    }
+}
+
+impl PrefixTrie {
+    /// Frees the trie a part at a time.
+    pub fn hand_over(self, remains: &mut Remains) {
+        if let Some(root) = self.root.and_then(Arc::into_inner) {
+            remains.add(Ended { nodes: vec![root] });
+        }
+    }
+}
+
+/// Nodes of which no other trie has a reference.
+struct Ended {
+    nodes: Vec<Node>,
+}
+
+impl Dissolve for Ended {
+    fn dissolve(&mut self, _: &mut Remains, left: &mut usize) {
+        while *left > 0
+            && let Some(node) = self.nodes.pop()
+        {
+            *left -= 1;
+            self.nodes.extend(node.edges.into_iter().flatten().filter_map(Arc::into_inner));
+        }
     }
 }
 

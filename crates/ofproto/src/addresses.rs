@@ -2,7 +2,7 @@
 
 use crate::mac_table::MacEntry;
 use base::{MacAddr, OfPort};
-use table::HashTrie;
+use table::{HashTrie, Remains};
 
 /// Ports by VLAN and address.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +40,11 @@ impl Addresses {
     pub fn would_learn(&self, vlan: u16, mac: MacAddr, port: OfPort) -> bool {
         let known = self.find((vlan, mac));
         known.is_none_or(|known| known.port != port && !known.is_static)
+    }
+
+    /// Frees them a part at a time.
+    pub fn hand_over(self, remains: &mut Remains) {
+        self.known.hand_over(remains);
     }
 
     fn find(&self, key: (u16, MacAddr)) -> Option<&Known> {

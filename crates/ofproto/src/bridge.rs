@@ -14,6 +14,7 @@ use openflow::message::{PortConfig, PortDesc};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+use table::Remains;
 
 /// What a bridge does without a controller (column `fail_mode` of `Bridge`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -229,6 +230,15 @@ impl Bridge {
         ports.by_name.remove(&port.spec.name);
         ports.freed.insert(number, now);
         Some(port)
+    }
+}
+
+impl Bridge {
+    /// Frees flows, groups and addresses a part at a time.
+    pub(crate) fn hand_over(self, remains: &mut Remains) {
+        self.tables.hand_over(remains);
+        self.groups.hand_over(remains);
+        self.addresses.hand_over(remains);
     }
 }
 

@@ -9,6 +9,7 @@ use hashbrown::HashMap;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use table::Remains;
 use tunnel::{Arrived, Receivers};
 
 /// All bridges, with an index of their ports. A clone is a snapshot.
@@ -106,6 +107,12 @@ impl Bridges {
             PortDevice::Patch { peer } if *peer == port.spec.name => Some(found),
             _ => None,
         }
+    }
+
+    /// Frees the bridges that no other snapshot has, a part at a time.
+    pub(crate) fn hand_over(self, remains: &mut Remains) {
+        let own = self.by_id.into_values().filter_map(Arc::into_inner);
+        own.for_each(|bridge| bridge.hand_over(remains));
     }
 
     pub(crate) fn add(&mut self, config: BridgeConfig) -> BridgeId {

@@ -12,7 +12,7 @@ use openflow::message::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use table::HashTrie;
+use table::{HashTrie, Remains};
 
 /// The limits of the datapath's hash: if the controller asks for it, and if not (ovs:
 /// `ofproto/ofproto-dpif.c`, `MAX_SELECT_GROUP_HASH_VALUES`, `group_set_selection_method`).
@@ -186,6 +186,11 @@ impl Groups {
         let mut all: Vec<&Group> = self.by_id.iter().map(|group| &**group).collect();
         all.sort_unstable_by_key(|group| group.id);
         all.into_iter()
+    }
+
+    /// Frees them a part at a time.
+    pub(crate) fn hand_over(self, remains: &mut Remains) {
+        self.by_id.hand_over(remains);
     }
 
     /// Adds a group, or replaces the one with its number, which is returned.

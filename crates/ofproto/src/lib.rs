@@ -95,6 +95,7 @@ pub use table::{TableConfig, Tables};
 pub use trace::TraceRequest;
 pub use vlan::{PriorityTags, VlanMode};
 
+use ::table::Remains;
 use base::{Instant, MacAddr, OfPort, PortNo, WorkerId, Zone};
 use connection::ConnId;
 use dependency::Dependency;
@@ -168,6 +169,8 @@ pub struct Ofproto {
     is_changed: bool,
     upkeep: Upkeep,
     features: Features,
+    /// Parts of replaced snapshots, until they are freed.
+    remains: Remains,
 }
 
 impl Ofproto {
@@ -212,6 +215,7 @@ impl Ofproto {
             is_changed: false,
             upkeep: Upkeep::default(),
             features: Features::default(),
+            remains: Remains::default(),
         }
     }
 

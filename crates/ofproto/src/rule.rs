@@ -8,7 +8,7 @@ use flow::Match;
 use openflow::action::Action;
 use openflow::message::{FlowFlags, FlowStatsEntry, FlowStatsRequest};
 use std::sync::Arc;
-use table::HashTrie;
+use table::{HashTrie, Remains};
 
 /// A flow of an OpenFlow table with its statistics.
 #[derive(Clone, PartialEq, Debug)]
@@ -174,6 +174,11 @@ impl Rules {
     /// Whether flows were added, changed or removed since the last call.
     pub(crate) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.is_changed)
+    }
+
+    /// Frees them a part at a time.
+    pub(crate) fn hand_over(self, remains: &mut Remains) {
+        self.by_id.hand_over(remains);
     }
 
     /// How many there are.

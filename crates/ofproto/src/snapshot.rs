@@ -18,7 +18,7 @@ use base::{Instant, Zone};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use table::Published;
+use table::{Published, Remains};
 use tunnel::Underlay;
 
 /// The state that translation reads, and the limits of installation.
@@ -72,7 +72,16 @@ impl Snapshot {
     pub fn world(&self, now: Instant) -> World<'_> {
         world!(self, now)
     }
+
+    /// Frees what no other snapshot has, a part at a time.
+    fn hand_over(self, remains: &mut Remains) {
+        self.bridges.hand_over(remains);
+        self.rules.hand_over(remains);
+    }
 }
+
+/// Parts of replaced snapshots that are freed in a step: a flow takes some 0.4 µs.
+const PARTS_AT_ONCE: usize = 2048;
 
 impl Ofproto {
     /// The current state as translation reads it, without a snapshot.
@@ -109,6 +118,15 @@ impl Ofproto {
         });
         self.own_handler.refresh();
         self.own_revalidator.refresh();
+    }
+
+    /// Frees some parts of the snapshots that were replaced and that no thread reads any more. Returns whether there are
+    /// more.
+    pub(crate) fn free_snapshots(&mut self) -> bool {
+        while let Some(snapshot) = self.shared.reclaim() {
+            snapshot.hand_over(&mut self.remains);
+        }
+        self.remains.free_some(PARTS_AT_ONCE)
     }
 
     /// The megaflows, locked.

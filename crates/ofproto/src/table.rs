@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use table::HashTrie;
+use table::{HashTrie, Remains};
 
 /// The configuration of a flow table (table `Flow_Table` of the database).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -270,6 +270,15 @@ impl Tables {
     pub(crate) fn get_mut(&mut self, number: TableId) -> Option<&mut Table> {
         let place = Arc::make_mut(&mut self.tables).get_mut(usize::from(number.0))?;
         Some(Arc::make_mut(place.get_or_insert_default()))
+    }
+
+    /// Frees the flows a part at a time.
+    pub(crate) fn hand_over(self, remains: &mut Remains) {
+        let tables = Arc::into_inner(self.tables).into_iter().flatten().flatten();
+        for table in tables.filter_map(Arc::into_inner) {
+            table.flows.hand_over(remains);
+            table.clauses.hand_over(remains);
+        }
     }
 
     fn some(&self, table: Option<TableId>) -> impl Iterator<Item = &Classifier<RuleId>> {

@@ -157,7 +157,9 @@ impl Ofproto {
             self.expire_flows(now);
         }
         self.publish();
-        let is_forgetting = self.upkeep.forget_some(now, &self.recirc)
+        let is_freeing = self.free_snapshots();
+        let is_forgetting = is_freeing
+            | self.upkeep.forget_some(now, &self.recirc)
             | self.recirc.sweep(now)
             | self.megaflows_mut().installed.forget_deleted(FLOWS_AT_ONCE, false);
         let has_more = is_forgetting || self.upkeep.is_expiring;

@@ -4,6 +4,7 @@
 //! The upper bits of a value's hash lead to its leaf. A change copies the leaf and the nodes above
 //! it if another trie shares them, so that its cost does not depend on the number of values.
 
+use crate::remains::{Dissolve, Remains};
 use std::fmt;
 use std::sync::Arc;
 
@@ -192,6 +193,37 @@ impl<'a, T> Iterator for Iter<'a, T> {
                     self.nodes.extend(children.iter().rev().filter_map(Option::as_deref));
                 }
             }
+        }
+    }
+}
+
+impl<T: Send + Sync + 'static> HashTrie<T> {
+    /// Frees the trie a part at a time.
+    pub fn hand_over(self, remains: &mut Remains) {
+        if let Some(root) = self.root.and_then(Arc::into_inner) {
+            remains.add(Ended { nodes: vec![root] });
+        }
+    }
+}
+
+/// Nodes of which no other trie has a reference.
+struct Ended<T> {
+    nodes: Vec<Node<T>>,
+}
+
+impl<T: Send + Sync> Dissolve for Ended<T> {
+    fn dissolve(&mut self, _: &mut Remains, left: &mut usize) {
+        while *left > 0
+            && let Some(node) = self.nodes.pop()
+        {
+            let parts = match node {
+                Node::Leaf(values) => values.len(),
+                Node::Inner(children) => {
+                    self.nodes.extend(children.into_iter().flatten().filter_map(Arc::into_inner));
+                    1
+                }
+            };
+            *left = left.saturating_sub(parts);
         }
     }
 }

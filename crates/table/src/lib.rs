@@ -8,6 +8,7 @@
 //! - [`Zones`] and [`Index`]: finding records.
 //! - [`Wheel`]: their deadlines.
 //! - [`HashTrie`] and [`Published`]: snapshots of data that one thread changes.
+//! - [`Remains`]: large values that are freed a part at a time.
 //! - [`Mailbox`], [`WakeUp`] and [`Notice`]: notifying threads of work.
 //! - [`Array`]: large memory of one thread; [`free_piece`]: memory that is freed in pieces.
 //! - [`prefetch`] and [`prefetch_whole`]: loading memory before it is needed.
@@ -24,6 +25,7 @@ mod pages;
 mod prefetch;
 mod published;
 mod quota;
+mod remains;
 mod slab;
 mod spare;
 mod wake_up;
@@ -39,6 +41,7 @@ pub use index::{Index, Insert, Lookup, Spot};
 pub use prefetch::{prefetch, prefetch_whole};
 pub use published::{Locked, Published, Snapshot};
 pub use quota::{Quota, Share};
+pub use remains::{Dissolve, Remains};
 pub use slab::{Slab, Spare};
 pub use spare::free_piece;
 pub use wake_up::{Mailbox, Notice, Opened, WakeUp};

@@ -5,6 +5,9 @@
 //! newer snapshot has been published. The publishing thread replaces the snapshot and updates the
 //! ledger under the same lock. So an entry is either present for that update or known to be stale,
 //! and none is missed. `tests/models.rs` checks this in all orders.
+//!
+//! Readers never free a snapshot, which may take long: the publishing thread holds a reference to each until no reader
+//! does ([`Published::reclaim`]).
 
 use crate::atomic::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use std::ops::{Deref, DerefMut};
@@ -16,6 +19,8 @@ pub struct Published<S, L> {
     version: AtomicU64,
     snapshot: Mutex<Snapshot<S>>,
     ledger: Mutex<L>,
+    /// Snapshots that were replaced, and that readers may still hold.
+    replaced: Mutex<Vec<Arc<S>>>,
 }
 
 /// A snapshot with its version.
@@ -53,6 +58,7 @@ impl<S, L> Published<S, L> {
             version: AtomicU64::new(0),
             snapshot: Mutex::new(Snapshot { version: 0, value: Arc::new(value) }),
             ledger: Mutex::new(ledger),
+            replaced: Mutex::new(Vec::new()),
         }
     }
 
@@ -68,7 +74,7 @@ impl<S, L> Published<S, L> {
         }
     }
 
-    /// Publishes a snapshot, and calls `take_up` to update the ledger.
+    /// Publishes a snapshot, and calls `take_up` to update the ledger. [`Self::reclaim`] returns the replaced one.
     pub fn publish(&self, value: S, take_up: impl FnOnce(&mut L)) {
         let value = Arc::new(value);
         let before = {
@@ -80,8 +86,15 @@ impl<S, L> Published<S, L> {
             take_up(&mut locked);
             before
         };
-        // This may be the last reference; its memory is freed outside the locks.
-        drop(before);
+        lock(&self.replaced).push(before.value);
+    }
+
+    /// Returns a replaced snapshot that no reader holds, for the publishing thread to free.
+    pub fn reclaim(&self) -> Option<S> {
+        let mut replaced = lock(&self.replaced);
+        // Only who holds a replaced snapshot can make another reference to it: one that is held here alone stays so.
+        let at = replaced.iter().position(|value| Arc::strong_count(value) == 1)?;
+        Arc::into_inner(replaced.swap_remove(at))
     }
 
     /// Locks the ledger.

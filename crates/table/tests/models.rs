@@ -701,3 +701,43 @@ fn nothing_that_was_left_to_the_owner_stays_without_a_notice() {
         assert_eq!(taken, 2);
     });
 }
+
+/// A value that only one thread may free.
+struct Own(loom::thread::ThreadId);
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        assert_eq!(self.0, thread::current().id(), "a reader frees a snapshot");
+    }
+}
+
+#[test]
+fn only_the_publishing_thread_frees_snapshots() {
+    model(3, || {
+        let own = || Own(thread::current().id());
+        let published = Arc::new(Published::new(own(), ()));
+        let readers = [(); 2].map(|()| {
+            let published = Arc::clone(&published);
+            let mut snapshot = published.read();
+            thread::spawn(move || {
+                published.refresh(&mut snapshot);
+                let other = published.read();
+                drop(snapshot);
+                drop(other);
+                // The whole is freed where it was made.
+                published
+            })
+        });
+        let mut freed = 0;
+        for _ in 0..2 {
+            published.publish(own(), |()| ());
+            freed += usize::from(published.reclaim().is_some());
+        }
+        let readers = readers.map(|reader| reader.join().unwrap());
+        while published.reclaim().is_some() {
+            freed += 1;
+        }
+        assert_eq!(freed, 2, "no snapshot stays that no thread reads");
+        drop(readers);
+    });
+}
