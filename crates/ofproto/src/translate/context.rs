@@ -1,5 +1,6 @@
 //! The state of one translation, and how it walks through bridges and tables.
 
+use super::ct::CtWritten;
 use super::freeze::Freezing;
 use super::learn::Pending;
 use super::packet_type::Shims;
@@ -91,6 +92,8 @@ pub(crate) struct Context<'a> {
     pub conntracked: bool,
     /// Whether translation resumed from a frozen state.
     pub thawed: bool,
+    /// What the `ct` action being translated writes.
+    pub ct_written: CtWritten,
     /// `nat` of the `ct` action being translated.
     pub nat: Option<Option<flow::NatRange>>,
     /// `exit` was executed.
@@ -173,6 +176,7 @@ impl<'a> Context<'a> {
             shims: Shims::default(),
             conntracked: false,
             thawed: false,
+            ct_written: CtWritten::default(),
             nat: None,
             exit: false,
             error: None,

@@ -10,6 +10,28 @@ use flow::{Action, CtAction, Field, Masked, Nat, NatRange};
 use openflow::action::{Ct, ZoneSource};
 use wire::ethertype;
 
+/// The bits of the connection's mark and label that the list of a `ct` action writes. They are kept apart from the
+/// bits that it reads, which are the megaflow's.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct CtWritten {
+    mark: u32,
+    label: u128,
+}
+
+impl CtWritten {
+    pub fn of(&self, field: Field) -> u128 {
+        if field == Field::CtMark { self.mark.into() } else { self.label }
+    }
+
+    pub fn add(&mut self, field: Field, bits: u128) {
+        if field == Field::CtMark {
+            self.mark |= bits as u32;
+        } else {
+            self.label |= bits;
+        }
+    }
+}
+
 impl Context<'_> {
     /// Removes the packet's connection state.
     pub fn clear_conntrack(&mut self) {
@@ -33,9 +55,7 @@ impl Context<'_> {
             }
         };
         self.commit();
-        let (mark_mask, label_mask) = (self.mask.get(Field::CtMark), self.mask.get(Field::CtLabel));
-        self.mask.set(Field::CtMark, 0);
-        self.mask.set(Field::CtLabel, 0);
+        self.ct_written = CtWritten::default();
         self.nat = None;
         self.execute(&ct.exec, last);
         let nat = self.nat.take();
@@ -53,8 +73,6 @@ impl Context<'_> {
             // Only a commit sets the timeout policy of a connection.
             timeout_policy: self.world.timeout_policies.get(&zone).copied().filter(|_| ct.commit),
         };
-        self.mask.set(Field::CtMark, mark_mask);
-        self.mask.set(Field::CtLabel, label_mask);
         self.actions.push(Action::Ct(Box::new(action)));
         if let Some(table) = ct.table {
             self.conntracked = true;
@@ -124,12 +142,12 @@ impl Context<'_> {
     }
 
     fn masked_mark(&self) -> Option<Masked<u32>> {
-        let mask = self.mask.get(Field::CtMark) as u32;
+        let mask = self.ct_written.mark;
         (mask != 0).then(|| Masked { value: self.key.ct_mark() & mask, mask })
     }
 
     fn masked_label(&self) -> Option<Masked<u128>> {
-        let mask = self.mask.get(Field::CtLabel);
+        let mask = self.ct_written.label;
         (mask != 0).then(|| Masked { value: self.key.ct_label() & mask, mask })
     }
 

@@ -18,8 +18,9 @@ impl Context<'_> {
             });
             return;
         }
+        let bits = bits & assignable(field);
         self.look_at_protocol(field);
-        self.look_at(field, bits);
+        self.look_at_target(field, bits);
         let old = whole(self.key, field);
         let varied = self.varying.get(field);
         self.write(field, (old & !bits) | (value & bits));
@@ -57,8 +58,17 @@ impl Context<'_> {
         if !has_target || !has_field(source.field, self.key, &mut self.mask) {
             return;
         }
-        self.look_at_part(Subfield::whole(target.field));
-        self.look_at_part(Subfield::whole(source.field));
+        if is_of_connection(source.field) {
+            let bits = source.mask() & !self.ct_written.of(source.field);
+            self.look_at(source.field, bits);
+        } else {
+            self.look_at_part(source);
+        }
+        if is_option(target.field) {
+            self.look_at_part(target);
+        } else {
+            self.look_at_target(target.field, target.mask());
+        }
         let varies = self.varies(source);
         if is_option(source.field) || is_option(target.field) {
             self.write_part(target, self.read(source), varies);
@@ -94,6 +104,16 @@ impl Context<'_> {
         }
     }
 
+    /// Adds written bits of a field to the mask. Those of the connection's mark and label are not the packet's: `ct`
+    /// commits them.
+    fn look_at_target(&mut self, field: Field, bits: u128) {
+        if is_of_connection(field) {
+            self.ct_written.add(field, bits);
+        } else {
+            self.look_at(field, bits);
+        }
+    }
+
     fn report_subfield(&mut self, target: Subfield) {
         if self.notes.is_wanted() {
             let value = self.read(target);
@@ -112,7 +132,11 @@ impl Context<'_> {
     }
 
     fn load_wide(&mut self, target: Subfield, value: Wide, varies: bool) {
-        self.look_at_part(target);
+        if is_option(target.field) {
+            self.look_at_part(target);
+        } else {
+            self.look_at_target(target.field, target.mask());
+        }
         self.write_part(target, value, varies);
         self.report_subfield(target);
     }
@@ -149,6 +173,19 @@ impl Context<'_> {
             fix_tpid(self.key);
         }
     }
+}
+
+/// The bits of a field that an assignment changes.
+fn assignable(field: Field) -> u128 {
+    match field {
+        Field::NwTos => 0xfc,
+        field => field.all_ones(),
+    }
+}
+
+/// Whether a field is one that `ct` commits.
+fn is_of_connection(field: Field) -> bool {
+    matches!(field, Field::CtMark | Field::CtLabel)
 }
 
 /// Whether a field stands for a tunnel option, whose value may exceed 128 bits.
