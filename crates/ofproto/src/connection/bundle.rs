@@ -6,17 +6,20 @@ use crate::Outbox;
 use base::{Instant, limits};
 use openflow::message::{Message, Version};
 use openflow::{DecodeOptions, ErrorCode, Header, OfError, decode};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Maximum number of open bundles per connection.
-const BUNDLES: usize = 64;
 /// Maximum bytes in the bundles of one connection.
 const BUNDLED_BYTES: usize = 128 << 20;
 /// Maximum bytes in the bundles of all connections.
 const BUNDLED_BYTES_OF_ALL: usize = 256 << 20;
 /// Memory of a bundled message besides its own bytes: the entry and the allocator's overhead.
 const ENTRY_BYTES: usize = size_of::<Entry>() + 16;
+/// Memory of a bundle without messages, besides the one that opened it: its places in both maps, which are at least
+/// half full.
+const BUNDLE_BYTES: usize = 2 * (size_of::<(u32, Bundle)>() + size_of::<(Instant, u32)>()) + 32;
+/// The most bundles that expire in one step.
+const EXPIRED_AT_ONCE: usize = 256;
 
 /// OFPBF_ATOMIC.
 const ATOMIC: u16 = 1;
@@ -30,6 +33,10 @@ const DISCARD: u16 = 6;
 #[derive(Debug)]
 pub(super) struct Bundles {
     open: BTreeMap<u32, Bundle>,
+    /// When each was used last.
+    used: BTreeSet<(Instant, u32)>,
+    /// Bytes in all bundles.
+    bytes: usize,
     /// A bundle unused for this long is discarded, in seconds.
     idle_s: u32,
     /// Bytes in the bundles of other connections.
@@ -44,7 +51,7 @@ struct Bundle {
     /// The message that opened it, which the error on expiry quotes.
     opening: Vec<u8>,
     entries: Vec<Entry>,
-    /// Bytes of all entries, with their overhead.
+    /// Its bytes, with those of all entries.
     bytes: usize,
 }
 
@@ -60,91 +67,111 @@ struct Entry {
 impl Default for Bundles {
     fn default() -> Self {
         let idle_s = limits::BUNDLE_IDLE_TIMEOUT_S;
-        Bundles { open: BTreeMap::new(), idle_s, others_bytes: 0 }
+        let (open, used) = (BTreeMap::new(), BTreeSet::new());
+        Bundles { open, used, bytes: 0, idle_s, others_bytes: 0 }
     }
 }
 
 impl Bundles {
     fn open(&mut self, id: u32, flags: u16, bytes: &[u8], now: Instant) -> Result<(), OfError> {
-        if self.open.remove(&id).is_some() {
+        if self.remove(id).is_some() {
             return Err(refused(ErrorCode::BundleBadId, id, "is open already; it is discarded"));
         }
-        if self.open.len() >= BUNDLES {
-            return Err(refused(ErrorCode::BundleOutOfBundles, id, "is one too many"));
-        }
-        let opening = bytes.to_vec();
-        let entries = Vec::new();
-        let bundle = Bundle { flags, is_closed: false, used: now, opening, entries, bytes: 0 };
+        let size = bytes.len() + BUNDLE_BYTES;
+        self.check_room(id, ErrorCode::BundleOutOfBundles, size)?;
+        let (opening, entries) = (bytes.to_vec(), Vec::new());
+        let bundle = Bundle { flags, is_closed: false, used: now, opening, entries, bytes: size };
         self.open.insert(id, bundle);
+        self.used.insert((now, id));
+        self.bytes += size;
         Ok(())
     }
 
-    fn add(&mut self, id: u32, flags: u16, entry: Entry, now: Instant) -> Result<(), OfError> {
-        let bytes = entry.bytes.len() + ENTRY_BYTES;
-        let of_connection = self.bytes() + bytes;
-        let too_many = |whose: &str, limit: usize| {
-            let what = format!("is discarded: {whose} bundles would hold more than {limit} bytes");
-            refused(ErrorCode::BundleMessageTooMany, id, &what)
-        };
-        let error = if of_connection > BUNDLED_BYTES {
-            too_many("the connection's", BUNDLED_BYTES)
+    /// Takes a bundle out.
+    fn remove(&mut self, id: u32) -> Option<Bundle> {
+        let bundle = self.open.remove(&id)?;
+        self.used.remove(&(bundle.used, id));
+        self.bytes -= bundle.bytes;
+        Some(bundle)
+    }
+
+    /// Refuses `more` bytes if the bundles would hold too many.
+    fn check_room(&self, id: u32, code: ErrorCode, more: usize) -> Result<(), OfError> {
+        let of_connection = self.bytes + more;
+        let (whose, limit) = if of_connection > BUNDLED_BYTES {
+            ("the connection's", BUNDLED_BYTES)
         } else if of_connection + self.others_bytes > BUNDLED_BYTES_OF_ALL {
-            too_many("all connections'", BUNDLED_BYTES_OF_ALL)
+            ("all connections'", BUNDLED_BYTES_OF_ALL)
         } else {
-            return self.add_within_limits(id, flags, entry, bytes, now);
+            return Ok(());
         };
-        self.open.remove(&id);
+        let what = format!("is discarded: {whose} bundles would hold more than {limit} bytes");
+        let error = refused(code, id, &what);
         log::warn!("{}", error.reason);
         Err(error)
     }
 
-    fn add_within_limits(
-        &mut self,
-        id: u32,
-        flags: u16,
-        entry: Entry,
-        bytes: usize,
-        now: Instant,
-    ) -> Result<(), OfError> {
-        // A bundle-add message may open a bundle, too.
-        if !self.open.contains_key(&id) {
-            self.open(id, flags, &entry.bytes, now)?;
+    fn add(&mut self, id: u32, flags: u16, entry: Entry, now: Instant) -> Result<(), OfError> {
+        let bytes = entry.bytes.len() + ENTRY_BYTES;
+        let room = self.check_room(id, ErrorCode::BundleMessageTooMany, bytes);
+        let added = room.and_then(|()| {
+            // A bundle-add message may open a bundle, too.
+            if !self.open.contains_key(&id) {
+                self.open(id, flags, &entry.bytes, now)?;
+            }
+            self.use_open(id, flags, now)
+        });
+        match added {
+            Ok(bundle) => {
+                bundle.bytes += bytes;
+                bundle.entries.push(entry);
+                self.bytes += bytes;
+                Ok(())
+            }
+            Err(error) => {
+                self.remove(id);
+                Err(error)
+            }
         }
-        let Some(bundle) = self.open.get_mut(&id) else { return Err(unknown(id)) };
-        if let Err(error) = bundle.check(id, flags) {
-            self.open.remove(&id);
-            return Err(error);
-        }
-        bundle.used = now;
-        bundle.bytes += bytes;
-        bundle.entries.push(entry);
-        Ok(())
     }
 
     fn close(&mut self, id: u32, flags: u16, now: Instant) -> Result<(), OfError> {
-        let Some(bundle) = self.open.get_mut(&id) else { return Err(unknown(id)) };
-        if let Err(error) = bundle.check(id, flags) {
-            self.open.remove(&id);
-            return Err(error);
+        match self.use_open(id, flags, now) {
+            Ok(bundle) => {
+                bundle.is_closed = true;
+                Ok(())
+            }
+            Err(error) => {
+                self.remove(id);
+                Err(error)
+            }
         }
-        bundle.used = now;
-        bundle.is_closed = true;
-        Ok(())
     }
 
-    /// Discards bundles that were unused for too long. Returns their opening messages, to be refused.
+    /// Returns a bundle that is still open, with these flags, for change.
+    fn use_open(&mut self, id: u32, flags: u16, now: Instant) -> Result<&mut Bundle, OfError> {
+        let bundle = self.open.get_mut(&id).ok_or_else(|| unknown(id))?;
+        bundle.check(id, flags)?;
+        self.used.remove(&(bundle.used, id));
+        self.used.insert((now, id));
+        bundle.used = now;
+        Ok(bundle)
+    }
+
+    /// Discards bundles that were unused for too long, a bounded number. Returns their opening messages, to be
+    /// refused.
     pub fn expire(&mut self, now: Instant) -> Vec<(Vec<u8>, OfError)> {
         let idle = self.idle_time();
-        let is_over = |_: &u32, bundle: &mut Bundle| bundle.used + idle <= now;
-        let over = self.open.extract_if(.., is_over);
+        let over = self.used.iter().take_while(|(used, _)| *used + idle <= now);
+        let over: Vec<u32> = over.take(EXPIRED_AT_ONCE).map(|(_, id)| *id).collect();
         let words = format!("was not used for {} seconds", self.idle_s);
         let error = |id| refused(ErrorCode::BundleTimeout, id, &words);
-        over.map(|(id, bundle)| (bundle.opening, error(id))).collect()
+        over.into_iter().filter_map(|id| Some((self.remove(id)?.opening, error(id)))).collect()
     }
 
     /// When the next bundle expires.
     pub fn next_expiry(&self) -> Option<Instant> {
-        self.open.values().map(|bundle| bundle.used + self.idle_time()).min()
+        self.used.first().map(|(used, _)| *used + self.idle_time())
     }
 
     fn idle_time(&self) -> Duration {
@@ -153,7 +180,7 @@ impl Bundles {
 
     /// Bytes in all bundles.
     pub fn bytes(&self) -> usize {
-        self.open.values().map(|bundle| bundle.bytes).sum()
+        self.bytes
     }
 }
 
@@ -185,10 +212,10 @@ impl Session {
             OPEN => self.bundles.open(id, flags, bytes, switch.now)?,
             CLOSE => self.bundles.close(id, flags, switch.now)?,
             COMMIT => {
-                let bundle = self.bundles.open.remove(&id).ok_or_else(|| unknown(id))?;
+                let bundle = self.bundles.remove(id).ok_or_else(|| unknown(id))?;
                 self.commit(id, bundle, flags, switch)?;
             }
-            DISCARD => drop(self.bundles.open.remove(&id).ok_or_else(|| unknown(id))?),
+            DISCARD => drop(self.bundles.remove(id).ok_or_else(|| unknown(id))?),
             _ => {
                 return Err(refused(ErrorCode::BundleBadType, id, "can't be controlled like that"));
             }
@@ -308,4 +335,25 @@ fn refused(code: ErrorCode, id: u32, what: &str) -> OfError {
 
 fn unknown(id: u32) -> OfError {
     refused(ErrorCode::BundleBadId, id, "is not open")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_bounds_how_many_bundles_are_open() {
+        let mut bundles = Bundles::default();
+        let now = Instant::from_millis(5);
+        let opening = vec![0; 1000];
+        let mut open = |id| bundles.open(id, 0, &opening, now).map_err(|error| error.code);
+        let refused = (0..1_000_000).find(|&id| open(id).is_err()).unwrap();
+        assert!((100_000..134_218).contains(&refused), "{refused}");
+        assert_eq!(open(refused), Err(ErrorCode::BundleOutOfBundles));
+        assert!(bundles.bytes() <= BUNDLED_BYTES);
+        for id in 0..refused {
+            assert!(bundles.remove(id).is_some());
+        }
+        assert_eq!((bundles.bytes(), bundles.next_expiry()), (0, None));
+    }
 }

@@ -210,14 +210,27 @@ fn how_long_a_bundle_may_be_forgotten_is_configured() {
 }
 
 #[test]
-fn bundles_have_limits() {
-    let (mut bench, id) = sessions().into_iter().next().unwrap();
-    for bundle in 0..64 {
-        let open = Message::BundleControl { bundle, control: OPEN, flags: 0 };
-        assert_eq!(bench.ask(id, &open).len(), 1);
+fn thousands_of_bundles_are_open_at_once_and_expire() {
+    const COUNT: u32 = 5000;
+    for (mut bench, id) in sessions() {
+        let open = |bundle, control| Message::BundleControl { bundle, control, flags: 0 };
+        for bundle in 0..COUNT {
+            assert_eq!(bench.ask(id, &open(bundle, OPEN)), [open(bundle, OPEN + 1)]);
+        }
+        bench.pass(5_000);
+        // Whatever is used stays.
+        assert_eq!(bench.ask(id, &open(7, CLOSE)), [open(7, CLOSE + 1)]);
+        bench.pass(5_000);
+        let mut expired = codes(&bench.heard(id));
+        assert!(expired.len() < 300, "a bounded number in one step: {}", expired.len());
+        while bench.connections.next_tick().is_some_and(|due| due <= bench.now) {
+            bench.pass(0);
+            expired.extend(codes(&bench.heard(id)));
+        }
+        assert_eq!(expired.len(), COUNT as usize - 1);
+        assert!(expired.iter().all(|code| *code == ErrorCode::BundleTimeout));
+        assert_eq!(bench.ask(id, &open(7, COMMIT)), [open(7, COMMIT + 1)]);
     }
-    let open = Message::BundleControl { bundle: 64, control: OPEN, flags: 0 };
-    assert_eq!(codes(&bench.ask(id, &open)), [ErrorCode::BundleOutOfBundles]);
 }
 
 fn large_message() -> Message {
