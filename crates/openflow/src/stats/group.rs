@@ -22,7 +22,7 @@ pub(crate) fn put_features(out: &mut Vec<u8>, version: Version) {
     // versions without set_field.
     let actions: u32 = match version {
         Version::V10 => 0x7ff,
-        Version::V11 => 0x7ff | bits(&[13, 14, 15, 16, 17, 18, 19, 20, 22, 23, 24]),
+        Version::V11 => 0x7ff | bits(&[13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24]),
         _ => bits(&super::table_features::ACTIONS),
     };
     out.put_u32(TYPES);

@@ -13,10 +13,10 @@ pub(super) const NAME_LEN: usize = 32;
 
 /// Instructions 1 to 5: `goto_table` to `clear_actions`.
 const INSTRUCTIONS: u32 = 0x3e;
-/// OFPAT_OUTPUT, SET_VLAN_VID to SET_TP_DST, SET_MPLS_LABEL to POP_MPLS, SET_NW_TTL, DEC_NW_TTL.
-const ACTIONS_11: u32 = 0x019f_e7ff;
-/// OFPAT_OUTPUT, SET_MPLS_TTL to POP_MPLS, SET_NW_TTL, DEC_NW_TTL, SET_FIELD.
-const ACTIONS_12: u32 = 0x039f_8001;
+/// OFPAT_OUTPUT, SET_VLAN_VID to SET_TP_DST, SET_MPLS_LABEL to DEC_NW_TTL.
+const ACTIONS_11: u32 = 0x01ff_e7ff;
+/// OFPAT_OUTPUT, SET_MPLS_TTL to SET_FIELD.
+const ACTIONS_12: u32 = 0x03ff_8001;
 /// OFPFMF11_*: all fields but the type of the match.
 const FIELDS_11: u32 = 0x0000_fbff;
 /// Features of a table in OpenFlow 1.1: maskable fields, fields, instructions, and actions for write and

@@ -20,9 +20,9 @@ const WRITE_SETFIELD: u16 = 12;
 const APPLY_SETFIELD: u16 = 14;
 /// The bit of a field's header for a mask after the value.
 const HAS_MASK: u32 = 1 << 8;
-/// OFPAT_OUTPUT, SET_MPLS_TTL, DEC_MPLS_TTL, PUSH_VLAN, POP_VLAN, PUSH_MPLS, POP_MPLS, GROUP, SET_NW_TTL,
+/// OFPAT_OUTPUT, SET_MPLS_TTL, DEC_MPLS_TTL, PUSH_VLAN, POP_VLAN, PUSH_MPLS, POP_MPLS, SET_QUEUE, GROUP, SET_NW_TTL,
 /// DEC_NW_TTL, SET_FIELD
-pub(super) const ACTIONS: [u16; 11] = [0, 15, 16, 17, 18, 19, 20, 22, 23, 24, 25];
+pub(super) const ACTIONS: [u16; 12] = [0, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25];
 
 /// Reads one table's name and size; the properties are ignored.
 pub(super) fn take(input: &mut Input<'_>) -> Result<TableStats, OfError> {
@@ -159,9 +159,11 @@ pub(super) fn put(out: &mut Vec<u8>, version: Version, table: &TableStats, table
     out.put_u32(table.max_entries);
     let next: Vec<u8> = tables.iter().copied().filter(|&id| id > table.table.0).collect();
     property(out, INSTRUCTIONS, |out| {
-        // goto_table (1) only if a table follows, then write_metadata to clear_actions.
+        // goto_table (1) only if a table follows, then write_metadata to clear_actions, and meter (6), which is an
+        // action in OpenFlow 1.5.
         let first = if next.is_empty() { 2 } else { 1 };
-        (first..=5).for_each(|instruction| put_id(out, instruction));
+        let last = if version == Version::V15 { 5 } else { 6 };
+        (first..=last).for_each(|instruction| put_id(out, instruction));
     });
     property(out, NEXT_TABLES, |out| out.put(&next));
     for (actions, fields) in [(WRITE_ACTIONS, WRITE_SETFIELD), (APPLY_ACTIONS, APPLY_SETFIELD)] {
@@ -222,9 +224,12 @@ mod tests {
             let with = |property: [u8; 8]| exceeds(usize::MAX, &property);
             assert!(!exceeds(usize::MAX, &[]));
             assert!(!exceeds(64, &[]), "no properties");
-            // For table misses: output and set_queue; tables 8 and 7.
+            // For table misses: output, set_queue and copy_ttl_out; meter and another instruction; tables 8 and 7.
             assert!(!with([0, 5, 0, 8, 0, 0, 0, 4]));
-            assert!(with([0, 5, 0, 8, 0, 21, 0, 4]));
+            assert!(!with([0, 5, 0, 8, 0, 21, 0, 4]));
+            assert!(with([0, 5, 0, 8, 0, 11, 0, 4]));
+            assert_eq!(with([0, 1, 0, 8, 0, 6, 0, 4]), version == Version::V15);
+            assert!(with([0, 1, 0, 8, 0, 7, 0, 4]));
             assert!(!with([0, 3, 0, 5, 8, 0, 0, 0]));
             assert!(with([0, 3, 0, 5, 7, 0, 0, 0]));
             assert!(with([0, 99, 0, 8, 0, 0, 0, 0]), "an unknown property");
