@@ -57,6 +57,15 @@ eventually 5 metered
 ovs-ofctl -O OpenFlow13 del-meters br0
 same "its flow went with it" "" "$(ovs-ofctl --no-stats dump-flows br0 | grep actions || true)"
 
+# Packets of the slow path pass the meter for them.
+ovs-ofctl -O OpenFlow13 add-meter br0 'meter=slowpath,pktps,burst,bands=type=drop,rate=3,burst_size=3'
+ovs-ofctl add-flow br0 'in_port=1,actions=debug_slow,output:3'
+receive 61 5
+eventually 5 sent p3 "200 80 200 200 150 60 60 60 61 61 61"
+ovs-ofctl -O OpenFlow13 del-meters br0
+receive 62 5
+eventually 5 sent p3 "200 80 200 200 150 60 60 60 61 61 61 62 62 62 62 62"
+
 # What p2 sends, p4 receives.
 vsctl set interface p2 "options:pstream=punix:$work/p2.sock" -- \
     add-port br0 p4 -- set interface p4 type=dummy ofport_request=4 "options:stream=unix:$work/p2.sock"
@@ -65,5 +74,5 @@ eventually 5 connected
 ovs-ofctl add-flow br0 'in_port=1,actions=output:2'
 ovs-ofctl add-flow br0 'in_port=4,actions=output:3'
 receive 77
-eventually 5 sent p3 "200 80 200 200 150 60 60 60 77"
+eventually 5 sent p3 "200 80 200 200 150 60 60 60 61 61 61 62 62 62 62 62 77"
 same "of one that waits nothing is known" "p2: unknown" "$(ovs-appctl netdev-dummy/conn-state p2)"

@@ -13,6 +13,8 @@ pub(crate) enum Dependency {
     RewrittenTable { bridge: BridgeId, table: TableId },
     /// A group, which may not exist.
     Group { bridge: BridgeId, group: u32 },
+    /// A meter of packets to controllers, which may not exist.
+    Meter { bridge: BridgeId, meter: u32 },
     /// The number of flows in a table.
     FlowCount { bridge: BridgeId, table: TableId },
     /// Whether a port's link is up.

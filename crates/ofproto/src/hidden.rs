@@ -75,13 +75,8 @@ impl HiddenFlows {
 
     /// All of them, in the order of Open vSwitch's dumps.
     pub fn all(&self, now: Instant) -> Vec<FlowStatsEntry> {
-        let to_controller = Action::Controller(ToController {
-            max_len: u16::MAX,
-            controller_id: 0,
-            reason: reason::IMPLICIT_MISS,
-            userdata: Vec::new(),
-            pause: false,
-        });
+        let reason = reason::IMPLICIT_MISS;
+        let to_controller = Action::Controller(ToController { reason, ..ToController::default() });
         let none = Carried::default();
         let miss = |number| Match::any().with(Field::Reg0, number);
         vec![

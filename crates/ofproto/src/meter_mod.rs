@@ -1,5 +1,6 @@
 //! Meters of bridges: changes and statistics (ovs: `ofproto/ofproto.c`, `handle_meter_mod`).
 
+use crate::dependency::Dependency;
 use crate::flow_mod::no_bridge;
 use crate::ids::BridgeId;
 use crate::{Ofproto, RuleId};
@@ -35,6 +36,11 @@ impl Meters {
     /// The meter for all packets to controllers, if there is one.
     pub(crate) fn of_controllers(&self) -> Option<&Arc<Meter>> {
         self.get(METER_CONTROLLER)
+    }
+
+    /// The meter for all packets of the slow path, if there is one.
+    pub(crate) fn of_slow_path(&self) -> Option<&Arc<Meter>> {
+        self.get(METER_SLOWPATH)
     }
 
     fn chosen(&self, number: u32) -> impl Iterator<Item = (&u32, &OpenMeter)> {
@@ -75,9 +81,7 @@ impl Ofproto {
                 let meter = Arc::new(Meter::new(free, desc.config()));
                 let open = OpenMeter { desc: desc.clone(), meter, created: now };
                 bridge.meters.0.insert(number, open);
-                if is_virtual {
-                    self.bridge_changed(id);
-                }
+                self.meter_changed(id, number);
             }
             (_, None) => {
                 let reason = format!("meter-mod: there is no meter {number}");
@@ -119,8 +123,14 @@ impl Ofproto {
     fn forget_meters(&mut self, id: BridgeId, gone: &BTreeSet<u32>) {
         let Some(bridge) = self.bridges.get_mut(id) else { return };
         bridge.meters.0.retain(|number, _| !gone.contains(number));
-        if gone.contains(&METER_CONTROLLER) {
-            self.bridge_changed(id);
+        gone.iter().for_each(|number| self.meter_changed(id, *number));
+    }
+
+    /// A meter was added or removed: `controller(meter_id)` uses it while it exists.
+    fn meter_changed(&mut self, bridge: BridgeId, meter: u32) {
+        self.affect(Dependency::Meter { bridge, meter });
+        if meter == METER_CONTROLLER {
+            self.bridge_changed(bridge);
         }
     }
 

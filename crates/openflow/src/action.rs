@@ -4,10 +4,14 @@
 //! (ovs: `include/openvswitch/ofp-actions.h`).
 
 mod choice;
+mod controller;
 mod learn;
+mod sample;
 
 pub use choice::{Bundle, BundleAlgorithm, HashFields, Multipath, MultipathAlgorithm};
+pub use controller::ToController;
 pub use learn::{Learn, LearnSource, LearnSpec};
+pub use sample::{ObservationId, Sample, SampleDirection};
 
 pub(crate) use learn::match_bits;
 
@@ -82,25 +86,25 @@ impl SetOption {
 pub enum SetForm {
     /// `set_field:VALUE[/MASK]->FIELD`
     SetField,
+    /// The same with a mask that covers the field, but not all bits of the bytes in which it is sent
+    Masked,
+    /// `set_field` as `NXAST_REG_LOAD2`, which is also the form before OpenFlow 1.5
+    Load2,
+    /// The same with a mask as that of [`Self::Masked`]
+    Load2Masked,
     /// `load:VALUE->FIELD[BITS]`
     Load,
-    /// `set_tunnel:VALUE` or `set_tunnel64:VALUE`, of the tunnel key alone
+    /// `set_tunnel:VALUE`, of the tunnel key alone
     SetTunnel,
+    /// `set_tunnel64:VALUE`
+    SetTunnel64,
 }
 
-/// Sends the packet to a controller (`controller(...)`).
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ToController {
-    /// Most bytes of the packet to send.
-    pub max_len: u16,
-    /// Only to controllers with this id.
-    pub controller_id: u16,
-    /// OpenFlow 1.3's reason number; 1 is "action".
-    pub reason: u8,
-    /// Data that the controller receives and returns.
-    pub userdata: Vec<u8>,
-    /// Pause the packet until the controller resumes it.
-    pub pause: bool,
+impl SetForm {
+    /// Returns whether a mask is written although it covers the field.
+    pub(crate) fn is_masked(self) -> bool {
+        matches!(self, SetForm::Masked | SetForm::Load2Masked)
+    }
 }
 
 /// The source of `ct`'s zone.
@@ -206,6 +210,8 @@ pub enum Action {
         source: Subfield,
         /// Target bits, as many as the source's.
         target: Subfield,
+        /// It was a copy-field, of OpenFlow 1.5 or the ONF's for 1.3. The ONF's is then the form in 1.3.
+        is_copy: bool,
     },
     /// Push bits onto the stack.
     StackPush(Subfield),
@@ -261,8 +267,8 @@ pub enum Action {
         /// The bit that receives the result.
         target: Subfield,
     },
-    /// Remove a tunnel option (`delete_field`).
-    DeleteField(Field),
+    /// Remove a tunnel option (`delete_field`), as a whole.
+    DeleteField(Subfield),
     /// For tests: recirculate the packet (`debug_recirc`).
     DebugRecirc,
     /// For tests: process the packet in the slow path (`debug_slow`).
@@ -320,6 +326,8 @@ pub enum Action {
     Bundle(Box<Bundle>),
     /// Select a link.
     Multipath(Multipath),
+    /// Report a part of the packets to collectors.
+    Sample(Box<Sample>),
     /// Set the queue of later outputs.
     SetQueue(u32),
     /// Restore the packet's original queue.

@@ -97,6 +97,21 @@ impl<'a> Input<'a> {
         Ok(String::from_utf8_lossy(&bytes[..end]).into_owned())
     }
 
+    /// Returns the type and value of the next property, which is padded to 8 bytes (ovs: `lib/ofp-prop.c`,
+    /// `ofpprop_pull`). Reading past the end of the value is OFPBPC_BAD_LEN, too.
+    pub fn property(&mut self) -> Result<(u16, Input<'a>), OfError> {
+        const HEADER: usize = 4;
+        let mut properties = Input { code: ErrorCode::PropertyBadLen, ..*self };
+        let (kind, len) = (properties.u16()?, usize::from(properties.u16()?));
+        let Some(value_len) = len.checked_sub(HEADER) else {
+            let reason = format!("{}: a property of {len} bytes", self.what);
+            return Err(OfError::new(ErrorCode::PropertyBadLen, reason));
+        };
+        let mut value = properties.part(len.next_multiple_of(8) - HEADER)?;
+        self.bytes = properties.bytes;
+        Ok((kind, value.part(value_len)?))
+    }
+
     /// Returns an error unless all bytes were read.
     pub fn done(&self) -> Result<(), OfError> {
         if self.bytes.is_empty() {

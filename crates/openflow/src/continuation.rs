@@ -84,34 +84,27 @@ pub(crate) fn take(input: &mut Input<'_>, version: Version) -> Result<Continuati
     let mut out = Continuation::default();
     let (mut table, mut cookie) = (TableId(0), 0);
     while !input.is_empty() {
-        let short = |error: OfError| OfError { code: ErrorCode::PropertyBadLen, ..error };
-        let (kind, len) = (input.u16().map_err(short)?, usize::from(input.u16().map_err(short)?));
-        let Some(value_len) = len.checked_sub(4) else {
-            let reason = "a continuation's property of less than 4 bytes";
-            return Err(OfError::new(ErrorCode::PropertyBadLen, reason));
-        };
-        let mut value = input.part(value_len).map_err(short)?;
-        input.skip((len.next_multiple_of(8) - len).min(input.len()))?;
+        let (kind, mut value) = input.property()?;
         match kind {
-            BRIDGE => out.bridge = value.uint(16).map_err(short)?,
-            STACK if value_len <= 128 => out.stack.insert(0, Wide::from_bytes(value.rest())),
-            MIRRORS => out.mirrors = value.u32().map_err(short)?,
+            BRIDGE => out.bridge = value.uint(16)?,
+            STACK if value.len() <= 128 => out.stack.insert(0, Wide::from_bytes(value.rest())),
+            MIRRORS => out.mirrors = value.u32()?,
             CONNTRACKED => out.conntracked = true,
-            TABLE_ID => table = TableId(value.u8().map_err(short)?),
+            TABLE_ID => table = TableId(value.u8()?),
             COOKIE => {
-                value.skip(4).map_err(short)?;
-                cookie = value.u64().map_err(short)?;
+                value.skip(4)?;
+                cookie = value.u64()?;
             }
             ACTIONS => {
-                value.skip(4).map_err(short)?;
+                value.skip(4)?;
                 let actions = take_actions(value.rest(), version.max(ACTIONS_VERSION))?;
                 out.rest.push(ContinuedActions { table, cookie, actions });
             }
             ACTION_SET => {
-                value.skip(4).map_err(short)?;
+                value.skip(4)?;
                 out.action_set = take_actions(value.rest(), version.max(ACTIONS_VERSION))?;
             }
-            ODP_PORT => out.port = PortNo(value.u32().map_err(short)?),
+            ODP_PORT => out.port = PortNo(value.u32()?),
             _ => {
                 let reason = format!("a continuation's property {kind:#x} can't be");
                 return Err(OfError::new(ErrorCode::PropertyBadType, reason));

@@ -36,7 +36,7 @@ pub(crate) fn take(input: &mut Input<'_>) -> Result<CtFlush, OfError> {
     let mut flush = CtFlush { protocol: number(protocol), ..CtFlush::default() };
     let (mut family, mut mark, mut label) = (None, Bits::default(), Bits::default());
     while !input.is_empty() {
-        let (kind, mut value) = take_property(input)?;
+        let (kind, mut value) = input.property()?;
         match kind {
             ORIGINAL => take_tuple(&mut value, &mut flush.original, &mut family)?,
             REPLY => take_tuple(&mut value, &mut flush.reply, &mut family)?,
@@ -88,22 +88,6 @@ fn number<N: Default + PartialEq>(value: N) -> Option<N> {
     (value != N::default()).then_some(value)
 }
 
-/// Returns a property's type and value; properties are padded to 8 bytes.
-fn take_property<'a>(input: &mut Input<'a>) -> Result<(u16, Input<'a>), OfError> {
-    let short = |error: OfError| OfError { code: ErrorCode::PropertyBadLen, ..error };
-    let header: [u8; PROPERTY_HEADER] = input.array().map_err(short)?;
-    let [k0, k1, l0, l1] = header;
-    let len = usize::from(u16::from_be_bytes([l0, l1]));
-    let Some(value_len) = len.checked_sub(PROPERTY_HEADER) else {
-        let reason = format!("ct-flush: a property of {len} bytes");
-        return Err(OfError::new(ErrorCode::PropertyBadLen, reason));
-    };
-    let padded = len.next_multiple_of(8) - PROPERTY_HEADER;
-    let value = input.take(padded).map_err(short)?.get(..value_len).unwrap_or_default();
-    let what = "a ct-flush property";
-    Ok((u16::from_be_bytes([k0, k1]), Input::new(value, ErrorCode::PropertyBadLen, what)))
-}
-
 fn take_tuple(
     input: &mut Input<'_>,
     tuple: &mut TupleMatch,
@@ -112,7 +96,7 @@ fn take_tuple(
     // Nested properties begin at a multiple of 8.
     input.skip(PROPERTY_HEADER)?;
     while !input.is_empty() {
-        let (kind, mut value) = take_property(input)?;
+        let (kind, mut value) = input.property()?;
         match kind {
             SRC => tuple.src = take_address(&mut value, family)?,
             DST => tuple.dst = take_address(&mut value, family)?,

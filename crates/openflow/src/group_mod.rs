@@ -189,7 +189,8 @@ pub(crate) fn take_new_buckets(
         let weight = u16::from(kind == type_number(GroupType::Select));
         let mut bucket =
             Bucket { id, weight, watch_port: OfPort::NONE, watch_group: None, actions };
-        while let Some((property, mut value)) = take_property(&mut body)? {
+        while !body.is_empty() {
+            let (property, mut value) = body.property()?;
             match property {
                 WEIGHT => bucket.weight = value.u16()?,
                 // The port also has 32 bits in Nicira's format.
@@ -212,21 +213,6 @@ pub(crate) fn take_new_buckets(
     Ok(buckets)
 }
 
-/// Returns the next property: its type, and its contents after the header.
-fn take_property<'a>(input: &mut Input<'a>) -> Result<Option<(u16, Input<'a>)>, OfError> {
-    if input.is_empty() {
-        return Ok(None);
-    }
-    let short = |error: OfError| OfError { code: ErrorCode::PropertyBadLen, ..error };
-    let (kind, len) = (input.u16().map_err(short)?, usize::from(input.u16().map_err(short)?));
-    let Some(value_len) = len.checked_sub(4) else {
-        return Err(bad(ErrorCode::PropertyBadLen, "a property of less than 4 bytes"));
-    };
-    let value = input.part(value_len).map_err(short)?;
-    input.skip((len.next_multiple_of(8) - len).min(input.len()))?;
-    Ok(Some((kind, value)))
-}
-
 /// Reads a group's properties, of which only the selection method is defined. `command` is that of a
 /// group-mod.
 pub(crate) fn take_selection(
@@ -236,7 +222,8 @@ pub(crate) fn take_selection(
 ) -> Result<Option<Selection>, OfError> {
     let refused = |reason: String| bad(ErrorCode::PropertyBadValue, reason);
     let mut selection = None;
-    while let Some((property, mut value)) = take_property(input)? {
+    while !input.is_empty() {
+        let (property, mut value) = input.property()?;
         let known = property == EXPERIMENTER
             && matches!(value.u32()?, NETRONOME | NETRONOME_OLD)
             && value.u32()? == SELECTION_METHOD;

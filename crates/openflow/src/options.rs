@@ -1,7 +1,7 @@
 //! Tunnel options in actions, resolved by a bridge's TLV table (ovs: `lib/meta-flow.c`,
 //! `mf_vl_mff_nx_pull_header`).
 
-use crate::action::{Action, Learn, LearnSource, LearnSpec, Subfield, ZoneSource};
+use crate::action::{Action, Learn, LearnSource, LearnSpec, ObservationId, Subfield, ZoneSource};
 use crate::error::{ErrorCode, OfError};
 use flow::{Field, OptionMapping, Wide};
 
@@ -25,7 +25,7 @@ fn place(action: &mut Action, table: &[OptionMapping]) -> Result<(), OfError> {
         | Action::StackPush(part)
         | Action::StackPop(part)
         | Action::CheckPktLarger { target: part, .. } => place_part(part, table),
-        Action::Move { source, target } => {
+        Action::Move { source, target, .. } => {
             place_part(source, table)?;
             place_part(target, table)
         }
@@ -40,10 +40,12 @@ fn place(action: &mut Action, table: &[OptionMapping]) -> Result<(), OfError> {
             };
             Ok(())
         }
-        Action::DeleteField(field) => match field.tun_metadata_index() {
-            Some(index) => mapping(index, table).map(|_| ()),
-            None => Ok(()),
-        },
+        Action::DeleteField(option) => {
+            if let Some(index) = option.field.tun_metadata_index() {
+                option.option_len = mapping(index, table)?.len();
+            }
+            Ok(())
+        }
         Action::Ct(ct) => {
             if let ZoneSource::Field(part) = &mut ct.zone {
                 place_part(part, table)?;
@@ -55,6 +57,12 @@ fn place(action: &mut Action, table: &[OptionMapping]) -> Result<(), OfError> {
             bundle.target.as_mut().map_or(Ok(()), |part| place_part(part, table))
         }
         Action::Multipath(multipath) => place_part(&mut multipath.target, table),
+        Action::Sample(sample) => {
+            let ids = [&mut sample.domain, &mut sample.point];
+            ids.into_iter()
+                .filter_map(ObservationId::field_mut)
+                .try_for_each(|part| place_part(part, table))
+        }
         Action::Clone(inner) | Action::WriteActions(inner) => place_options(inner, table),
         _ => Ok(()),
     }
@@ -106,9 +114,9 @@ fn of_action(action: &Action) -> u64 {
         | Action::StackPush(part)
         | Action::StackPop(part)
         | Action::CheckPktLarger { target: part, .. } => of_part(part),
-        Action::Move { source, target } => of_part(source) | of_part(target),
+        Action::Move { source, target, .. } => of_part(source) | of_part(target),
         Action::SetOption(set) => 1 << (set.index & 63),
-        Action::DeleteField(field) => of_field(*field),
+        Action::DeleteField(option) => of_field(option.field),
         Action::Ct(ct) => {
             let zone = match &ct.zone {
                 ZoneSource::Field(part) => of_part(part),
@@ -119,6 +127,12 @@ fn of_action(action: &Action) -> u64 {
         Action::Learn(learn) => of_learn(learn),
         Action::Bundle(bundle) => bundle.target.as_ref().map_or(0, of_part),
         Action::Multipath(multipath) => of_part(&multipath.target),
+        Action::Sample(sample) => {
+            let ids = [&sample.domain, &sample.point];
+            ids.into_iter()
+                .filter_map(ObservationId::field)
+                .fold(0, |all, part| all | of_part(part))
+        }
         Action::Clone(inner) | Action::WriteActions(inner) => option_fields(inner),
         _ => 0,
     }
@@ -172,6 +186,8 @@ mod tests {
             ("check_pkt_larger(5)->tun_metadata0[32]", beyond),
             ("multipath(eth_src,50,modulo_n,1,0,tun_metadata2[0..31])", unmapped),
             ("bundle_load(eth_src,50,hrw,ofport,tun_metadata0[1..32],members:4)", beyond),
+            ("sample(probability=1,obs_point_id=tun_metadata1[0..31])", Ok(2)),
+            ("sample(probability=1,obs_domain_id=tun_metadata2[0..31])", unmapped),
             ("learn(tun_metadata0[0..31]=reg0[0..31])", Ok(1)),
             ("learn(reg0[0..31]=tun_metadata2[0..31])", unmapped),
             ("learn(load:reg0[]->tun_metadata0[32..63])", beyond),

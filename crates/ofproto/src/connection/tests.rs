@@ -1,3 +1,4 @@
+mod answers;
 mod bench;
 mod bundles;
 mod config;

@@ -72,3 +72,62 @@ fn a_flow_goes_with_its_meter_and_cannot_come_without() {
     ofproto.meter_mod(id, &meter_mod(MeterCommand::Delete, 2), Instant::ZERO).unwrap();
     assert_eq!(ofproto.rules().len(), 0);
 }
+
+/// The answers are those of Open vSwitch 3.7.1: a meter of packets to controllers need not exist, counts no flows,
+/// and takes none along when it is deleted.
+#[test]
+fn packets_to_controllers_pass_the_meter_that_their_action_names() {
+    let mut bridge = TestBridge::new().with_ports(1);
+    let to = |id, meters: &str| {
+        let to = format!(
+            "userspace(pid=0,controller(reason=1,dont_send=1,continuation=0,recirc_id={id},rule_cookie=0,controller_id=0,max_len=65535))"
+        );
+        if meters.is_empty() { to } else { format!("sample(sample=100.0%,actions({meters},{to}))") }
+    };
+    let trace = |bridge: &mut TestBridge| {
+        let matching = openflow::text::parse_match("in_port=1", &|_| None).unwrap();
+        let request = crate::TraceRequest::new(bridge.id, matching.key().clone());
+        let text = bridge.ofproto.trace(bridge.now, &request);
+        text.rsplit_once("Datapath actions: ").unwrap().1.to_owned()
+    };
+    let change = |bridge: &mut TestBridge, command, meter| {
+        bridge.ofproto.meter_mod(bridge.id, &meter_mod(command, meter), bridge.now).unwrap();
+    };
+    let flow = "actions=controller(meter_id=5),clone(controller(meter_id=77)),controller";
+    bridge.add(flow);
+    let check = |bridge: &mut TestBridge, own: &str, other: &str| {
+        let parts = [to(1, own), to(1, other), to(1, other)];
+        assert_eq!(trace(bridge), parts.join(","));
+    };
+    check(&mut bridge, "", "");
+    change(&mut bridge, MeterCommand::Add, 5);
+    check(&mut bridge, "meter(0)", "");
+    change(&mut bridge, MeterCommand::Add, METER_CONTROLLER);
+    check(&mut bridge, "meter(0)", "meter(1)");
+    let stats = bridge.ofproto.meter_stats(bridge.id, 5, bridge.now).unwrap();
+    assert_eq!(stats[0].flows, 0);
+    change(&mut bridge, MeterCommand::Delete, 5);
+    check(&mut bridge, "meter(1)", "meter(1)");
+    change(&mut bridge, MeterCommand::Delete, METER_ALL);
+    check(&mut bridge, "", "");
+    assert_eq!(bridge.flows().len(), 1);
+}
+
+#[test]
+fn megaflows_follow_the_meters_of_packets_to_controllers() {
+    let mut bridge = TestBridge::new().with_ports(1);
+    bridge.add("actions=controller(meter_id=5,pause),1");
+    let packet = "10.0.0.1:1000>10.0.0.2:80 S";
+    bridge.upcall(1, packet, flow::UpcallKind::Miss);
+    let is_metered = |bridge: &mut TestBridge| {
+        bridge.revalidate();
+        let flows = bridge.ofproto.megaflows();
+        assert_eq!(flows.len(), 1);
+        matches!(flows[0].actions[..], [flow::Action::Clone(_)])
+    };
+    assert!(!is_metered(&mut bridge));
+    for (command, expect) in [(MeterCommand::Add, true), (MeterCommand::Delete, false)] {
+        bridge.ofproto.meter_mod(bridge.id, &meter_mod(command, 5), bridge.now).unwrap();
+        assert_eq!(is_metered(&mut bridge), expect);
+    }
+}

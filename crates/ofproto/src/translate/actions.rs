@@ -159,10 +159,10 @@ impl Context<'_> {
 
     /// Outputs to the port number in a field.
     fn output_field(&mut self, source: Subfield, max_len: u16, last: bool) {
+        self.look_at_part(source);
         let port = self.read(source).low();
         if let Ok(port) = u16::try_from(port) {
             self.notes.add(NoteKind::Detail, || format!("output port is {port}"));
-            self.look_at_part(source);
             self.output(OfPort(port), max_len, false, last);
         } else {
             self.notes.add(NoteKind::Warning, || format!("output port {port} is out of range"));
@@ -174,7 +174,7 @@ impl Context<'_> {
         match action {
             OfAction::Set { field, value, mask, .. } => self.set_field(*field, *value, *mask),
             OfAction::SetOption(set) => self.set_option(set),
-            OfAction::Move { source, target } => self.move_field(*source, *target),
+            OfAction::Move { source, target, .. } => self.move_field(*source, *target),
             OfAction::StackPush(source) => self.push(*source),
             OfAction::StackPop(target) => self.pop(*target),
             OfAction::SetVlanVid(vid) => self.set_tag(0x0fff, *vid),
@@ -212,13 +212,16 @@ impl Context<'_> {
             OfAction::SetIpTtl(ttl) => {
                 self.assign(Field::NwTtl, (*ttl).into(), self.key.is_ip());
             }
-            OfAction::DeleteField(field) => self.delete_option(*field),
+            OfAction::DeleteField(option) => self.delete_option(option.field),
             OfAction::Multipath(multipath) => self.multipath(multipath),
             OfAction::Meter(meter) => self.meter(*meter),
             OfAction::DebugRecirc => self.freeze_for(Why::Recirculate),
             OfAction::DebugSlow => self.is_slow = true,
             OfAction::SetTpSrc(port) => self.set_port(Field::TpSrc, *port),
             OfAction::SetTpDst(port) => self.set_port(Field::TpDst, *port),
+            // Without an exporter nothing is sampled, and no field is looked at (ovs: `ofproto/ofproto-dpif-xlate.c`,
+            // `xlate_sample_action`).
+            OfAction::Sample(_) => {}
             _ => {}
         }
     }
@@ -305,13 +308,9 @@ impl Context<'_> {
             return Next::Go;
         }
         for &controller_id in controllers {
-            self.send_to_controller(&ToController {
-                max_len: u16::MAX,
-                controller_id,
-                reason: reason::INVALID_TTL,
-                userdata: Vec::new(),
-                pause: false,
-            });
+            let reason = reason::INVALID_TTL;
+            let to = ToController { controller_id, reason, ..ToController::default() };
+            self.send_to_controller(&to);
         }
         let version = if self.key.eth_type() == ethertype::IPV4 { 4 } else { 6 };
         self.notes.add(NoteKind::Warning, || format!("IPv{version} decrement TTL exception"));

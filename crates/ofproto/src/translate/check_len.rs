@@ -2,6 +2,7 @@
 //! `ofproto/ofproto-dpif-xlate.c`, `xlate_check_pkt_larger`).
 
 use super::context::Context;
+use super::fields::has_field;
 use flow::{Action, CheckLen};
 use openflow::Action as OfAction;
 use openflow::action::Subfield;
@@ -13,7 +14,7 @@ impl Context<'_> {
     pub fn check_len(&mut self, bytes: u16, target: Subfield, rest: &[OfAction]) -> bool {
         if !self.world.features.length_check {
             let is_larger = self.world.packet_len.is_some_and(|len| len > usize::from(bytes));
-            self.write_part(target, u128::from(is_larger).into(), false);
+            self.set_larger(target, is_larger);
             self.is_slow = true;
             return false;
         }
@@ -28,6 +29,14 @@ impl Context<'_> {
         true
     }
 
+    /// Sets the bit, if the packet has its field.
+    fn set_larger(&mut self, target: Subfield, is_larger: bool) {
+        if has_field(target.field, self.key, &mut self.mask) {
+            self.look_at_part(target);
+            self.write_part(target, u128::from(is_larger).into(), false);
+        }
+    }
+
     /// The datapath actions for long or short packets. Their changes end with the branch.
     fn branch(&mut self, target: Subfield, is_larger: bool, rest: &[OfAction]) -> Vec<Action> {
         let (key, base, varying) = (self.key.clone(), self.base.clone(), self.varying.clone());
@@ -36,7 +45,7 @@ impl Context<'_> {
         let (told_tunnel, stack_varies) = (self.told_tunnel.clone(), self.stack_varies);
         let (was_mpls, under_labels) = (self.shims.was_mpls, self.shims.under_labels);
         let outer = std::mem::take(&mut self.actions);
-        self.write_part(target, u128::from(is_larger).into(), false);
+        self.set_larger(target, is_larger);
         self.execute(rest, true);
         self.finish_pipeline();
         (*self.key, *self.base, *self.varying) = (key, base, varying);

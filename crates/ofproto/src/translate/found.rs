@@ -74,14 +74,8 @@ impl Context<'_> {
             Found::FailOpen => [OfAction::Output { port: OfPort::NORMAL, max_len: 0 }].into(),
             Found::MissToController => {
                 (self.rule, self.cookie) = (None, u64::MAX);
-                let to = ToController {
-                    max_len: u16::MAX,
-                    controller_id: 0,
-                    reason: reason::IMPLICIT_MISS,
-                    userdata: Vec::new(),
-                    pause: false,
-                };
-                [OfAction::Controller(to)].into()
+                let reason = reason::IMPLICIT_MISS;
+                [OfAction::Controller(ToController { reason, ..ToController::default() })].into()
             }
             Found::Miss | Found::Fragment => [].into(),
         };

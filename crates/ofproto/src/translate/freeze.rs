@@ -104,14 +104,17 @@ impl Context<'_> {
                 self.actions.push(Action::Recirc(id));
             }
             Why::Recirculate => self.actions.push(Action::Recirc(id)),
-            Why::Pause(to) => self.actions.push(Action::Controller(ControllerAction {
-                reason: to.reason,
-                recirc_id: id,
-                rule_cookie: self.cookie,
-                controller_id: to.controller_id,
-                max_len: to.max_len,
-                pauses: true,
-            })),
+            Why::Pause(to) => {
+                let send = ControllerAction {
+                    reason: to.reason,
+                    recirc_id: id,
+                    rule_cookie: self.cookie,
+                    controller_id: to.controller_id,
+                    max_len: to.max_len,
+                    pauses: true,
+                };
+                self.push_to_controller(&to, send);
+            }
         }
     }
 

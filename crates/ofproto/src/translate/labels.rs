@@ -136,13 +136,8 @@ impl Context<'_> {
 
     /// Sends a packet with an expired TTL to the controller.
     pub fn send_invalid_ttl(&mut self) {
-        self.send_to_controller(&ToController {
-            max_len: u16::MAX,
-            controller_id: 0,
-            reason: reason::INVALID_TTL,
-            userdata: Vec::new(),
-            pause: false,
-        });
+        let reason = reason::INVALID_TTL;
+        self.send_to_controller(&ToController { reason, ..ToController::default() });
     }
 
     /// Freezes before an action that may access headers behind the last label, which only the datapath can

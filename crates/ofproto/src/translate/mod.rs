@@ -253,6 +253,7 @@ pub(crate) fn translate_from(
     context.key.set_in_port_raw(entry.in_port.0.into());
     context.base.set_in_port_raw(entry.in_port.0.into());
     context.run(entered, frozen.as_deref(), entered.port(entry.in_port));
+    context.limit_slow_path();
     finish(context)
 }
 

@@ -25,13 +25,14 @@ impl Context<'_> {
             OfPort::NORMAL => self.normal(),
             OfPort::FLOOD => self.flood(false, last),
             OfPort::ALL => self.flood(true, last),
-            OfPort::CONTROLLER => self.send_to_controller(&ToController {
-                max_len,
-                controller_id: 0,
-                reason: self.output_reason(),
-                userdata: Vec::new(),
-                pause: false,
-            }),
+            OfPort::CONTROLLER => {
+                let reason = self.output_reason();
+                self.send_to_controller(&ToController {
+                    max_len,
+                    reason,
+                    ..ToController::default()
+                });
+            }
             OfPort::NONE => {}
             _ if port == in_port => {
                 self.notes.add(NoteKind::Detail, || "skipping output to input port".to_owned())
@@ -223,21 +224,42 @@ impl Context<'_> {
         };
         let state = self.freeze(self.table, to.userdata.clone());
         let Some(id) = self.intern(state) else { return };
-        let send = Action::Controller(ControllerAction {
+        let send = ControllerAction {
             reason,
             recirc_id: id,
             rule_cookie: self.cookie,
             controller_id: to.controller_id,
             max_len: to.max_len,
             pauses: false,
+        };
+        self.push_to_controller(to, send);
+    }
+
+    /// Limits the packets of the slow path by the bridge's meter for them. A trace shows the actions without it, as
+    /// Open vSwitch's does.
+    pub fn limit_slow_path(&mut self) {
+        if !self.is_slow || self.notes.is_wanted() || self.actions.is_empty() {
+            return;
+        }
+        if let Some(meter) = self.bridge.meters.of_slow_path() {
+            self.actions.insert(0, Action::Meter(MeterRef(Arc::clone(meter))));
+        }
+    }
+
+    /// Adds the datapath's action that sends a packet to controllers, limited by its own meter or by the bridge's for
+    /// all such packets.
+    pub fn push_to_controller(&mut self, to: &ToController, send: ControllerAction) {
+        let own = to.meter.and_then(|meter| {
+            self.depend(Dependency::Meter { bridge: self.bridge.id, meter: meter.get() });
+            self.bridge.meters.get(meter.get())
         });
-        let action = match self.bridge.meters.of_controllers() {
+        let send = Action::Controller(send);
+        self.actions.push(match own.or_else(|| self.bridge.meters.of_controllers()) {
             Some(meter) => {
                 let limit = Action::Meter(MeterRef(Arc::clone(meter)));
                 Action::Clone([limit, send].into())
             }
             None => send,
-        };
-        self.actions.push(action);
+        });
     }
 }

@@ -79,11 +79,12 @@ impl State {
         match action {
             Action::Output { port, .. } => output_port(*port),
             Action::OutputTrunc { port, .. } => output_port(*port),
-            Action::CheckPktLarger { target, .. } => self.part("check_pkt_larger", target),
-            Action::DeleteField(field) => deletable(*field),
+            // Open vSwitch does not check whether packets have the field (`check_CHECK_PKT_LARGER`).
+            Action::CheckPktLarger { .. } => Ok(()),
+            Action::DeleteField(option) => deletable(option.field),
             Action::OutputReg { source, .. } => self.part("output", source),
             Action::Set { field, value, .. } => self.set(*field, *value),
-            Action::Move { source, target } => {
+            Action::Move { source, target, .. } => {
                 self.part("move", source)?;
                 self.part("move", target)
             }
@@ -333,7 +334,7 @@ fn nesting(actions: &[Action], outer: Outer) -> Result<(), OfError> {
     for action in actions {
         let target = match action {
             Action::Set { field, .. } => Some(*field),
-            Action::Move { target, .. } | Action::StackPop(target) => Some(target.field),
+            Action::Move { target, .. } => Some(target.field),
             _ => None,
         };
         let of_ct = target.is_some_and(|field| matches!(field, Field::CtMark | Field::CtLabel));

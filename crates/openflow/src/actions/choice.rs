@@ -34,24 +34,23 @@ pub(super) fn take_bundle(loads: bool, body: &mut Input<'_>) -> Result<Action, O
     if kind != MEMBER || count > MEMBERS {
         return Err(bad(format!("bundle: {count} members of kind {kind:#010x}")));
     }
-    // An experimenter's field would also need the following bytes.
-    let (mut header, zero) = (body.part(4)?, body.u32()?);
+    let (mut field, reserved) = (body.part(4)?, body.u32()?);
     let target = if loads {
+        // The reserved bytes are ignored.
         let (offset, bits) = set::offset_bits(packed);
-        let target = set::take_target(&mut header, offset, bits)?;
-        if target.bits < 16 {
+        let field = oxm::take_id(&mut field)?;
+        if bits < 16 {
             return Err(bad("bundle_load: a port's number needs 16 bits"));
         }
-        Some(target)
-    } else if packed != 0 || header.u32()? != 0 {
+        Some(set::target(field, offset, bits)?)
+    } else if packed != 0 || field.u32()? != 0 || reserved != 0 {
         return Err(bad("bundle: a field, which only bundle_load has"));
     } else {
         None
     };
     let members = (0..count).map(|_| body.u16().map(OfPort)).collect::<Result<Vec<_>, _>>()?;
-    if zero != 0 || body.take(body.len())?.iter().any(|&byte| byte != 0) {
-        return Err(bad("bundle: padding that is not zero"));
-    }
+    // What follows the members is ignored.
+    body.take(body.len())?;
     Ok(Action::Bundle(Box::new(Bundle { algorithm, fields, basis, target, members })))
 }
 
@@ -77,19 +76,20 @@ pub(super) fn put_bundle(out: &mut Vec<u8>, bundle: &Bundle, form: &ActionForm) 
 
 /// Reads `NXAST_MULTIPATH` after its header.
 pub(super) fn take_multipath(body: &mut Input<'_>) -> Result<Action, OfError> {
-    let (fields, basis) = (take_fields(body)?, body.u16()?);
+    let (fields, basis) = (body.u16()?, body.u16()?);
     body.skip(2)?;
-    let algorithm = body.u16()?;
-    let algorithm = MultipathAlgorithm::from_number(algorithm)
-        .ok_or_else(|| bad(format!("multipath: algorithm {algorithm} is unknown")))?;
-    let (max_link, arg) = (body.u16()?, body.u32()?);
+    let (algorithm, max_link, arg) = (body.u16()?, body.u16()?, body.u32()?);
     body.skip(2)?;
     let (offset, bits) = set::offset_bits(body.u16()?);
-    let target = set::take_target(body, offset, bits)?;
-    if target.bits < 16 && u32::from(max_link) >= 1 << target.bits {
-        let reason = format!("multipath: {} bits can't hold link {max_link}", target.bits);
-        return Err(bad(reason));
+    let field = oxm::take_id(body)?;
+    let fields = HashFields::from_number(fields)
+        .ok_or_else(|| bad(format!("hash fields {fields} are unknown")))?;
+    let algorithm = MultipathAlgorithm::from_number(algorithm)
+        .ok_or_else(|| bad(format!("multipath: algorithm {algorithm} is unknown")))?;
+    if bits < 16 && u32::from(max_link) >= 1 << bits {
+        return Err(bad(format!("multipath: {bits} bits can't hold link {max_link}")));
     }
+    let target = set::target(field, offset, bits)?;
     Ok(Action::Multipath(Multipath { fields, basis, algorithm, max_link, arg, target }))
 }
 

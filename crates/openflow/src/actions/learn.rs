@@ -40,13 +40,17 @@ pub(super) fn take(with_limit: bool, body: &mut Input<'_>) -> Result<Action, OfE
     (learn.fin_idle_timeout_s, learn.fin_hard_timeout_s) = (body.u16()?, body.u16()?);
     (learn.send_flow_rem, learn.delete_learned) =
         (flags & SEND_FLOW_REM != 0, flags & DELETE_LEARNED != 0);
+    let result_offset = if with_limit { take_limit(&mut learn, body)? } else { 0 };
     let known = SEND_FLOW_REM | DELETE_LEARNED | if with_limit { WRITE_RESULT } else { 0 };
     if padding != 0 || learn.table.0 == 0xff || flags & !known != 0 {
         let table = learn.table;
         return Err(bad(format!("table {table}, flags {flags:#x} or padding that can't be")));
     }
-    if with_limit {
-        take_limit(&mut learn, flags & WRITE_RESULT != 0, body)?;
+    if flags & WRITE_RESULT != 0 {
+        let field = oxm::take_header(body)?;
+        learn.result = Some(set::target(field, result_offset.into(), 1)?);
+    } else if result_offset != 0 {
+        return Err(bad("a result's bit without a result"));
     }
     while body.len() >= 2 {
         match body.u16()? {
@@ -54,44 +58,39 @@ pub(super) fn take(with_limit: bool, body: &mut Input<'_>) -> Result<Action, OfE
             header => learn.specs.push(take_spec(header, body)?),
         }
     }
-    if body.take(body.len())?.iter().any(|&byte| byte != 0) {
-        return Err(bad("padding that is not zero"));
-    }
+    set::zeros(body, ErrorCode::ActionBadArgument, "learn")?;
     Ok(Action::Learn(Box::new(learn)))
 }
 
-fn take_limit(learn: &mut Learn, has_result: bool, body: &mut Input<'_>) -> Result<(), OfError> {
+/// Returns the offset of the result's bit.
+fn take_limit(learn: &mut Learn, body: &mut Input<'_>) -> Result<u16, OfError> {
     learn.limit = body.u32()?;
     let (offset, padding) = (body.u16()?, body.u16()?);
     if padding != 0 {
         return Err(OfError::new(ErrorCode::ActionMustBeZero, "learn: padding that is not zero"));
     }
-    if has_result {
-        learn.result = Some(set::take_target(body, offset.into(), 1)?);
-    } else if offset != 0 {
-        return Err(bad("a result's bit without a result"));
-    }
-    Ok(())
+    Ok(offset)
 }
 
 fn take_spec(header: u16, body: &mut Input<'_>) -> Result<LearnSpec, OfError> {
     let bits = u32::from(header & BITS);
     let is_value = header & FROM_VALUE != 0;
-    if bits == 0 || bits > 128 || header & TO == TO || header & TO == TO_OUTPUT && is_value {
+    if header & TO == TO || header & TO == TO_OUTPUT && is_value {
         return Err(bad(format!("a part of kind {header:#06x}")));
     }
     let source = if is_value {
-        // The value is a multiple of two bytes long.
-        LearnSource::Value(body.uint(2 * bits.div_ceil(16) as usize)? & (u128::MAX >> (128 - bits)))
+        // A value is a multiple of two bytes long. One of no or too many bits is refused with its target.
+        let value = body.take(2 * bits.div_ceil(16) as usize)?;
+        let value = value.iter().fold(0, |all, &byte| all << 8 | u128::from(byte));
+        LearnSource::Value(value & u128::MAX.checked_shr(128u32.saturating_sub(bits)).unwrap_or(0))
     } else {
         LearnSource::Field(take_part(body, bits)?)
     };
     Ok(match (header & TO, source) {
         (TO_MATCH, source) => LearnSpec::Match { source, target: take_part(body, bits)? },
         (TO_LOAD, source) => {
-            let mut field = body.part(4)?;
-            let offset = body.u16()?;
-            LearnSpec::Load { source, target: set::take_target(&mut field, offset.into(), bits)? }
+            let (field, offset) = (oxm::take_id(body)?, body.u16()?);
+            LearnSpec::Load { source, target: set::target(field, offset.into(), bits)? }
         }
         (_, LearnSource::Field(part)) => LearnSpec::Output(part),
         _ => return Err(bad("an output without a field")),
@@ -100,9 +99,8 @@ fn take_spec(header: u16, body: &mut Input<'_>) -> Result<LearnSpec, OfError> {
 
 /// Reads a four-byte field header and the offset of the first bit.
 fn take_part(body: &mut Input<'_>, bits: u32) -> Result<Subfield, OfError> {
-    let mut field = body.part(4)?;
-    let offset = body.u16()?;
-    set::take_source(&mut field, offset.into(), bits)
+    let (field, offset) = (oxm::take_id(body)?, body.u16()?);
+    set::source(field, offset.into(), bits)
 }
 
 /// Writes a learn action.

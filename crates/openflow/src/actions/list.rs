@@ -1,8 +1,9 @@
 //! Lists of actions, and OpenFlow 1.1's instructions around them.
 
+use super::length::{self, EXPERIMENTER};
 use super::order::{self, Instruction};
 use super::{encap, mpls, nicira, nicira_out, set, standard, standard_out};
-use crate::action::Action;
+use crate::action::{Action, SetForm};
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
 use crate::oxm::Proto;
@@ -10,8 +11,6 @@ use crate::version::Version;
 use base::TableId;
 use flow::Field;
 
-/// OFPAT_VENDOR / OFPAT_EXPERIMENTER
-const EXPERIMENTER: u16 = 0xffff;
 /// Maximum nesting of `clone` and `ct`.
 const DEPTH: u32 = 16;
 
@@ -51,12 +50,9 @@ fn take_list(bytes: &[u8], version: Version, depth: u32) -> Result<Vec<Action>, 
     let mut input = Input::new(bytes, ErrorCode::ActionBadLen, "the actions");
     let mut actions = Vec::new();
     while !input.is_empty() {
-        let (kind, len) = (input.u16()?, usize::from(input.u16()?));
-        if len < 8 || len % 8 != 0 {
-            let reason = format!("an action is {len} bytes long, no multiple of 8");
-            return Err(bad(ErrorCode::ActionBadLen, reason));
-        }
-        let mut body = input.part(len - 4)?;
+        let mut body = input.part(length::check(input.rest(), version)?)?;
+        let kind = body.u16()?;
+        body.skip(2)?;
         if kind == EXPERIMENTER {
             nicira::take(&mut body, version, depth, &mut actions)?;
         } else {
@@ -168,7 +164,9 @@ pub(crate) fn fits_action_set(action: &Action) -> bool {
             | Action::Conjunction(_)
             | Action::Bundle(_)
             | Action::Multipath(_)
+            | Action::Sample(_)
             | Action::FinTimeout { .. }
+            | Action::Meter(_)
             | Action::Exit
             | Action::ClearActions
             | Action::WriteActions(_)
@@ -243,7 +241,7 @@ fn put_flow_actions10(out: &mut Vec<u8>, actions: &[Action], mut form: ActionFor
         match action {
             Action::WriteMetadata { value, mask } if before_goto => {
                 let (value, mask) = (u128::from(value & mask), u128::from(*mask));
-                set::put_loads(out, &form, Field::Metadata, value, mask);
+                set::put_loads(out, &form, Field::Metadata, (value, mask), SetForm::Load);
             }
             _ => put_action(out, action, &mut form),
         }

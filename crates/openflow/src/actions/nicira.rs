@@ -1,8 +1,8 @@
 //! Decoding of Nicira's actions (`NXAST_*`; ovs: `lib/ofp-actions.c`).
 
 use super::list::take_nested;
-use super::{choice, encap, learn, mpls, set};
-use crate::action::{Action, Conjunction, Ct, SetForm, ToController, ZoneSource};
+use super::{choice, encap, learn, mpls, sample, set};
+use crate::action::{Action, Conjunction, Ct, SetForm, Subfield, ToController, ZoneSource};
 use crate::bytes::Input;
 use crate::error::{ErrorCode, OfError};
 use crate::vendor::{NICIRA, ONF};
@@ -10,7 +10,10 @@ use crate::version::Version;
 use base::{OfPort, TableId};
 use flow::{Field, NatKind, NatRange, PortSelection};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroU32;
 
+/// The ONF's copy_field.
+pub(super) const COPY_FIELD: u16 = 3200;
 /// Minimum of `output(max_len=)`: an Ethernet header.
 pub(crate) const MAX_LEN_MIN: u32 = 14;
 
@@ -29,27 +32,25 @@ pub(super) fn take(
     match vendor {
         NICIRA => {}
         // The ONF's copy_field of OpenFlow 1.3.
-        ONF if subtype == 3200 => {
-            actions.push(take_onf_copy_field(body)?);
+        ONF if subtype == COPY_FIELD => {
+            body.skip(2)?;
+            actions.push(set::take_copy(body, true)?);
             return Ok(());
         }
-        _ => {
-            let reason = format!("actions of vendor {vendor:#010x} are not supported");
-            return Err(bad(ErrorCode::ActionBadVendor, reason));
-        }
+        _ => return Err(unsupported(subtype)),
     }
     let action = match subtype {
         2 => {
             body.skip(2)?;
-            tunnel(body.u32()?.into())
+            tunnel(body.u32()?.into(), SetForm::SetTunnel)
         }
         9 => {
             body.skip(6)?;
-            tunnel(body.u64()?)
+            tunnel(body.u64()?, SetForm::SetTunnel64)
         }
-        6 if version < Version::V15 => take_move(body)?,
-        7 if version < Version::V15 => set::take_load(body)?,
-        33 if version < Version::V15 => set::take_load2(body)?,
+        6 => set::take_copy(body, false)?,
+        7 => set::take_load(body)?,
+        33 => set::take_load2(body)?,
         1 | 14 | 44 => take_resubmit(subtype, body)?,
         8 => Action::Note(body.take(body.len())?.to_vec()),
         4 | 5 => take_queue(subtype, body)?,
@@ -63,10 +64,7 @@ pub(super) fn take(
         20 => take_controller(body)?,
         37 => take_controller2(body)?,
         21 => take_dec_ttl(body)?,
-        22 => {
-            body.skip(6)?;
-            Action::WriteMetadata { value: body.u64()?, mask: body.u64()? }
-        }
+        22 => take_write_metadata(body)?,
         27 | 28 => take_stack(subtype, body)?,
         35 => take_ct(body, version, depth)?,
         36 => Action::Nat(take_nat(body)?),
@@ -75,13 +73,16 @@ pub(super) fn take(
             Action::Clone(take_nested(body.take(body.len())?, version, depth)?)
         }
         39 => take_output_trunc(body)?,
-        46..=48 if version >= Version::V13 => encap::take(subtype, body)?,
+        46..=48 => encap::take(subtype, body)?,
         49 => take_check_pkt_larger(body)?,
         50 => take_delete_field(body)?,
         40 => take_group(body)?,
+        sample::SAMPLE | sample::SAMPLE2 | sample::SAMPLE3 | sample::SAMPLE4 => {
+            sample::take(subtype, body)?
+        }
         _ => match mpls::take_nicira(subtype, body)? {
-            Some(action) if version == Version::V10 => action,
-            _ => return Err(unsupported(subtype)),
+            Some(action) => action,
+            None => return Err(unsupported(subtype)),
         },
     };
     body.done()?;
@@ -90,14 +91,15 @@ pub(super) fn take(
 }
 
 fn unsupported(subtype: u16) -> OfError {
-    let name = match subtype {
-        23..=26 | 30 | 31 => "Nicira's form of an action on MPLS after OpenFlow 1.0",
-        29 | 38 | 41 => "sample",
-        46..=48 => "encap, decap or dec_nsh_ttl before OpenFlow 1.3",
-        _ => "this action",
-    };
-    let reason = format!("{name} (Nicira's action {subtype}) is not supported");
+    let reason = format!("Nicira's action {subtype} is not supported");
     bad(ErrorCode::ActionBadVendorType, reason)
+}
+
+fn take_write_metadata(body: &mut Input<'_>) -> Result<Action, OfError> {
+    if body.array()? != [0; 6] {
+        return Err(bad(ErrorCode::MustBeZero, "write_metadata: padding that is not zero"));
+    }
+    Ok(Action::WriteMetadata { value: body.u64()?, mask: body.u64()? })
 }
 
 fn take_group(body: &mut Input<'_>) -> Result<Action, OfError> {
@@ -122,33 +124,18 @@ fn take_void(subtype: u16, body: &mut Input<'_>) -> Result<Action, OfError> {
     void(body, action)
 }
 
-fn tunnel(id: u64) -> Action {
-    let (field, form) = (Field::TunId, SetForm::SetTunnel);
+fn tunnel(id: u64, form: SetForm) -> Action {
+    let field = Field::TunId;
     Action::Set { field, value: id.into(), mask: field.all_ones(), form }
-}
-
-fn take_onf_copy_field(body: &mut Input<'_>) -> Result<Action, OfError> {
-    body.skip(2)?;
-    let (bits, source, target) = (body.u16()?, body.u16()?, body.u16()?);
-    body.skip(2)?;
-    let source = set::take_source(body, source.into(), bits.into())?;
-    let target = set::take_target(body, target.into(), bits.into())?;
-    body.take(body.len())?;
-    Ok(Action::Move { source, target })
-}
-
-fn take_move(body: &mut Input<'_>) -> Result<Action, OfError> {
-    let (bits, source, target) = (body.u16()?, body.u16()?, body.u16()?);
-    let source = set::take_source(body, source.into(), bits.into())?;
-    let target = set::take_target(body, target.into(), bits.into())?;
-    body.take(body.len())?;
-    Ok(Action::Move { source, target })
 }
 
 fn take_resubmit(subtype: u16, body: &mut Input<'_>) -> Result<Action, OfError> {
     let port = OfPort(body.u16()?);
     let table = body.u8()?;
-    body.skip(3)?;
+    // The form without a table has other padding.
+    if body.array()? != [0; 3] && subtype != 1 {
+        return Err(bad(ErrorCode::ActionBadArgument, "resubmit: padding that is not zero"));
+    }
     let table = (subtype != 1 && table != 0xff).then_some(TableId(table));
     let in_port = (port != OfPort::IN_PORT).then_some(port);
     Ok(Action::Resubmit { in_port, table, with_ct_orig: subtype == 44 })
@@ -156,17 +143,17 @@ fn take_resubmit(subtype: u16, body: &mut Input<'_>) -> Result<Action, OfError> 
 
 fn take_output_reg(subtype: u16, body: &mut Input<'_>) -> Result<Action, OfError> {
     let (offset, bits) = set::offset_bits(body.u16()?);
-    let (source, max_len) = if subtype == 15 {
-        let source = set::take_source(body, offset, bits)?;
-        (source, body.u16()?)
-    } else {
+    if subtype == 15 {
+        let mut field = body.part(4)?;
         let max_len = body.u16()?;
-        (set::take_source(body, offset, bits)?, max_len)
-    };
-    if body.take(body.len())?.iter().any(|&byte| byte != 0) {
-        return Err(bad(ErrorCode::ActionBadArgument, "output:REG has padding that is not zero"));
+        set::zeros(body, ErrorCode::ActionBadArgument, "output:REG")?;
+        let source = set::source(crate::oxm::take_id(&mut field)?, offset, bits)?;
+        return Ok(Action::OutputReg { source, max_len });
     }
-    Ok(Action::OutputReg { source, max_len })
+    let max_len = body.u16()?;
+    let field = crate::oxm::take_header(body)?;
+    set::zeros(body, ErrorCode::MustBeZero, "output:REG")?;
+    Ok(Action::OutputReg { source: set::source(field, offset, bits)?, max_len })
 }
 
 fn take_output_trunc(body: &mut Input<'_>) -> Result<Action, OfError> {
@@ -180,18 +167,15 @@ fn take_output_trunc(body: &mut Input<'_>) -> Result<Action, OfError> {
 
 fn take_check_pkt_larger(body: &mut Input<'_>) -> Result<Action, OfError> {
     let (bytes, offset) = (body.u16()?, body.u16()?);
-    let target = set::take_target(body, offset.into(), 1)?;
-    if body.take(body.len())?.iter().any(|&byte| byte != 0) {
-        let reason = "check_pkt_larger has padding that is not zero";
-        return Err(bad(ErrorCode::ActionBadArgument, reason));
-    }
-    Ok(Action::CheckPktLarger { bytes, target })
+    let field = crate::oxm::take_header(body)?;
+    set::zeros(body, ErrorCode::MustBeZero, "check_pkt_larger")?;
+    Ok(Action::CheckPktLarger { bytes, target: set::target(field, offset.into(), 1)? })
 }
 
 fn take_delete_field(body: &mut Input<'_>) -> Result<Action, OfError> {
-    let field = crate::oxm::take_header(body)?.field;
+    let field = crate::oxm::take_header(body)?;
     body.take(body.len())?;
-    Ok(Action::DeleteField(field))
+    Ok(Action::DeleteField(Subfield::whole(field.field)))
 }
 
 fn take_queue(subtype: u16, body: &mut Input<'_>) -> Result<Action, OfError> {
@@ -222,49 +206,30 @@ fn take_controller(body: &mut Input<'_>) -> Result<Action, OfError> {
     let (max_len, controller_id) = (body.u16()?, body.u16()?);
     let reason = body.u8()?;
     body.skip(1)?;
-    Ok(Action::Controller(ToController {
-        max_len,
-        controller_id,
-        reason,
-        userdata: Vec::new(),
-        pause: false,
-    }))
+    let to = ToController { max_len, controller_id, reason, ..ToController::default() };
+    Ok(Action::Controller(to))
 }
 
 fn take_controller2(body: &mut Input<'_>) -> Result<Action, OfError> {
-    body.skip(6)?;
-    let mut out = ToController {
-        max_len: u16::MAX,
-        controller_id: 0,
-        reason: 1,
-        userdata: Vec::new(),
-        pause: false,
-    };
+    if body.array()? != [0; 6] {
+        return Err(bad(ErrorCode::MustBeZero, "controller: padding that is not zero"));
+    }
+    let mut out = ToController::default();
     while !body.is_empty() {
-        let (kind, len) = (body.u16()?, usize::from(body.u16()?));
-        let Some(value_len) = len.checked_sub(4) else {
-            return Err(bad(
-                ErrorCode::ActionBadLen,
-                "controller: a property of less than 4 bytes",
-            ));
-        };
-        let mut value = body.part(value_len)?;
-        body.skip((len.next_multiple_of(8) - len).min(body.len()))?;
+        let (kind, mut value) = body.property()?;
         match kind {
             0 => out.max_len = value.u16()?,
             1 => out.controller_id = value.u16()?,
             2 => out.reason = value.u8()?,
-            3 => out.userdata = value.take(value_len)?.to_vec(),
+            3 => out.userdata = value.rest().to_vec(),
             4 => out.pause = true,
             5 => {
-                return Err(bad(
-                    ErrorCode::ActionBadType,
-                    "controller(meter_id): there are no meters",
-                ));
+                out.meter = NonZeroU32::new(value.u32()?);
+                value.done()?;
             }
             _ => {
                 let reason = format!("controller: property {kind} is unknown");
-                return Err(bad(ErrorCode::ActionBadArgument, reason));
+                return Err(bad(ErrorCode::PropertyBadType, reason));
             }
         }
     }
@@ -273,7 +238,9 @@ fn take_controller2(body: &mut Input<'_>) -> Result<Action, OfError> {
 
 fn take_dec_ttl(body: &mut Input<'_>) -> Result<Action, OfError> {
     let count = body.u16()?;
-    body.skip(4)?;
+    if body.array()? != [0; 4] {
+        return Err(bad(ErrorCode::MustBeZero, "dec_ttl: padding that is not zero"));
+    }
     let ids = (0..count).map(|_| body.u16()).collect::<Result<Vec<_>, _>>()?;
     // OVN gives no controller, so that packets whose TTL expires are dropped without a message.
     body.take(body.len())?;
@@ -281,30 +248,29 @@ fn take_dec_ttl(body: &mut Input<'_>) -> Result<Action, OfError> {
 }
 
 fn take_stack(subtype: u16, body: &mut Input<'_>) -> Result<Action, OfError> {
-    let offset = body.u16()?;
-    // The number of bits follows the field, whose header is 4 or 8 bytes long.
-    let spec_len = if body.rest().starts_with(&[0xff, 0xff]) { 8 } else { 4 };
-    let mut header = body.part(spec_len)?;
-    let bits = body.u16()?;
-    let part = if subtype == 27 {
-        set::take_source(&mut header, offset.into(), bits.into())?
+    let offset = body.u16()?.into();
+    let field = crate::oxm::take_header(body)?;
+    let bits = body.u16()?.into();
+    set::zeros(body, ErrorCode::MustBeZero, "push/pop")?;
+    Ok(if subtype == 27 {
+        Action::StackPush(set::source(field, offset, bits)?)
     } else {
-        set::take_target(&mut header, offset.into(), bits.into())?
-    };
-    if body.take(body.len())?.iter().any(|&byte| byte != 0) {
-        return Err(bad(ErrorCode::ActionBadArgument, "push/pop has padding that is not zero"));
-    }
-    Ok(if subtype == 27 { Action::StackPush(part) } else { Action::StackPop(part) })
+        Action::StackPop(set::target(field, offset, bits)?)
+    })
 }
 
 fn take_ct(body: &mut Input<'_>, version: Version, depth: u32) -> Result<Action, OfError> {
     let flags = body.u16()?;
+    let (commit, force) = (flags & 1 != 0, flags & 2 != 0);
+    if force && !commit {
+        return Err(bad(ErrorCode::ActionBadArgument, "ct: force without commit"));
+    }
     let source = body.rest().get(..4) != Some(&[0; 4]);
     let mut header = body.part(4)?;
     let packed = body.u16()?;
     let zone = if source {
         let (offset, bits) = set::offset_bits(packed);
-        let part = set::take_source(&mut header, offset, bits)?;
+        let part = set::source(crate::oxm::take_id(&mut header)?, offset, bits)?;
         if part.bits != 16 {
             let reason = format!("ct: a zone of {} bits in place of 16", part.bits);
             return Err(bad(ErrorCode::ActionBadSetLen, reason));
@@ -317,10 +283,6 @@ fn take_ct(body: &mut Input<'_>, version: Version, depth: u32) -> Result<Action,
     body.skip(3)?;
     let alg = body.u16()?;
     let exec = take_nested(body.take(body.len())?, version, depth)?;
-    let (commit, force) = (flags & 1 != 0, flags & 2 != 0);
-    if force && !commit {
-        return Err(bad(ErrorCode::ActionBadArgument, "ct: force without commit"));
-    }
     let table = (table != 0xff).then_some(TableId(table));
     let ct = Ct { commit, force, zone, table, alg, exec };
     super::check::ct_nesting(&ct)?;

@@ -1,11 +1,12 @@
 //! Encoding of Nicira's actions (`NXAST_*`).
 
 use super::list::{ActionForm, put_action};
-use super::{choice, learn, set};
+use super::nicira::COPY_FIELD;
+use super::{choice, learn, sample, set};
 use crate::action::{Action, Ct, SetForm, Subfield, ToController, ZoneSource};
 use crate::bytes::Output;
 use crate::oxm;
-use crate::vendor::NICIRA;
+use crate::vendor::{NICIRA, ONF};
 use crate::version::Version;
 use base::{OfPort, TableId};
 use flow::{Field, NatKind, NatRange, PortSelection};
@@ -13,10 +14,14 @@ use std::net::IpAddr;
 
 /// Writes one action: header, body, and padding to 8 bytes.
 pub(super) fn action(out: &mut Vec<u8>, subtype: u16, body: impl FnOnce(&mut Vec<u8>)) {
+    vendors_action(out, NICIRA, subtype, body);
+}
+
+fn vendors_action(out: &mut Vec<u8>, vendor: u32, subtype: u16, body: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.put_u16(0xffff);
     out.put_u16(0);
-    out.put_u32(NICIRA);
+    out.put_u32(vendor);
     out.put_u16(subtype);
     body(out);
     out.pad8(start);
@@ -31,18 +36,19 @@ pub(super) fn put(out: &mut Vec<u8>, what: &Action, form: &mut ActionForm) {
         Action::OutputReg { source, max_len } => put_output_reg(out, source, *max_len, form),
         Action::Controller(to) => put_controller(out, to),
         Action::Set { value, form: SetForm::SetTunnel, .. } => put_tunnel(out, *value as u64),
-        Action::Set { field, value, mask, .. } => set::put_loads(out, form, *field, *value, *mask),
-        Action::Move { source, target } => action(out, 6, |out| {
-            out.put_u16(target.bits as u16);
-            out.put_u16(source.offset as u16);
-            out.put_u16(target.offset as u16);
-            oxm::put_header(out, source, form.proto, 0);
-            oxm::put_header(out, target, form.proto, 0);
-        }),
+        Action::Set { value, form: SetForm::SetTunnel64, .. } => put_tunnel64(out, *value as u64),
+        Action::Set { field, value, mask, form: set_form } => {
+            set::put_loads(out, form, *field, (*value, *mask), *set_form);
+        }
+        Action::Move { source, target, is_copy } => put_move(out, source, target, *is_copy, form),
         Action::StackPush(part) => put_stack(out, 27, part, form),
         Action::StackPop(part) => put_stack(out, 28, part, form),
-        Action::SetIpEcn(ecn) => set::put_loads(out, form, Field::IpEcn, (*ecn).into(), 3),
-        Action::SetIpTtl(ttl) => set::put_loads(out, form, Field::NwTtl, (*ttl).into(), 0xff),
+        Action::SetIpEcn(ecn) => {
+            set::put_loads(out, form, Field::IpEcn, ((*ecn).into(), 3), SetForm::Load)
+        }
+        Action::SetIpTtl(ttl) => {
+            set::put_loads(out, form, Field::NwTtl, ((*ttl).into(), 0xff), SetForm::Load)
+        }
         Action::DecTtl(ids) if ids.as_slice() == [0] => action(out, 18, |_| {}),
         Action::DecTtl(ids) => action(out, 21, |out| {
             out.put_u16(ids.len() as u16);
@@ -78,6 +84,7 @@ pub(super) fn put(out: &mut Vec<u8>, what: &Action, form: &mut ActionForm) {
         Action::Learn(what) => learn::put(out, what, form),
         Action::Bundle(bundle) => choice::put_bundle(out, bundle, form),
         Action::Multipath(multipath) => choice::put_multipath(out, multipath, form),
+        Action::Sample(what) => sample::put(out, what, form),
         Action::FinTimeout { idle_s, hard_s } => action(out, 19, |out| {
             out.put_u16(*idle_s);
             out.put_u16(*hard_s);
@@ -112,15 +119,44 @@ fn put_lengths(out: &mut Vec<u8>, what: &Action, form: &mut ActionForm) {
             oxm::put_header(out, target, form.proto, 0);
             out.put_zeros(14 - (out.len() - start));
         }),
-        Action::SetOption(set) => set::put_option_load(out, form, set),
-        Action::DeleteField(field) => action(out, 50, |out| {
+        Action::SetOption(set) => set::put_option_load(out, set),
+        Action::DeleteField(option) => action(out, 50, |out| {
             let start = out.len();
-            oxm::put_header(out, &Subfield::whole(*field), form.proto, 0);
+            oxm::put_header(out, option, form.proto, 0);
             out.put_zeros(14 - (out.len() - start));
         }),
         Action::DebugSlow => action(out, 254, |_| {}),
         Action::DebugRecirc => action(out, 255, |_| {}),
         _ => {}
+    }
+}
+
+/// Writes a `move`, or in OpenFlow 1.3 the ONF's copy-field if it was one.
+fn put_move(
+    out: &mut Vec<u8>,
+    source: &Subfield,
+    target: &Subfield,
+    is_copy: bool,
+    form: &ActionForm,
+) {
+    let is_copy = is_copy && form.version == Version::V13;
+    let numbers = [target.bits, source.offset, target.offset].map(|number| number as u16);
+    let version = if is_copy { form.version as u8 } else { 0 };
+    let fields = |out: &mut Vec<u8>| {
+        [source, target].into_iter().for_each(|it| oxm::put_header(out, it, form.proto, version));
+    };
+    if is_copy {
+        vendors_action(out, ONF, COPY_FIELD, |out| {
+            out.put_zeros(2);
+            numbers.into_iter().for_each(|number| out.put_u16(number));
+            out.put_zeros(2);
+            fields(out);
+        });
+    } else {
+        action(out, 6, |out| {
+            numbers.into_iter().for_each(|number| out.put_u16(number));
+            fields(out);
+        });
     }
 }
 
@@ -143,7 +179,7 @@ fn put_output_reg(out: &mut Vec<u8>, source: &Subfield, max_len: u16, form: &Act
 }
 
 fn put_controller(out: &mut Vec<u8>, to: &ToController) {
-    if to.userdata.is_empty() && !to.pause {
+    if to.userdata.is_empty() && !to.pause && to.meter.is_none() {
         return action(out, 20, |out| {
             out.put_u16(to.max_len);
             out.put_u16(to.controller_id);
@@ -159,11 +195,13 @@ fn put_controller(out: &mut Vec<u8>, to: &ToController) {
     }
     action(out, 37, |out| {
         out.put_zeros(6);
+        // Numbers of 16 bits are padded within the property (ovs: `lib/ofp-prop.c`, `ofpprop_put_u16`).
+        let short = |value: u16| (u32::from(value) << 16).to_be_bytes();
         if to.max_len != u16::MAX {
-            property(out, 0, &to.max_len.to_be_bytes());
+            property(out, 0, &short(to.max_len));
         }
         if to.controller_id != 0 {
-            property(out, 1, &to.controller_id.to_be_bytes());
+            property(out, 1, &short(to.controller_id));
         }
         if to.reason != 1 {
             property(out, 2, &[to.reason]);
@@ -173,6 +211,9 @@ fn put_controller(out: &mut Vec<u8>, to: &ToController) {
         }
         if to.pause {
             property(out, 4, &[]);
+        }
+        if let Some(meter) = to.meter {
+            property(out, 5, &meter.get().to_be_bytes());
         }
     });
 }
@@ -184,11 +225,15 @@ fn put_tunnel(out: &mut Vec<u8>, key: u64) {
             out.put_zeros(2);
             out.put_u32(key);
         }),
-        Err(_) => action(out, 9, |out| {
-            out.put_zeros(6);
-            out.put_u64(key);
-        }),
+        Err(_) => put_tunnel64(out, key),
     }
+}
+
+fn put_tunnel64(out: &mut Vec<u8>, key: u64) {
+    action(out, 9, |out| {
+        out.put_zeros(6);
+        out.put_u64(key);
+    });
 }
 
 fn put_stack(out: &mut Vec<u8>, subtype: u16, part: &Subfield, form: &ActionForm) {
@@ -202,15 +247,9 @@ fn put_stack(out: &mut Vec<u8>, subtype: u16, part: &Subfield, form: &ActionForm
 }
 
 fn put_resubmit(out: &mut Vec<u8>, in_port: Option<OfPort>, table: Option<TableId>, ct: bool) {
-    let subtype = match (table, ct) {
-        (_, true) => 44,
-        (None, false) => 1,
-        (Some(_), false) => 14,
-    };
-    action(out, subtype, |out| {
+    action(out, if ct { 44 } else { 14 }, |out| {
         out.put_u16(in_port.unwrap_or(OfPort::IN_PORT).0);
-        // NXAST_RESUBMIT has no table.
-        out.put_u8(if subtype == 1 { 0 } else { table.map_or(0xff, |table| table.0) });
+        out.put_u8(table.map_or(0xff, |table| table.0));
         out.put_zeros(3);
     });
 }

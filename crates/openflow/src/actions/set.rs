@@ -1,13 +1,13 @@
 //! Assignments (`set_field`, `load`), and the fields that other actions read and write.
 
 use super::list::ActionForm;
+use super::nicira_out;
 use crate::action::{Action, SetForm, SetOption, Subfield};
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
 use crate::oxm::{self, Spec, for_field};
-use crate::vendor::NICIRA;
 use crate::version::Version;
-use flow::{Field, OptionMatch};
+use flow::{Field, OptionMatch, Wide};
 
 fn bad(code: ErrorCode, reason: impl Into<String>) -> OfError {
     OfError::new(code, reason)
@@ -28,25 +28,23 @@ pub(crate) fn assignable(field: Field) -> u128 {
     }
 }
 
-/// Reads a source field.
-pub(super) fn take_source(
-    input: &mut Input<'_>,
-    offset: u32,
-    bits: u32,
-) -> Result<Subfield, OfError> {
-    let spec = oxm::take_header(input)?;
-    subfield(spec, offset, bits)
+/// Returns bits of a field that an action reads.
+pub(super) fn source(spec: &Spec, offset: u32, bits: u32) -> Result<Subfield, OfError> {
+    if bits == 0 || offset + bits > spec.bits {
+        let reason = format!(
+            "{} has {} bits; {bits} from bit {offset} on are too many",
+            spec.name, spec.bits
+        );
+        return Err(bad(ErrorCode::ActionBadSetLen, reason));
+    }
+    Ok(Subfield::new(spec.bits_field(), offset, bits))
 }
 
-/// Reads a target field.
-pub(super) fn take_target(
-    input: &mut Input<'_>,
-    offset: u32,
-    bits: u32,
-) -> Result<Subfield, OfError> {
-    let spec = oxm::take_header(input)?;
+/// Returns bits of a field that an action writes.
+pub(super) fn target(spec: &Spec, offset: u32, bits: u32) -> Result<Subfield, OfError> {
+    let part = source(spec, offset, bits)?;
     writable(spec)?;
-    subfield(spec, offset, bits)
+    Ok(part)
 }
 
 fn writable(spec: &Spec) -> Result<(), OfError> {
@@ -56,15 +54,24 @@ fn writable(spec: &Spec) -> Result<(), OfError> {
     Err(bad(ErrorCode::ActionBadSetArgument, format!("{} can't be written", spec.name)))
 }
 
-fn subfield(spec: &Spec, offset: u32, bits: u32) -> Result<Subfield, OfError> {
-    if bits == 0 || offset + bits > spec.bits {
-        let reason = format!(
-            "{} has {} bits; {bits} from bit {offset} on are too many",
-            spec.name, spec.bits
-        );
-        return Err(bad(ErrorCode::ActionBadSetLen, reason));
+/// Reads number of bits, offsets and fields of `move` and of the forms of OpenFlow's copy-field, in which padding
+/// stands between.
+pub(super) fn take_copy(body: &mut Input<'_>, is_copy: bool) -> Result<Action, OfError> {
+    let (bits, source_offset, target_offset) = (body.u16()?, body.u16()?, body.u16()?);
+    body.skip(if is_copy { 2 } else { 0 })?;
+    let (from, to) = (oxm::take_header(body)?, oxm::take_header(body)?);
+    zeros(body, ErrorCode::MustBeZero, "move")?;
+    let source = source(from, source_offset.into(), bits.into())?;
+    let target = target(to, target_offset.into(), bits.into())?;
+    Ok(Action::Move { source, target, is_copy })
+}
+
+/// Refuses bytes behind an action's fields that are not zero.
+pub(super) fn zeros(body: &mut Input<'_>, code: ErrorCode, what: &str) -> Result<(), OfError> {
+    match body.take(body.len())?.iter().all(|&byte| byte == 0) {
+        true => Ok(()),
+        false => Err(bad(code, format!("{what}: padding that is not zero"))),
     }
-    Ok(Subfield::new(spec.bits_field(), offset, bits))
 }
 
 /// Unpacks offset (10 bits) and number of bits minus one (6 bits).
@@ -76,29 +83,15 @@ pub(super) fn pack_offset_bits(subfield: &Subfield) -> u16 {
     (subfield.offset << 6 | (subfield.bits.saturating_sub(1) & 0x3f)) as u16
 }
 
-/// Converts error codes of a match entry to those of an action.
-fn as_action_error(error: OfError) -> OfError {
-    let code = match error.code {
-        ErrorCode::MatchBadField => ErrorCode::ActionBadSetType,
-        ErrorCode::MatchBadLen => ErrorCode::ActionBadSetLen,
-        ErrorCode::MatchBadMask => ErrorCode::ActionBadSetMask,
-        ErrorCode::MatchBadValue => ErrorCode::ActionBadSetArgument,
-        code => code,
-    };
-    OfError { code, ..error }
-}
-
 /// Reads field, value, mask and padding.
 fn take_assignment(body: &mut Input<'_>, form: SetForm, may_mask: bool) -> Result<Action, OfError> {
-    let (spec, entry) = oxm::take_entry(body).map_err(as_action_error)?;
+    let (spec, entry) = oxm::take_entry(body)?;
     let (value, mask, has_mask) = (entry.value, entry.mask, entry.header.has_mask);
-    if body.take(body.len())?.iter().any(|&byte| byte != 0) {
-        return Err(bad(ErrorCode::ActionBadSetArgument, "padding that is not zero"));
-    }
     if has_mask && !may_mask {
         let reason = format!("set_field of {} with a mask, before OpenFlow 1.5", spec.name);
         return Err(bad(ErrorCode::ActionBadSetMask, reason));
     }
+    zeros(body, ErrorCode::ActionBadSetArgument, "set_field")?;
     if let Some(OptionMatch { index, len, value, mask, .. }) = entry.option {
         return Ok(Action::SetOption(Box::new(SetOption { index, len, value, mask, form })));
     }
@@ -107,6 +100,12 @@ fn take_assignment(body: &mut Input<'_>, form: SetForm, may_mask: bool) -> Resul
     }
     writable(spec)?;
     let reach = assignable(spec.field);
+    let form = match (form, mask) {
+        (_, Some(mask)) if mask & reach != reach || mask == all_bytes(spec) => form,
+        (SetForm::SetField, Some(_)) => SetForm::Masked,
+        (SetForm::Load2, Some(_)) => SetForm::Load2Masked,
+        _ => form,
+    };
     let mask = mask.map_or(reach, |mask| mask & reach);
     let vlan = spec.field == Field::VlanVidPresent;
     let fits = value & !(reach & spec.field.all_ones()) == 0 && oxm::is_of_nsh(spec.field, value);
@@ -117,6 +116,11 @@ fn take_assignment(body: &mut Input<'_>, form: SetForm, may_mask: bool) -> Resul
     Ok(Action::Set { field: spec.field, value: value & mask, mask, form })
 }
 
+/// Returns all bits of the bytes in which a field is sent.
+fn all_bytes(spec: &Spec) -> u128 {
+    u128::MAX >> (128 - 8 * spec.bytes.min(16))
+}
+
 /// `OFPAT_SET_FIELD`, after type and length.
 pub(super) fn take_set_field(body: &mut Input<'_>, version: Version) -> Result<Action, OfError> {
     take_assignment(body, SetForm::SetField, version == Version::V15)
@@ -124,13 +128,13 @@ pub(super) fn take_set_field(body: &mut Input<'_>, version: Version) -> Result<A
 
 /// `NXAST_REG_LOAD2`, after its header: the entry replaces the padding.
 pub(super) fn take_load2(body: &mut Input<'_>) -> Result<Action, OfError> {
-    take_assignment(body, SetForm::SetField, true)
+    take_assignment(body, SetForm::Load2, true)
 }
 
 /// `NXAST_REG_LOAD`, after its header.
 pub(super) fn take_load(body: &mut Input<'_>) -> Result<Action, OfError> {
     let (offset, bits) = offset_bits(body.u16()?);
-    let target = take_target(body, offset, bits)?;
+    let target = target(oxm::take_id(body)?, offset, bits)?;
     let value = body.u64()?;
     if bits < 64 && value >> bits != 0 {
         let reason = format!("load: {value:#x} does not fit {bits} bits");
@@ -139,13 +143,8 @@ pub(super) fn take_load(body: &mut Input<'_>) -> Result<Action, OfError> {
     if target.field.tun_metadata_index().is_some() {
         return Ok(Action::assign(target, u128::from(value).into(), SetForm::Load));
     }
-    let placed = u128::from(value) << offset;
-    if placed & !target.field.all_ones() != 0 {
-        let reason = format!("load: {} can't be set to {placed:#x}", target.field.name());
-        return Err(bad(ErrorCode::ActionBadSetArgument, reason));
-    }
-    let mask = target.mask() & assignable(target.field);
-    let value = placed & mask;
+    // Bits are kept that an assignment does not change: the ECN of `nw_tos`, the upper half of `arp_op`.
+    let (value, mask) = (u128::from(value) << offset, target.mask());
     Ok(Action::Set { field: target.field, value, mask, form: SetForm::Load })
 }
 
@@ -163,12 +162,13 @@ pub(super) fn put_set_field(
     mask: u128,
     set_form: SetForm,
 ) -> bool {
-    let exact = mask == assignable(field) && field != Field::VlanVid;
+    let Some(spec) = for_field(field, form.proto) else { return false };
+    let exact = is_exact(spec, mask, set_form) && field != Field::VlanVid;
     let v15 = form.version == Version::V15;
-    if !v15 && (set_form == SetForm::Load || !exact) {
+    let is_load = matches!(set_form, SetForm::Load | SetForm::Load2 | SetForm::Load2Masked);
+    if !v15 && (is_load || !exact) {
         return false;
     }
-    let Some(spec) = for_field(field, form.proto) else { return false };
     let (mut value, mut mask) = (value, mask);
     if field == Field::VlanVid {
         // OpenFlow 1.5 requires the bit for the tag to be set.
@@ -182,11 +182,19 @@ pub(super) fn put_set_field(
     true
 }
 
+/// Returns whether an assignment is written without a mask: a load only if it covers all bytes.
+fn is_exact(spec: &Spec, mask: u128, set_form: SetForm) -> bool {
+    match set_form {
+        SetForm::Load => mask == all_bytes(spec),
+        _ => mask == assignable(spec.field) && !set_form.is_masked(),
+    }
+}
+
 /// Writes the assignment of a tunnel option as `OFPAT_SET_FIELD` if the version supports it.
 pub(super) fn put_set_option(out: &mut Vec<u8>, form: &ActionForm, set: &SetOption) -> bool {
     let v15 = form.version == Version::V15;
     let is_old = form.version < Version::V12;
-    if is_old || !v15 && (set.form == SetForm::Load || !set.is_whole()) {
+    if is_old || !v15 && (set.form != SetForm::SetField || !set.is_whole()) {
         return false;
     }
     let start = out.len();
@@ -199,12 +207,18 @@ pub(super) fn put_set_option(out: &mut Vec<u8>, form: &ActionForm, set: &SetOpti
 
 /// Writes it as `NXAST_REG_LOAD2`: the values are too long for `NXAST_REG_LOAD` (ovs:
 /// `lib/ofp-actions.c`, `set_field_to_nxast`).
-pub(super) fn put_option_load(out: &mut Vec<u8>, form: &ActionForm, set: &SetOption) {
-    nicira_load2(out, |out| oxm::put_option(out, oxm_version(form), &option_entry(set)));
+pub(super) fn put_option_load(out: &mut Vec<u8>, set: &SetOption) {
+    nicira_out::action(out, 33, |out| oxm::put_option(out, 0, &option_entry(set)));
 }
 
+/// Returns the entry, which has no more bytes than value and mask need (ovs: `lib/meta-flow.c`, `mf_field_len`).
 fn option_entry(set: &SetOption) -> OptionMatch {
-    let SetOption { index, len, value, mask, .. } = *set;
+    let SetOption { index, value, mut mask, .. } = *set;
+    if set.form == SetForm::Load && set.is_whole() {
+        mask = Wide::low_ones(u32::from(set.len) * 8);
+    }
+    let mask_len = if mask == Wide::ONES { 0 } else { mask.byte_len() };
+    let len = value.byte_len().max(mask_len) as u8;
     OptionMatch { index, len, is_absent: false, value, mask }
 }
 
@@ -216,9 +230,6 @@ fn finish(out: &mut Vec<u8>, start: usize) {
 
 /// Returns the runs of set bits in a mask, at most 64 bits each, as `load` assigns them.
 pub(crate) fn segments(field: Field, value: u128, mask: u128) -> Vec<(Subfield, u64)> {
-    if field == Field::NwTos && mask == 0xfc {
-        return vec![(Subfield::whole(field), value as u64)];
-    }
     let reach = 128 - assignable(field).leading_zeros();
     let (field, bits) = match for_field(field, oxm::Proto::default()) {
         Some(spec) => (spec.bits_field(), spec.bits.min(reach)),
@@ -239,50 +250,27 @@ pub(crate) fn segments(field: Field, value: u128, mask: u128) -> Vec<(Subfield, 
     out
 }
 
-/// Writes `NXAST_REG_LOAD`s.
+/// Writes `NXAST_REG_LOAD`s, or a `NXAST_REG_LOAD2`, which also has room for an experimenter's fields.
 pub(super) fn put_loads(
     out: &mut Vec<u8>,
     form: &ActionForm,
     field: Field,
-    value: u128,
-    mask: u128,
+    (value, mask): (u128, u128),
+    set_form: SetForm,
 ) {
-    for (target, value) in segments(field, value, mask) {
-        let Some(spec) = for_field(target.field, form.proto) else { continue };
-        if spec.first.class == 0xffff {
-            put_load2(out, form, spec, u128::from(value) << target.offset, target.mask());
-            continue;
-        }
-        let start = out.len();
-        out.put_u16(0xffff);
-        out.put_u16(0);
-        out.put_u32(NICIRA);
-        out.put_u16(7);
-        out.put_u16(pack_offset_bits(&target));
-        oxm::put_header(out, &target, form.proto, 0);
-        out.put_u64(value);
-        finish(out, start);
+    let Some(spec) = for_field(field, form.proto) else { return };
+    let is_load2 = matches!(set_form, SetForm::Load2 | SetForm::Load2Masked);
+    if is_load2 || spec.first.class == 0xffff {
+        let mask = (!is_exact(spec, mask, set_form)).then_some(mask);
+        return nicira_out::action(out, 33, |out| oxm::put_entry(out, spec, 0, value, mask));
     }
-}
-
-fn put_load2(out: &mut Vec<u8>, form: &ActionForm, spec: &Spec, value: u128, mask: u128) {
-    let exact = mask == spec.field.all_ones();
-    let mask = (!exact).then_some(mask);
-    nicira_load2(out, |out| oxm::put_entry(out, spec, oxm_version(form), value, mask));
-}
-
-fn oxm_version(form: &ActionForm) -> u8 {
-    if form.version < Version::V12 { 0 } else { form.version as u8 }
-}
-
-fn nicira_load2(out: &mut Vec<u8>, entry: impl FnOnce(&mut Vec<u8>)) {
-    let start = out.len();
-    out.put_u16(0xffff);
-    out.put_u16(0);
-    out.put_u32(NICIRA);
-    out.put_u16(33);
-    entry(out);
-    finish(out, start);
+    for (target, value) in segments(field, value, mask) {
+        nicira_out::action(out, 7, |out| {
+            out.put_u16(pack_offset_bits(&target));
+            oxm::put_header(out, &target, form.proto, 0);
+            out.put_u64(value);
+        });
+    }
 }
 
 #[cfg(test)]
@@ -304,16 +292,15 @@ mod tests {
         const ARP_OP: u32 = 0x0000_1e02;
         let set =
             |value, mask| Ok(Action::Set { field: Field::ArpOp, value, mask, form: SetForm::Load });
-        let refused = Err(ErrorCode::ActionBadSetArgument);
         let cases = [
             // NXM_OF_ARP_OP[], [0..7] and [4..11].
             (15, 2, set(2, 0xffff)),
             (15, 0xff, set(0xff, 0xffff)),
-            (15, 0x100, refused.clone()),
+            (15, 0x100, set(0x100, 0xffff)),
             (7, 2, set(2, 0xff)),
             (7, 0x100, Err(ErrorCode::ActionBadArgument)),
             (4 << 6 | 7, 0xf, set(0xf0, 0xff0)),
-            (4 << 6 | 7, 0x10, refused),
+            (4 << 6 | 7, 0x10, set(0x100, 0xff0)),
         ];
         for (offset_bits, value, expect) in cases {
             assert_eq!(load(offset_bits, ARP_OP, value), expect, "{offset_bits:#x} {value:#x}");

@@ -142,7 +142,7 @@ fn take11(kind: u16, body: &mut Input<'_>, version: Version) -> Result<Action, O
         23 => Action::SetIpTtl(padded(body, 1)? as u8),
         24 => empty(body, Action::DecTtl(vec![0]))?,
         25 if version >= Version::V12 => set::take_set_field(body, version)?,
-        28 if version == Version::V15 => take_copy_field(body)?,
+        28 if version == Version::V15 => set::take_copy(body, true)?,
         29 if version == Version::V15 => Action::Meter(meter_number(body.u32()?)?),
         _ => match mpls::take(kind, body)? {
             Some(action) => action,
@@ -167,13 +167,4 @@ pub(super) fn group_number(group: u32) -> Result<u32, OfError> {
         return Ok(group);
     }
     Err(bad(ErrorCode::ActionBadOutGroup, format!("group {group:#x} can't be")))
-}
-
-fn take_copy_field(body: &mut Input<'_>) -> Result<Action, OfError> {
-    let (bits, source_offset, target_offset) = (body.u16()?, body.u16()?, body.u16()?);
-    body.skip(2)?;
-    let source = set::take_source(body, source_offset.into(), bits.into())?;
-    let target = set::take_target(body, target_offset.into(), bits.into())?;
-    body.take(body.len())?;
-    Ok(Action::Move { source, target })
 }

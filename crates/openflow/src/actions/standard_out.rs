@@ -69,7 +69,7 @@ fn put_old(out: &mut Vec<u8>, action: &Action, form: &mut ActionForm) -> bool {
         Action::SetTpDst(port) => short(out, 10, (*port).into(), 2),
         // Setting a VLAN id adds a tag in OpenFlow 1.0.
         Action::PushVlan(_) if v10 => {}
-        Action::Set { field, value, mask, form: SetForm::SetField } => {
+        Action::Set { field, value, mask, form: SetForm::SetField | SetForm::Masked } => {
             return put_old_set(out, *field, (*value, *mask), form);
         }
         _ => return false,
@@ -87,6 +87,7 @@ fn put_old_set(
     if mask != field.all_ones() && field != Field::NwTos {
         return false;
     }
+    let is_sctp = form.proto.nw_proto == protocol::SCTP;
     let address = MacAddr::from_u64(value as u64);
     let ipv4 = std::net::Ipv4Addr::from(value as u32);
     let action = match field {
@@ -112,8 +113,9 @@ fn put_old_set(
         Field::NwTos => Action::SetIpDscp(value as u8 & 0xfc),
         Field::IpDscp => Action::SetIpDscp((value as u8) << 2),
         Field::IpEcn if form.version != Version::V10 => Action::SetIpEcn(value as u8),
-        Field::TpSrc => Action::SetTpSrc(value as u16),
-        Field::TpDst => Action::SetTpDst(value as u16),
+        // These are for TCP and UDP.
+        Field::TpSrc if !is_sctp => Action::SetTpSrc(value as u16),
+        Field::TpDst if !is_sctp => Action::SetTpDst(value as u16),
         _ => return false,
     };
     put_old(out, &action, form)
@@ -140,7 +142,7 @@ fn put_shared(out: &mut Vec<u8>, action: &Action, form: &mut ActionForm) -> bool
         Action::SetQueue(queue) => short(out, 21, (*queue).into(), 4),
         // Later versions set the queue with a separate action.
         Action::Enqueue { port, queue } => {
-            let output = Action::Output { port: *port, max_len: 0 };
+            let output = Action::Output { port: *port, max_len: u16::MAX };
             for action in [Action::SetQueue(*queue), output, Action::PopQueue] {
                 super::list::put_action(out, &action, form);
             }
@@ -187,7 +189,7 @@ fn put12(out: &mut Vec<u8>, action: &Action, form: &mut ActionForm) -> bool {
         }
         Action::SetOption(set) => return set::put_set_option(out, form, set),
         Action::Meter(meter) if form.version == Version::V15 => short(out, 29, (*meter).into(), 4),
-        Action::Move { source, target } if form.version == Version::V15 => {
+        Action::Move { source, target, .. } if form.version == Version::V15 => {
             put_copy_field(out, source, target, form);
         }
         _ => return put_shared(out, action, form),

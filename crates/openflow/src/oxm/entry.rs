@@ -116,30 +116,55 @@ pub(crate) fn known(header: Header) -> Result<&'static Spec, OfError> {
     Ok(spec)
 }
 
-/// Reads a header without a value in an action. Returns its field.
+/// Reads a header without a value in an action, of 4 or 8 bytes. Returns its field (ovs: `lib/nx-match.c`,
+/// `nx_pull_header`).
 pub(crate) fn take_header(input: &mut Input<'_>) -> Result<&'static Spec, OfError> {
-    let header = header(input)?;
+    let in_match = |error: OfError, code| OfError { code, ..error };
+    let header = header(input).map_err(|error| in_match(error, ErrorCode::MatchBadLen))?;
+    let spec = known(exact(header)).map_err(|error| in_match(error, ErrorCode::MatchBadField))?;
     if header.has_mask {
-        let reason =
-            format!("field {} has a mask where only its name is due", describe(header.code));
-        return Err(OfError::new(ErrorCode::ActionBadArgument, reason));
+        let reason = format!("field {} has a mask where only its name is due", spec.name);
+        return Err(OfError::new(ErrorCode::MatchBadMask, reason));
     }
-    let spec = known(header).map_err(|error| OfError {
-        code: match error.code {
-            ErrorCode::MatchBadField => ErrorCode::ActionBadSetType,
-            ErrorCode::MatchBadLen => ErrorCode::ActionBadSetLen,
-            code => code,
-        },
-        ..error
-    })?;
     Ok(spec)
+}
+
+/// Reads a header of 4 bytes in an action. Returns its field. The mask's bit is ignored (ovs: `lib/meta-flow.c`,
+/// `mf_vl_mff_mf_from_nxm_header`).
+pub(crate) fn take_id(input: &mut Input<'_>) -> Result<&'static Spec, OfError> {
+    let [c0, c1, number, len] = input.array()?;
+    let class = u16::from_be_bytes([c0, c1]);
+    let code = Code { class, number: number >> 1, experimenter: 0 };
+    let header = Header { code, has_mask: number & 1 != 0, len: len.into() };
+    known(exact(header)).map_err(|error| OfError { code: ErrorCode::ActionBadSetType, ..error })
+}
+
+/// Returns the header of the same field without a mask (ovs: `lib/nx-match.c`, `nxm_make_exact_header`).
+fn exact(header: Header) -> Header {
+    let len = if header.has_mask { header.len / 2 } else { header.len };
+    Header { has_mask: false, len, ..header }
 }
 
 /// Reads an entry in an action: field, value and mask. Here a mask is also permitted for fields without masks
 /// in matches (ovs: `lib/nx-match.c`, `nx_pull_entry__`).
 pub(crate) fn take_entry(input: &mut Input<'_>) -> Result<(&'static Spec, Entry), OfError> {
-    let entry = take_raw_entry(input)?;
-    let spec = known(entry.header)?;
+    let mut ahead = *input;
+    let header =
+        header(&mut ahead).map_err(|error| OfError { code: ErrorCode::MatchBadLen, ..error })?;
+    let spec = known(header).map_err(|error| OfError {
+        code: match error.code {
+            // Half of the length is that of the value, if there is a mask.
+            ErrorCode::MatchBadLen if header.len > usize::from(header.has_mask) => {
+                ErrorCode::ActionBadSetLen
+            }
+            _ => ErrorCode::ActionBadSetType,
+        },
+        ..error
+    })?;
+    let entry = take_raw_entry(input).map_err(|error| match error.code {
+        ErrorCode::ActionBadLen => OfError { code: ErrorCode::MatchBadLen, ..error },
+        _ => error,
+    })?;
     Ok((spec, entry))
 }
 

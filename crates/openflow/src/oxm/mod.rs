@@ -12,7 +12,7 @@ mod tunnel;
 
 pub(crate) use entry::{
     hashed_bits, put_entry, put_field_id, put_hashed, put_header, put_option, take_entry,
-    take_header,
+    take_header, take_id,
 };
 pub(crate) use headers::is_of_nsh;
 pub(crate) use matching::{

@@ -108,7 +108,7 @@ impl Prerequisite {
         match self {
             P::None => true,
             P::Ethernet => key.get(Field::PacketType) == 0,
-            P::Vlan => proto.has_vlan,
+            P::Vlan => proto.has_vlan && key.get(Field::PacketType) == 0,
             P::Mpls => proto.is_mpls(),
             P::Nsh => proto.is_nsh(),
             P::Arp => proto.is_arp(),

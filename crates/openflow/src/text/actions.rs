@@ -2,12 +2,13 @@
 
 use super::length::{check_pkt_larger, output_trunc};
 use super::span::{Pair, Span};
-use super::{PortNames, TextError, assign, choice, ct, encap, learn, mpls, value};
-use crate::action::{Action, Conjunction, SetForm, ToController};
+use super::{PortNames, TextError, assign, choice, ct, encap, learn, mpls, sample, value};
+use crate::action::{Action, Conjunction, SetForm, Subfield, ToController};
 use crate::actions::{check_order, fits_action_set};
 use crate::message::{GROUP_MAX, METER_MAX};
 use base::{MacAddr, OfPort, TableId};
 use flow::Field;
+use std::num::NonZeroU32;
 use wire::ethertype;
 
 /// Nesting depth of parentheses.
@@ -85,12 +86,17 @@ pub(super) fn one(
             field: Field::TunId,
             value: value::number_to(pair.needed()?, u64::MAX.into())?,
             mask: Field::TunId.all_ones(),
-            form: SetForm::SetTunnel,
+            form: match pair.key.text {
+                "set_tunnel" => SetForm::SetTunnel,
+                _ => SetForm::SetTunnel64,
+            },
         },
         "check_pkt_larger" => check_pkt_larger(pair.needed()?)?,
         "encap" => encap::encap(pair.needed()?)?,
         "decap" => encap::decap(pair.rest())?,
-        "delete_field" => Action::DeleteField(assign::subfield(pair.needed()?)?.1.field),
+        "delete_field" => {
+            Action::DeleteField(Subfield::whole(assign::subfield(pair.needed()?)?.1.field))
+        }
         "resubmit" => resubmit(pair, ports)?,
         "ct" => ct::ct(pair.rest(), ports, nesting)?,
         "clone" => Action::Clone(list(pair.rest(), ports, nesting.deeper(pair.key)?)?),
@@ -119,9 +125,7 @@ pub(super) fn one(
         "nat" => return Err(pair.key.error_with("nat outside of ct", "ct(commit,nat(...))")),
         "group" => Action::Group(value::number_to(pair.needed()?, GROUP_MAX.into())? as u32),
         "meter" => meter(pair.needed()?)?,
-        "sample" => {
-            return Err(pair.key.error(format!("the action {} is not supported", pair.key.text)));
-        }
+        "sample" => sample::sample(pair, ports)?,
         _ if pair.value.is_none() => match value::port(pair.key, ports) {
             Ok(port) => output_to(port),
             Err(_) => return Err(unknown(pair)),
@@ -251,13 +255,7 @@ fn controller(pair: Pair<'_>) -> Result<Action, TextError> {
     if !pair.nested {
         return Ok(plain(value::number_to(span, 0xffff)? as u16));
     }
-    let mut to = ToController {
-        max_len: u16::MAX,
-        controller_id: 0,
-        reason: 1,
-        userdata: Vec::new(),
-        pause: false,
-    };
+    let mut to = ToController::default();
     for pair in span.pairs()? {
         match pair.key.text {
             "max_len" => to.max_len = value::number_to(pair.needed()?, 0xffff)? as u16,
@@ -270,13 +268,17 @@ fn controller(pair: Pair<'_>) -> Result<Action, TextError> {
             }
             "userdata" => to.userdata = note(pair.needed()?)?,
             "pause" => to.pause = true,
+            "meter_id" => {
+                let number = value::number_to(pair.needed()?, u32::MAX.into())? as u32;
+                to.meter = NonZeroU32::new(number);
+            }
             other => {
-                let hint = "max_len=, id=, reason=, userdata=, pause";
+                let hint = "max_len=, id=, reason=, userdata=, pause, meter_id=";
                 return Err(pair.key.error_with(format!("controller has no '{other}'"), hint));
             }
         }
     }
-    if to.controller_id == 0 && to.reason == 1 && to.userdata.is_empty() && !to.pause {
+    if to.is_plain() {
         return Ok(plain(to.max_len));
     }
     Ok(Action::Controller(to))

@@ -117,15 +117,7 @@ pub(super) fn load(span: Span<'_>, ports: PortNames<'_>) -> Result<Action, TextE
     if part.bits < 128 && value >> part.bits != 0 {
         return Err(from.error(format!("{} does not fit {} bits", from.text, part.bits)));
     }
-    let placed = value << part.offset;
-    if placed & !part.field.all_ones() != 0 {
-        return Err(from.error(format!("{} can't be set to {placed:#x}", part.field.name())));
-    }
-    let mask = part.mask() & assignable(part.field);
-    if mask == 0 {
-        return Err(to.error_with(format!("{} can't be set", to.text), "nw_tos begins at bit 2"));
-    }
-    let value = placed & mask;
+    let (value, mask) = (value << part.offset, part.mask());
     Ok(Action::Set { field: part.field, value, mask, form: SetForm::Load })
 }
 
@@ -136,5 +128,5 @@ pub(super) fn move_bits(span: Span<'_>) -> Result<Action, TextError> {
     if source.bits != target.bits {
         return Err(span.error(format!("{} bits can't become {}", source.bits, target.bits)));
     }
-    Ok(Action::Move { source, target })
+    Ok(Action::Move { source, target, is_copy: false })
 }

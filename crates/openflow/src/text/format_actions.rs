@@ -3,7 +3,7 @@
 use super::actions::REASONS;
 use super::format_match::{ipv4, ipv6, mac};
 use super::value::{is_ipv4, is_ipv6, is_mac};
-use super::{choice, encap, learn, mpls};
+use super::{choice, encap, learn, mpls, sample};
 use crate::action::{
     Action, Conjunction, Ct, SetForm, SetOption, Subfield, ToController, ZoneSource,
 };
@@ -33,11 +33,11 @@ fn one(action: &Action, proto: Proto) -> String {
         Action::OutputReg { source, .. } => format!("output:{}", bits(source, proto)),
         Action::OutputTrunc { port, max_len } => format!("output(port={port},max_len={max_len})"),
         Action::CheckPktLarger { bytes, target } => larger(*bytes, target, proto),
-        Action::DeleteField(field) => delete_field(*field, proto),
+        Action::DeleteField(option) => delete_field(option.field, proto),
         Action::Controller(to) => controller(to),
         Action::Set { field, value, mask, form } => set(*field, *value, *mask, *form, proto),
         Action::SetOption(set) => set_option(set, proto),
-        Action::Move { source, target } => {
+        Action::Move { source, target, .. } => {
             format!("move:{}->{}", bits(source, proto), bits(target, proto))
         }
         Action::StackPush(part) => format!("push:{}", bits(part, proto)),
@@ -84,6 +84,7 @@ fn one(action: &Action, proto: Proto) -> String {
         }
         Action::Bundle(bundle) => choice::format_bundle(bundle, proto),
         Action::Multipath(multipath) => choice::format_multipath(multipath, proto),
+        Action::Sample(what) => sample::format(what, proto),
         Action::FinTimeout { idle_s, hard_s } => fin_timeout(*idle_s, *hard_s),
         Action::WriteActions(actions) if actions.is_empty() => "write_actions(drop)".to_owned(),
         Action::WriteActions(actions) => format!("write_actions({})", list(actions, proto)),
@@ -140,8 +141,7 @@ fn dotted(bytes: &[u8]) -> String {
 }
 
 fn controller(to: &ToController) -> String {
-    let plain = to.reason == 1 && to.controller_id == 0 && to.userdata.is_empty() && !to.pause;
-    if plain {
+    if to.is_plain() {
         return format!("CONTROLLER:{}", to.max_len);
     }
     let mut parts = Vec::new();
@@ -160,6 +160,9 @@ fn controller(to: &ToController) -> String {
     }
     if to.pause {
         parts.push("pause".to_owned());
+    }
+    if let Some(meter) = to.meter {
+        parts.push(format!("meter_id={meter}"));
     }
     format!("controller({})", parts.join(","))
 }
@@ -181,10 +184,10 @@ fn set_option(set: &SetOption, proto: Proto) -> String {
     let Some(field) = Field::tun_metadata(set.index) else { return String::new() };
     let is_whole = set.is_whole();
     let has_bits = !set.mask.is_zero() && (set.len > 0 || !is_whole);
-    if set.form == SetForm::SetField && !has_bits {
+    if set.form != SetForm::Load && !has_bits {
         return format!("set_field:ANY->{}", field.name());
     }
-    if set.form == SetForm::SetField {
+    if set.form != SetForm::Load {
         let mask = if is_whole { String::new() } else { format!("/{:#x}", set.mask) };
         return format!("set_field:{:#x}{mask}->{}", set.value, field.name());
     }
@@ -206,8 +209,9 @@ fn set_option(set: &SetOption, proto: Proto) -> String {
 }
 
 fn set(field: Field, value: u128, mask: u128, form: SetForm, proto: Proto) -> String {
-    if form == SetForm::SetTunnel {
-        let long = if value > u32::MAX.into() { "64" } else { "" };
+    if matches!(form, SetForm::SetTunnel | SetForm::SetTunnel64) {
+        let is_long = form == SetForm::SetTunnel64 || value > u32::MAX.into();
+        let long = if is_long { "64" } else { "" };
         // As C's `%#x`, Open vSwitch prints 0 without `0x`.
         return match value {
             0 => format!("set_tunnel{long}:0"),
@@ -229,7 +233,7 @@ fn set(field: Field, value: u128, mask: u128, form: SetForm, proto: Proto) -> St
         field => (field, value, mask),
     };
     let name = for_field(field, proto).map_or(field.name(), |spec| spec.name);
-    let exact = mask == assignable(field);
+    let exact = mask == assignable(field) && !form.is_masked();
     let text = match field {
         _ if is_mac(field) => mac(value, mask),
         _ if is_ipv4(field) => ipv4(value, mask),
@@ -273,6 +277,8 @@ fn is_decimal(field: Field) -> bool {
             | F::NshMdtype
             | F::NshNp
             | F::NshSi
+            | F::TunErspanVer
+            | F::TunErspanDir
             | F::NdReserved
             | F::NdOptionsType
             | F::NwTos

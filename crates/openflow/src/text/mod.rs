@@ -15,6 +15,7 @@ mod length;
 mod matching;
 mod mpls;
 mod named_bits;
+mod sample;
 mod span;
 mod value;
 

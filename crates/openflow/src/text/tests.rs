@@ -123,6 +123,13 @@ const FLOWS: &[(&str, &str)] = &[
         "actions=multipath(nw_dst, 50, iter_hash, 4, 3, NXM_NX_REG0[])",
         "actions=multipath(nw_dst,50,iter_hash,4,3,NXM_NX_REG0[])",
     ),
+    (
+        "actions=sample(probability=1),sample(probability=65535,collector_set_id=2,obs_domain_id=3,\
+         obs_point_id=4,sampling_port=LOCAL),sample(probability=9,egress)",
+        "actions=sample(probability=1,collector_set_id=0,obs_domain_id=0,obs_point_id=0),\
+         sample(probability=65535,collector_set_id=2,obs_domain_id=3,obs_point_id=4,sampling_port=LOCAL),\
+         sample(probability=9,collector_set_id=0,obs_domain_id=0,obs_point_id=0,egress)",
+    ),
     ("tcp actions=fin_timeout(hard_timeout=9)", "tcp actions=fin_timeout(hard_timeout=9)"),
     ("in_port=veth1 action=veth1", "in_port=7 actions=output:7"),
     (
@@ -251,6 +258,10 @@ const FLOWS: &[(&str, &str)] = &[
     ),
     ("actions=controller(userdata=01.02,pause)", "actions=controller(userdata=01.02,pause)"),
     (
+        "actions=controller(meter_id=5),controller(meter_id=0x7,pause),controller(meter_id=0)",
+        "actions=controller(meter_id=5),controller(pause,meter_id=7),CONTROLLER:65535",
+    ),
+    (
         "actions=clone(mod_vlan_vid:3,output:1),note:00.11.22,exit",
         "actions=clone(mod_vlan_vid:3,output:1),note:00.11.22,exit",
     ),
@@ -304,7 +315,10 @@ fn what_is_wrong_is_said_with_its_column() {
         ("ip,nw_src=1.2.3,actions=1", 11, "not an IPv4 address"),
         ("tp_dst=80,actions=1", 1, "does not promise the protocol"),
         ("ip,actions=outptu:1", 12, "no action 'outptu'"),
-        ("ip,actions=sample(probability=1)", 12, "sample is not supported"),
+        ("ip,actions=sample(collector_set_id=1)", 12, "sample needs a probability"),
+        ("actions=sample(probability=0)", 9, "sample needs a probability"),
+        ("actions=sample(probability=1,obs_point_id=xreg0)", 43, "64 bits are more than 32"),
+        ("actions=sample(probability=1,rate=7)", 30, "sample has no 'rate'"),
         ("actions=learn(reg0=reg1[0..3])", 20, "4 bits can't become 32"),
         ("actions=learn(result_dst=reg0)", 26, "one bit"),
         ("actions=conjunction(1,3/2)", 23, "clause 3 of 2"),
@@ -318,7 +332,6 @@ fn what_is_wrong_is_said_with_its_column() {
         ("ip,actions=ct(exec(set_field:1->ct_mark))", 15, "need commit"),
         ("actions=load:0x100->reg0[0..7]", 14, "does not fit"),
         ("actions=load:1->reg0[30..40]", 22, "bits 0 to 31"),
-        ("arp,actions=load:0x102->arp_op", 18, "can't be set to 0x102"),
         ("arp,actions=set_field:0x102->arp_op", 23, "does not fit arp_op"),
         ("actions=set_field:1->ct_state", 22, "can't be written"),
         ("actions=goto_table:1,output:1", 9, "can't stand behind goto_table"),

@@ -4,20 +4,29 @@ use base::{DatapathId, MacAddr, OfPort, PortNo, TableId};
 use flow::{Field, Match, NatKind, NatRange, OptionMatch, PortSelection, Wide};
 use openflow::action::{
     Action, Bundle, BundleAlgorithm, Conjunction, Ct, HashFields, Learn, LearnSource, LearnSpec,
-    Multipath, MultipathAlgorithm, NshProperty, SetForm, SetOption, Subfield, ToController,
-    ZoneSource,
+    Multipath, MultipathAlgorithm, NshProperty, ObservationId, Sample, SampleDirection, SetForm,
+    SetOption, Subfield, ToController, ZoneSource,
 };
 use openflow::message::*;
 use openflow::{DecodeOptions, EncodeOptions, ErrorCode, Message, Place, Version, decode, encode};
+use std::num::{NonZeroU16, NonZeroU32};
 
 pub struct Generate {
     state: u64,
     version: Version,
+    /// Whether actions are made that Open vSwitch 3.1 does not know.
+    newest: bool,
 }
 
 impl Generate {
     pub fn new(seed: u64, version: Version) -> Self {
-        Generate { state: seed, version }
+        Generate { state: seed, version, newest: true }
+    }
+
+    /// Leaves out actions that Open vSwitch 3.1 does not know.
+    #[allow(dead_code)] // not by every test
+    pub fn known_to_3_1(self) -> Self {
+        Generate { newest: false, ..self }
     }
 
     /// SplitMix64
@@ -233,7 +242,7 @@ impl Generate {
 
     /// A separate generator, which leaves the sequence of this one unchanged.
     fn fork(&self) -> Generate {
-        Generate { state: !self.state, version: self.version }
+        Generate { state: !self.state, ..*self }
     }
 
     fn on_option(&mut self) -> Action {
@@ -241,16 +250,19 @@ impl Generate {
             Subfield::new(field, generate.below(900) as u32, bits)
         };
         match self.below(3) {
-            0 => Action::DeleteField(Field::TunMetadata3),
+            0 => Action::DeleteField(Subfield::whole(Field::TunMetadata3)),
             1 => {
                 let OptionMatch { index, len, value, mask, .. } = self.option(5);
-                let form = SetForm::SetField;
+                // Before OpenFlow 1.5 its only form is Nicira's, or OpenFlow's without a mask.
+                let is_set_field = self.version == Version::V15;
+                let form = if is_set_field { SetForm::SetField } else { SetForm::Load2 };
                 Action::SetOption(Box::new(SetOption { index, len, value, mask, form }))
             }
             _ => {
                 let bits = 1 + self.below(64) as u32;
                 let source = part(self, Field::TunMetadata1, bits);
-                Action::Move { source, target: part(self, Field::TunMetadata62, bits) }
+                let is_copy = self.version == Version::V15;
+                Action::Move { source, target: part(self, Field::TunMetadata62, bits), is_copy }
             }
         }
     }
@@ -418,11 +430,14 @@ impl Generate {
                 reason: self.below(3) as u8,
                 userdata: self.bytes(5),
                 pause: self.often(),
+                meter: NonZeroU32::new(self.below(3) as u32 * 7),
             }),
             4 | 5 => self.set(),
             6 => {
                 let source = self.subfield();
-                Action::Move { source, target: Subfield { field: Field::Xxreg1, ..source } }
+                let target = Subfield { field: Field::Xxreg1, ..source };
+                let is_copy = self.version == Version::V15;
+                Action::Move { source, target, is_copy }
             }
             7 => Action::StackPush(self.subfield()),
             8 => Action::StackPop(self.subfield()),
@@ -460,6 +475,7 @@ impl Generate {
             },
             14 => self.learn(),
             15 => self.bundle(),
+            16 if self.often() => self.sample(),
             16 => self.multipath(),
             17 => Action::FinTimeout { idle_s: 1 + self.below(9) as u16, hard_s: 0 },
             18 => Action::Group(self.below(GROUP_MAX.into()) as u32),
@@ -467,6 +483,28 @@ impl Generate {
             _ if self.often() => Action::StripVlan,
             _ => Action::Exit,
         }
+    }
+
+    fn sample(&mut self) -> Action {
+        let id = |it: &mut Self| match it.newest && it.often() {
+            true => {
+                let part = it.subfield();
+                ObservationId::Field(Subfield { bits: part.bits.min(32), ..part })
+            }
+            false => ObservationId::Immediate(it.next() as u32),
+        };
+        Action::Sample(Box::new(Sample {
+            probability: NonZeroU16::MIN.saturating_add(self.next() as u16),
+            collector_set: self.next() as u32,
+            domain: id(self),
+            point: id(self),
+            port: if self.often() { OfPort::NONE } else { self.port() },
+            direction: match self.below(3) {
+                0 => SampleDirection::Unspecified,
+                1 => SampleDirection::Ingress,
+                _ => SampleDirection::Egress,
+            },
+        }))
     }
 
     fn encap(&mut self) -> Action {

@@ -15,6 +15,7 @@ const ACTIONS: &[(&str, &str)] = &[
     ("group", "actions=group:1"),
     ("controller", "actions=controller"),
     ("controller(pause)", "actions=controller(reason=action,pause)"),
+    ("controller(meter_id)", "actions=controller(meter_id=1)"),
     ("enqueue", "actions=enqueue:2:1"),
     ("output:FIELD", "actions=output:reg1[0..15]"),
     ("bundle", "actions=bundle(eth_src,50,active_backup,ofport,slaves:1,2)"),
@@ -82,7 +83,8 @@ const ACTIONS: &[(&str, &str)] = &[
     ("drop", "actions=drop"),
 ];
 
-const ACTION_NOTES: &[(&str, &str)] = &[("sample", "there is no sampling of flows")];
+/// Notes on actions that are accepted.
+const ACCEPTED_NOTES: &[(&str, &str)] = &[("sample", "there is no exporter: nothing is sampled")];
 
 /// Match fields of Open vSwitch 3.1 by their names in `ovs-fields(7)`, each in a flow.
 const FIELDS: &[(&str, &str)] = &[
@@ -195,7 +197,7 @@ fn rows(listed: &[(&str, &str)], suffix: &str, notes: &[(&str, &'static str)]) -
         // Adding a flow checks that its group exists; the missing group is another error.
         let refused = refusal(&format!("{flow}{suffix}")).filter(|_| *names != "group");
         let (state, note) = match refused {
-            None => ("supported", ""),
+            None => ("supported", note_of(ACCEPTED_NOTES, names)),
             Some(_) => ("error", note_of(notes, names)),
         };
         Row { names: (*names).to_owned(), state, note }
@@ -204,7 +206,7 @@ fn rows(listed: &[(&str, &str)], suffix: &str, notes: &[(&str, &'static str)]) -
 }
 
 pub fn actions() -> Vec<Row> {
-    rows(ACTIONS, "", ACTION_NOTES)
+    rows(ACTIONS, "", &[])
 }
 
 pub fn fields() -> Vec<Row> {
