@@ -11,6 +11,7 @@ use crate::worker::Worker;
 use crate::{rewrite, shim};
 use base::{Instant, PortNo, RecircId};
 use flow::{Action, ControllerAction, CtAction, DropReason, Field, Frame, TunnelEnd, UpcallKind};
+use port::offload;
 
 /// Executes `actions` on frames of one flow. Only recirculated packets remain in their places; the others
 /// were sent, or dropped and counted.
@@ -144,10 +145,10 @@ fn output_cut(
     observer: &mut impl Observer,
 ) {
     for frame in present(frames) {
-        let mut copy = worker.pool.copy(&frame.packet);
-        branch::cut(&mut copy, max_len);
-        out.push(port, copy);
-        observer.note(|| Step::Output(port));
+        branch::cut_copies(worker, &frame.packet, max_len as usize, |_, copy| {
+            out.push(port, copy);
+            observer.note(|| Step::Output(port));
+        });
     }
 }
 
@@ -261,15 +262,36 @@ fn send_to_control(
     out: &mut Outbox,
     observer: &mut impl Observer,
 ) {
-    for frame in present(frames) {
+    let mut send = |worker: &mut Worker, frame: &Frame, observer: &mut _| {
         // What a controller does with it later is not part of this trace.
         if worker.send_up(now, frame, UpcallKind::Controller(to), out, None) {
-            observer.note(|| Step::Done(Action::Controller(to)));
+            note(observer, || Step::Done(Action::Controller(to)));
         } else {
             worker.stats.drops.count(DropReason::UpcallQueueFull, 1);
-            observer.note(|| Step::Dropped(DropReason::UpcallQueueFull));
+            note(observer, || Step::Dropped(DropReason::UpcallQueueFull));
         }
+    };
+    for frame in present(frames) {
+        // A controller gets complete packets of the sizes of a wire, as from the kernel's datapath (Linux:
+        // `net/openvswitch/datapath.c`, `ovs_dp_upcall`).
+        if frame.packet.offload.gso.is_some() {
+            let mut pieces = Vec::new();
+            let mut large = copy(worker, frame);
+            shim::segment(worker, &mut large, DropReason::Malformed, &mut pieces, observer);
+            for mut piece in pieces {
+                send(worker, &piece, observer);
+                worker.pool.give(piece.packet.take());
+            }
+            continue;
+        }
+        offload::complete_checksum(&mut frame.packet);
+        send(worker, frame, observer);
     }
+}
+
+/// Notes a step; for closures, which cannot have a parameter of any observer's type.
+fn note(observer: &mut impl Observer, step: impl FnOnce() -> Step) {
+    observer.note(step);
 }
 
 /// Executes actions on copies, one frame at a time; their changes do not affect the originals.

@@ -10,6 +10,7 @@ use crate::worker::Worker;
 use base::{Instant, limits};
 use flow::{Action, CheckLen, DropReason, Frame, MeterRef};
 use packet::Packet;
+use port::offload;
 use std::slice;
 use std::sync::Arc;
 
@@ -47,12 +48,32 @@ pub(crate) fn carry_out(
     false
 }
 
-/// Truncates the packet to this many bytes. A partial checksum is not completed.
-pub(crate) fn cut(packet: &mut Packet, max_len: u32) {
-    let max_len = max_len as usize;
-    if packet.len() > max_len {
-        packet.truncate(max_len);
-        packet.forget_offload();
+/// Makes a copy of a packet of at most `max_len` bytes, or of each segment of a large frame if they are longer. The
+/// checksum is complete before bytes that it covers are cut off.
+pub(crate) fn cut_copies(
+    worker: &mut Worker,
+    packet: &Packet,
+    max_len: usize,
+    mut each: impl FnMut(&mut Worker, Packet),
+) {
+    let mut copy = worker.pool.copy(packet);
+    if !offload::exceeds(packet, max_len) {
+        return each(worker, copy);
+    }
+    if packet.offload.gso.is_none() {
+        offload::complete_checksum(&mut copy);
+        copy.truncate(max_len);
+        copy.forget_offload();
+        return each(worker, copy);
+    }
+    let mut pieces = Vec::new();
+    if !offload::finish(copy, &mut worker.pool, |piece| pieces.push(piece)) {
+        worker.stats.drops.count(DropReason::Malformed, 1);
+    }
+    for mut piece in pieces {
+        piece.truncate(max_len);
+        piece.forget_offload();
+        each(worker, piece);
     }
 }
 
@@ -66,12 +87,16 @@ fn on_cut_copies(
     observer: &mut impl Observer,
 ) {
     for frame in present(frames) {
-        let mut copy = copy(worker, frame);
-        let unseen = copy.key.unseen_bytes() as u32;
-        cut(&mut copy.packet, max_len.saturating_add(unseen));
-        observer.note(|| Step::Copied);
-        execute_run(worker, now, slice::from_mut(&mut copy), actions, out, observer);
-        again(worker, copy);
+        let most = (max_len as usize).saturating_add(frame.key.unseen_bytes());
+        let Frame { packet, key, layers, connection, received } = frame;
+        let (layers, connection, received) = (*layers, *connection, *received);
+        cut_copies(worker, packet, most, |worker, packet| {
+            let key = key.clone();
+            let mut copy = Frame { packet, key, layers, connection, received };
+            observer.note(|| Step::Copied);
+            execute_run(worker, now, slice::from_mut(&mut copy), actions, out, observer);
+            again(worker, copy);
+        });
     }
 }
 
@@ -86,7 +111,10 @@ fn check_len(
     observer: &mut impl Observer,
 ) {
     for frame in present(frames) {
-        let is_greater = frame.seen_len() > usize::from(check.bytes);
+        // A large frame is judged by its segments (Linux: `net/openvswitch/actions.c`,
+        // `execute_check_pkt_len`).
+        let most = usize::from(check.bytes) + frame.key.unseen_bytes();
+        let is_greater = offload::exceeds(&frame.packet, most);
         let actions = if is_greater { &check.greater } else { &check.less_equal };
         execute_run(worker, now, slice::from_mut(frame), actions, out, observer);
     }

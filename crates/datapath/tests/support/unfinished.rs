@@ -2,6 +2,8 @@
 //!
 //! The test `vnet` and the fuzz target of that name use it.
 
+#![allow(dead_code)]
+
 use super::bench::Bench;
 use base::{MacAddr, PortNo, Zone};
 use datapath::WorkerConfig;
@@ -134,7 +136,8 @@ fn without_headers(port: PortNo, seen: &Frame, bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-fn push() -> TunnelPush {
+/// Into a VXLAN tunnel.
+pub fn push() -> TunnelPush {
     let options = [("remote_ip", "172.31.1.2"), ("key", "5")];
     let options = options.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     let config = TunnelConfig::parse(TunnelKind::Vxlan, "t", &options).config.expect("valid");
