@@ -149,7 +149,7 @@ INLINE int is_other(const u64 *words, const u64 *match, const u64 *mask)
 }
 
 // What follows the addresses: whether TCP or UDP lets the packet go on.
-INLINE u32 transport(struct xdp_md *ctx, struct packet *packet, struct slot *slot)
+INLINE u32 transport(struct xdp_md *ctx, struct packet *packet, struct slot *slot, u64 generation)
 {
     u8 *data = (u8 *)(u64)ctx->data, *end = (u8 *)(u64)ctx->data_end;
     if (packet->l4 > 128)
@@ -163,8 +163,9 @@ INLINE u32 transport(struct xdp_md *ctx, struct packet *packet, struct slot *slo
             return NOT_PLAIN;
         // FIN and RST end the connection: all that follows them is the switch's.
         if (l4[13] & 5) {
-            slot->ended = slot->generation;
-            slot->generation = 0;
+            // The slot may have got another connection since the rule was compared with it.
+            if (__sync_val_compare_and_swap(&slot->generation, generation, 0) == generation)
+                slot->ended = generation;
             return CONTROL;
         }
         if ((l4[13] & 0x12) != 0x10)
@@ -322,7 +323,7 @@ SECTION("xdp.frags") int forward(struct xdp_md *ctx)
     struct slot *slot = map_lookup(&slots, &rule->slot);
     if (!slot || slot->generation != rule->generation)
         return pass(STALE);
-    reason = transport(ctx, &packet, slot);
+    reason = transport(ctx, &packet, slot, rule->generation);
     if (reason != READ)
         return pass(reason);
     u32 direction = rule->direction & 1;
