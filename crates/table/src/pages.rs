@@ -112,6 +112,8 @@ mod mapping {
 
     /// Maps `bytes` of zeroed memory, aligned to 2 MiB if it is as large as that.
     pub(crate) fn map(bytes: usize) -> Option<NonNull<u8>> {
+        // The kernel unmaps whole pages only, and refuses another start.
+        let bytes = bytes.checked_next_multiple_of(rustix::param::page_size())?;
         let is_huge = bytes >= HUGE_PAGE;
         let slack = if is_huge { HUGE_PAGE } else { 0 };
         let protection = ProtFlags::READ | ProtFlags::WRITE;
@@ -234,6 +236,25 @@ mod tests {
         let small = Pages::<8>::zeroed(1 << 12).unwrap();
         small[5][3].store(7, Ordering::Relaxed);
         assert!(!small.give_back() && small[5][3].load(Ordering::Relaxed) == 7);
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn a_piece_of_any_length_takes_its_pages_only() {
+        const PIECES: usize = 64;
+        let mapped = || {
+            let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+            let pages: usize = text.split(' ').next().unwrap().parse().unwrap();
+            pages * rustix::param::page_size()
+        };
+        let before = mapped();
+        let pieces: Vec<_> = (0..PIECES)
+            .map(|at| Pages::<8>::zeroed(HUGE_PAGE / 64 + 1 + at).expect("there is memory"))
+            .collect();
+        let added = mapped().saturating_sub(before);
+        // Other tests map memory as well; half of what each piece could leave mapped is room for them.
+        assert!(added < PIECES * 3 * HUGE_PAGE / 2, "{added} bytes");
+        drop(pieces);
     }
 
     #[test]
