@@ -30,13 +30,21 @@ impl Lender {
 pub struct Head {
     pub(crate) start: u32,
     pub(crate) len: u32,
-    /// The mark that a device put on the received packet, by a rule; 0 for none.
-    pub mark: u32,
+    pub(crate) metadata: Metadata,
     pub(crate) end: u32,
     /// Bytes of the switch's own allocation before the head.
     before: u32,
     /// `None` if the switch allocated the memory.
     pub(crate) lender: Option<&'static Lender>,
+}
+
+/// What is known about a packet besides its bytes. A packet dereferences to it and to nothing else of its head: what
+/// describes the memory must not be exchanged between packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct Metadata {
+    /// The mark that a device put on the received packet, by a rule; 0 for none. Drivers written in C set it.
+    pub mark: u32,
     /// The packet's offload state.
     pub offload: Offload,
 }
@@ -48,7 +56,7 @@ const ALIGNMENT: usize = 16;
 
 const _: () = assert!(size_of::<Head>() == HEAD_BYTES);
 const _: () = assert!(offset_of!(Head, start) == 0 && offset_of!(Head, len) == 4);
-const _: () = assert!(offset_of!(Head, mark) == 8);
+const _: () = assert!(offset_of!(Head, metadata) == 8 && offset_of!(Metadata, mark) == 0);
 
 /// The head of [`Packet::none`](crate::Packet::none).
 pub(crate) static NO_HEAD: Head = Head::new(HEAD_BYTES as u32, 0, None);
@@ -56,7 +64,8 @@ pub(crate) static NO_HEAD: Head = Head::new(HEAD_BYTES as u32, 0, None);
 impl Head {
     const fn new(end: u32, before: u32, lender: Option<&'static Lender>) -> Head {
         let offload = Offload { checksum: crate::Checksum::Unverified, gso: None };
-        Head { start: HEAD_BYTES as u32, len: 0, mark: 0, end, before, lender, offload }
+        let metadata = Metadata { mark: 0, offload };
+        Head { start: HEAD_BYTES as u32, len: 0, metadata, end, before, lender }
     }
 
     /// Returns the head of a buffer of `lender`. The driver writes it before `room` bytes.

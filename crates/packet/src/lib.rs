@@ -10,7 +10,7 @@ mod offload;
 mod packet;
 mod pool;
 
-pub use head::{Head, Lender};
+pub use head::{Head, Lender, Metadata};
 pub use offload::{Checksum, Gso, GsoKind, Offload};
 pub use packet::{HEADROOM, Packet};
 pub use pool::{Pool, SMALL_FRAME_BYTES};

@@ -1,6 +1,6 @@
 //! One frame's bytes.
 
-use crate::head::{HEAD_BYTES, Head, Lender, NO_HEAD};
+use crate::head::{HEAD_BYTES, Head, Lender, Metadata, NO_HEAD};
 use crate::offload::Offload;
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -14,6 +14,24 @@ pub const HEADROOM: usize = 128;
 const FIRST_BYTE: usize = HEAD_BYTES + HEADROOM;
 
 /// An Ethernet frame in a buffer of its own: a pointer to its [`Head`], or none.
+///
+/// It dereferences to its [`Metadata`], which two packets may exchange:
+///
+/// ```
+/// use packet::{Checksum, Packet};
+/// let (mut a, mut b) = (Packet::from_bytes(&[1]), Packet::with_capacity(9));
+/// a.offload.checksum = Checksum::Good;
+/// std::mem::swap(&mut *a, &mut *b);
+/// assert_eq!((a.data(), b.room(), b.offload.checksum), (&[1][..], 9, Checksum::Good));
+/// ```
+///
+/// The head's other fields describe the memory, so safe code gets no reference to a head:
+///
+/// ```compile_fail,E0308
+/// let (mut a, mut b) = (packet::Packet::from_bytes(&[1]), packet::Packet::with_capacity(9));
+/// let (a, b): (&mut packet::Head, &mut packet::Head) = (&mut *a, &mut *b);
+/// std::mem::swap(a, b);
+/// ```
 #[repr(transparent)]
 pub struct Packet {
     head: Option<NonNull<Head>>,
@@ -29,7 +47,7 @@ impl Packet {
     /// An empty packet with room for `capacity` bytes after [`HEADROOM`].
     pub fn with_capacity(capacity: usize) -> Self {
         let mut packet = Packet { head: Some(Head::allocate(HEADROOM + capacity)) };
-        packet.start = FIRST_BYTE as u32;
+        packet.set_place(FIRST_BYTE, 0);
         packet
     }
 
@@ -67,7 +85,7 @@ impl Packet {
     /// Returns whether the packet is in a buffer of this lender.
     #[inline]
     pub fn is_lent_by(&self, lender: &'static Lender) -> bool {
-        self.lender.is_some_and(|has| std::ptr::eq(has, lender))
+        self.head().lender.is_some_and(|has| std::ptr::eq(has, lender))
     }
 
     /// Returns the head of a buffer that `lender` lent, or any other packet as the error. The
@@ -87,7 +105,7 @@ impl Packet {
     #[inline]
     pub fn data(&self) -> &[u8] {
         let Some(head) = self.head else { return &[] };
-        let (start, len) = (self.start as usize, self.len as usize);
+        let (start, len) = (self.start(), self.len());
         // SAFETY: these bytes are initialised and belong to this packet alone: `set_place` ensures it for
         // allocated memory, and `from_head` requires it for lent memory.
         unsafe { std::slice::from_raw_parts(head.cast::<u8>().byte_add(start).as_ptr(), len) }
@@ -97,7 +115,7 @@ impl Packet {
     #[inline]
     pub fn data_mut(&mut self) -> &mut [u8] {
         let Some(head) = self.head else { return &mut [] };
-        let (start, len) = (self.start as usize, self.len as usize);
+        let (start, len) = (self.start(), self.len());
         // SAFETY: as in `data`, and the packet is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(head.cast::<u8>().byte_add(start).as_ptr(), len) }
     }
@@ -128,7 +146,7 @@ impl Packet {
         let room = self.room();
         if let Some(head) = self.head_mut() {
             (head.start, head.len) = ((FIRST_BYTE as u32).min(head.end), len.min(room) as u32);
-            head.offload = offload;
+            head.metadata.offload = offload;
         }
     }
 
@@ -138,7 +156,8 @@ impl Packet {
         let Some(head) = self.head_mut() else { return 0 };
         let start = (FIRST_BYTE as u32).min(head.end);
         let len = frame.len().min((head.end - start) as usize);
-        (head.start, head.len, head.offload) = (start, len as u32, Offload::default());
+        (head.start, head.len) = (start, len as u32);
+        head.metadata.offload = Offload::default();
         self.data_mut().copy_from_slice(&frame[..len]);
         len
     }
@@ -147,7 +166,7 @@ impl Packet {
     #[inline]
     pub fn forget_offload(&mut self) {
         if let Some(head) = self.head_mut() {
-            head.offload = Offload::default();
+            head.metadata.offload = Offload::default();
         }
     }
 
@@ -178,8 +197,8 @@ impl Packet {
     /// false, with nothing changed, if the headroom is too small or `at` is outside the frame.
     #[must_use]
     pub fn insert(&mut self, at: usize, bytes: usize) -> bool {
-        let (start, len) = (self.start as usize, self.len());
-        if at > len || bytes > start - HEAD_BYTES {
+        let (start, len) = (self.start(), self.len());
+        if at > len || bytes > start.saturating_sub(HEAD_BYTES) {
             return false;
         }
         let moved = self.range_mut(start - bytes, bytes + at);
@@ -194,7 +213,7 @@ impl Packet {
     #[must_use]
     #[inline]
     pub fn prepend(&mut self, bytes: &[u8]) -> bool {
-        let (start, len) = (self.start as usize, self.len());
+        let (start, len) = (self.start(), self.len());
         if bytes.len() > start.saturating_sub(HEAD_BYTES) {
             return false;
         }
@@ -207,7 +226,7 @@ impl Packet {
     /// Restores a frame of `len` bytes, with its offload state, after `front` bytes were removed at
     /// the start and some at the end. The removed bytes must not have been overwritten.
     pub fn uncut(&mut self, front: usize, len: usize, offload: Offload) {
-        self.set_place((self.start as usize).saturating_sub(front), len);
+        self.set_place(self.start().saturating_sub(front), len);
         self.offload = offload;
     }
 
@@ -215,7 +234,7 @@ impl Packet {
     /// nothing changed, if the frame ends before.
     #[must_use]
     pub fn remove(&mut self, at: usize, bytes: usize) -> bool {
-        let (start, len) = (self.start as usize, self.len());
+        let (start, len) = (self.start(), self.len());
         if at + bytes > len {
             return false;
         }
@@ -229,8 +248,14 @@ impl Packet {
     /// Cuts the frame to at most `len` bytes.
     pub fn truncate(&mut self, len: usize) {
         if len < self.len() {
-            self.set_place(self.start as usize, len);
+            self.set_place(self.start(), len);
         }
+    }
+
+    /// Returns the offset of the first byte from the head, in bytes.
+    #[inline]
+    fn start(&self) -> usize {
+        self.head().start as usize
     }
 
     #[inline]
@@ -258,7 +283,7 @@ impl Packet {
     fn range_mut(&mut self, start: usize, len: usize) -> &mut [u8] {
         let Some(head) = self.head else { return &mut [] };
         let start = start.max(HEAD_BYTES);
-        let len = len.min((self.end as usize).saturating_sub(start));
+        let len = len.min((self.head().end as usize).saturating_sub(start));
         // SAFETY: the bytes between the head and the end of the room are initialised and belong to this
         // packet alone, which is borrowed exclusively. If the start is after the end, the slice is empty.
         unsafe {
@@ -267,23 +292,23 @@ impl Packet {
     }
 }
 
-/// The packet's offload state is in its head, [`Head::offload`].
 impl Deref for Packet {
-    type Target = Head;
+    type Target = Metadata;
 
     #[inline]
-    fn deref(&self) -> &Head {
-        self.head()
+    fn deref(&self) -> &Metadata {
+        &self.head().metadata
     }
 }
 
 impl DerefMut for Packet {
     /// Replaces [`Packet::none`] by an empty packet without room.
     #[inline]
-    fn deref_mut(&mut self) -> &mut Head {
+    fn deref_mut(&mut self) -> &mut Metadata {
         let mut head = *self.head.get_or_insert_with(|| Head::allocate(0));
-        // SAFETY: the head lives as long as the packet, which is borrowed exclusively.
-        unsafe { head.as_mut() }
+        // SAFETY: needed since the head is behind a raw pointer; it lives as long as the packet, which is borrowed
+        // exclusively.
+        unsafe { &mut head.as_mut().metadata }
     }
 }
 
@@ -299,7 +324,7 @@ impl Drop for Packet {
 
 impl fmt::Debug for Packet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Packet({} bytes, {:?})", self.len, self.offload)
+        write!(f, "Packet({} bytes, {:?})", self.len(), self.offload)
     }
 }
 
@@ -319,6 +344,22 @@ mod tests {
         assert!(packet.remove(12, 4));
         assert_eq!(packet.data(), (0u8..60).collect::<Vec<_>>());
         assert_eq!(packet.offload, Offload { checksum: Checksum::Partial, gso });
+    }
+
+    /// Miri checks that each buffer is still freed with its own layout.
+    #[test]
+    fn packets_exchange_their_metadata_and_keep_their_memory() {
+        let (mut small, mut large) = (Packet::from_bytes(&[1, 2]), Packet::with_capacity(900));
+        large.receive_copy(&[7; 900]);
+        (small.offload.checksum, large.mark) = (Checksum::Good, 9);
+        std::mem::swap(&mut *small, &mut *large);
+        assert_eq!((small.mark, large.offload.checksum), (9, Checksum::Good));
+        assert_eq!((small.data(), large.data()), (&[1, 2][..], &[7; 900][..]));
+        assert!(small.insert(2, 1) && large.remove(0, 450) && large.insert(450, HEADROOM));
+        assert_eq!((small.data(), large.len()), (&[1, 2, 0][..], 450 + HEADROOM));
+        let mut none = Packet::none();
+        std::mem::swap(&mut *none, &mut *small);
+        assert!(none.is_empty() && none.mark == 9 && !none.insert(0, 1) && none.insert(0, 0));
     }
 
     #[test]

@@ -36,15 +36,18 @@ unsafe impl Send for Buffers {}
 unsafe impl Sync for Buffers {}
 
 /// The owner of DPDK's buffers that packets borrow.
-// SAFETY: only buffers that the shim said may be kept are lent in its name, and each is taken back
-// once: by this function or by being sent.
+// SAFETY: needed because a driver in C owns the buffers. Only buffers that the shim allows to keep are lent in its name,
+// and each is taken back once: by this function, or when DPDK sends it.
 pub(crate) static LENDER: Lender = unsafe { Lender::new(take_back) };
 
 /// Frees a buffer that no packet uses any more.
-// SAFETY: called for buffers that were lent in the lender's name, once for each, as it demands.
+///
+/// # Safety
+/// `head` is the head of a buffer that was lent in the name of [`LENDER`]. The buffer was not taken back since, and no
+/// reference to it remains.
 unsafe fn take_back(head: NonNull<Head>) {
-    // SAFETY: DPDK alone can free what it made; the caller says that it is such a buffer, with
-    // no other thread at it, and its pool lives for ever and is for all threads.
+    // SAFETY: needed since only DPDK can free its buffers. The caller passes one of them, which no other thread uses;
+    // its pool is never freed and may be used by any thread.
     unsafe { ffi::tidegate_dpdk_take_back(head.as_ptr().cast()) }
 }
 

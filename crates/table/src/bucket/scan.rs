@@ -1,8 +1,8 @@
-//! Looking through a bucket for a hash, all its entries at once.
+//! Searches a bucket for a hash, all its entries at once.
 //!
-//! Where an entry stands is chance: a processor that leaves a loop there guesses wrong nearly always, learns
-//! it only when the bucket has come from memory, and has to begin anew what could have gone on meanwhile,
-//! the next packet's work included. So there is no loop to leave, and one branch at the end.
+//! An entry's place is random, so a loop that ends at the match has a branch that is nearly always mispredicted. The
+//! processor detects that only when the bucket arrives from memory, and discards the work that it did meanwhile, that of
+//! the next packet included. The search therefore has no loop and one branch at the end.
 //!
 //! This is one of five places in the crate with `unsafe`: only instructions read words of several
 //! atomics at once.
@@ -29,11 +29,13 @@ pub(crate) fn places(bucket: &Bucket, hash: u32) -> u32 {
 fn together(bucket: &Bucket, hash: u32) -> u32 {
     use core::arch::asm;
     let places: u32;
-    // SAFETY: needed because nothing safe loads several atomic words at once, and a plain load of them
-    // would race with those that write. Instructions do not: the processor reads aligned words of
-    // eight bytes whole, also as parts of a longer load, and the compiler takes this for something
-    // that may touch any memory, so that it stays between the loads before and after it. What is read
-    // is the bucket, which the reference proves to be there; nothing is written but registers.
+    // SAFETY: needed because no safe operation loads several atomic words at once, and a plain load of them would race
+    // with writers. To the compiler, this block may access any memory, so it stays between the loads before and after
+    // it. It reads only the bucket, which the reference keeps alive, and writes only registers. The manuals guarantee
+    // that aligned loads of 4 and 8 bytes are atomic (Intel SDM volume 3A, "Guaranteed Atomic Operations"; AMD64 APM
+    // volume 2, section 7.3.2), but not how the processor divides a longer load. The result is correct for any division:
+    // the bytes of an entry that no thread writes are the same in each part; an entry that a thread writes meanwhile may
+    // be found or missed, as with separate loads, and the caller loads each found entry again, atomically.
     unsafe {
         asm!(
             "movd {hash_of}, {hash:e}",
