@@ -26,7 +26,7 @@ P
 counted() { ovs-ofctl dump-flows br0 udp | sed -n 's/.*n_packets=\([0-9]*\).*/\1/p'; }
 lost() { ovs-appctl dpctl/show | sed -n 's/.*lost:\([0-9]*\).*/\1/p'; }
 # What finds the queue full is counted.
-all_counted() { [ "$(counted)" -ge 500 ] && [ $(($(counted) + $(lost))) -ge 2000 ]; }
+all_counted() { [ "$(counted)" -ge 200 ] && [ $(($(counted) + $(lost))) -ge 2000 ]; }
 eventually 5 all_counted || fail "$(counted) packets passed, $(lost) were lost"
 threads() { cat /proc/"$SWITCH_PID"/task/*/comm; }
 lacks "threads" "$(threads)" handler

@@ -10,6 +10,8 @@ ip -n far addr add 10.0.0.2/24 dev vx0
 ip -n guest link set eth0 mtu 1450
 capture far
 
+has_route() { ovs-appctl ovs/route/show | grep -q 172.31.1.0/24; }
+eventually 5 has_route
 same "the route" "Cached: 172.31.1.0/24 dev br-phy SRC 172.31.1.1" \
     "$(ovs-appctl ovs/route/show | grep 172.31.1.0/24)"
 contains "list-tunnels" "$(ovs-appctl ofproto/list-tunnels)" \
