@@ -26,8 +26,10 @@ use std::time::Duration;
 use traffic::{Sent, Traffic};
 
 const MTU: u32 = 9000;
-/// The ports of the cases.
-const DEVICES: [u32; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 100, 6081];
+/// The ports of the cases: numbers to the highest of moves.toml, and two others.
+fn ports() -> impl Iterator<Item = u32> {
+    (1..=35).chain([100, 6081])
+}
 const STEPS: u32 = 3000;
 
 /// The switch of a case.
@@ -215,7 +217,7 @@ fn device() -> Result<XdpOffload, String> {
     unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
         .map_err(|_| "network namespaces take more rights".to_owned())?;
     let mut device = XdpOffload::new(4096).map_err(|error| error.to_string())?;
-    for nth in DEVICES {
+    for nth in ports() {
         let ip = |line: String| {
             let ran = Command::new("ip").args(line.split(' ')).output();
             let ran = ran.ok().filter(|it| it.status.success());
