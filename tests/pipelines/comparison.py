@@ -85,15 +85,24 @@ class Shrinking:
     """Looks for the fewest steps after which something of the same kind still differs."""
 
     def __init__(self, pair, difference):
-        self.pair, self.kind, self.left = pair, kind_of(difference.what), SHRINK_RUNS
+        self.pair, self.at, self.left = pair, difference.at, SHRINK_RUNS
+        self.kind = kind_of(difference.what)
 
     def differs(self, pipeline):
         self.left -= 1
         return any(kind_of(it.what) == self.kind for it in compare(self.pair, pipeline))
 
+    def begin(self, pipeline):
+        """What often suffices: the one step, or flows alone; nothing after the step matters."""
+        steps = pipeline.steps
+        guesses = [steps[self.at : self.at + 1]] if self.at >= 0 else []
+        guesses += [[it for it in steps if it.kind == "order"], steps[: self.at + 1] if self.at >= 0 else steps]
+        return next((it for it in guesses if self.differs(pipeline.with_steps(it))), steps)
+
     def shrink(self, pipeline):
         """Delta debugging: drops parts, first large ones, as long as the difference stays."""
-        steps, size = pipeline.steps, max(1, len(pipeline.steps) // 2)
+        steps = self.begin(pipeline)
+        size = max(1, len(steps) // 2)
         while size and self.left > 0:
             at, dropped = 0, False
             while at < len(steps) and self.left > 0:

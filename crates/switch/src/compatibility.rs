@@ -4,6 +4,7 @@
 //! generated from the results, and a test compares them.
 
 mod commands;
+mod differences;
 mod flows;
 mod messages;
 
@@ -23,6 +24,15 @@ Open vSwitch 3.1.
 | own | this switch's own, or of later versions of Open vSwitch |
 
 This half is written by `WRITE_DOCUMENTATION=1 cargo test -p switch compatibility`, which tries each row.
+";
+
+const DIFFERENCES_HEAD: &str = "
+## Deliberate differences
+
+`tests/pipelines/run` compares both switches; these differences are no faults.
+
+| of | Open vSwitch | this switch | why |
+|---|---|---|---|
 ";
 
 /// A row of a table: its subject, the state, and a note.
@@ -54,6 +64,10 @@ fn document() -> String {
             let names: Vec<String> = same.map(|it| format!("`{}`", it.names)).collect();
             let _ = writeln!(text, "| {} | {} | {} |", names.join(", "), row.state, row.note);
         }
+    }
+    text.push_str(DIFFERENCES_HEAD);
+    for row in differences::DIFFERENCES {
+        let _ = writeln!(text, "| {} |", row.join(" | "));
     }
     text
 }

@@ -73,7 +73,8 @@ impl Context<'_> {
             }
             Found::FailOpen => [OfAction::Output { port: OfPort::NORMAL, max_len: 0 }].into(),
             Found::MissToController => {
-                (self.rule, self.cookie) = (None, u64::MAX);
+                // The hidden flow of a miss has no cookie.
+                (self.rule, self.cookie) = (None, 0);
                 let reason = reason::IMPLICIT_MISS;
                 [OfAction::Controller(ToController { reason, ..ToController::default() })].into()
             }
