@@ -110,10 +110,14 @@ mod mapping {
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
     use std::ptr::{NonNull, null_mut};
 
+    /// The largest ordinary page of Linux (arm64). The size in use is not asked for: that reads the auxiliary vector,
+    /// which programs under valgrind do not have in full.
+    const PAGE_MAX: usize = 64 << 10;
+
     /// Maps `bytes` of zeroed memory, aligned to 2 MiB if it is as large as that.
     pub(crate) fn map(bytes: usize) -> Option<NonNull<u8>> {
         // The kernel unmaps whole pages only, and refuses another start.
-        let bytes = bytes.checked_next_multiple_of(rustix::param::page_size())?;
+        let bytes = bytes.checked_next_multiple_of(PAGE_MAX)?;
         let is_huge = bytes >= HUGE_PAGE;
         let slack = if is_huge { HUGE_PAGE } else { 0 };
         let protection = ProtFlags::READ | ProtFlags::WRITE;
@@ -156,8 +160,8 @@ mod mapping {
     ///
     /// `start` and `bytes` are those of a call of [`map`], and no borrow of it is left.
     pub(crate) unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
-        // SAFETY: the caller's promise.
-        let _ = unsafe { munmap(start.as_ptr().cast(), bytes) };
+        // SAFETY: the caller's promise; `map` rounded up in the same way, without an overflow.
+        let _ = unsafe { munmap(start.as_ptr().cast(), bytes.next_multiple_of(PAGE_MAX)) };
     }
 }
 
