@@ -12,8 +12,7 @@ counted() { ovs-ofctl dump-flows br0 "icmp,in_port=client" | grep -q "n_packets=
 eventually 4 counted
 ovs-ofctl del-flows br0
 
-stdbuf -oL ovs-ofctl -O OpenFlow13 monitor br0 65534 >monitor.printed 2>&1 &
-sleep 0.5
+monitor br0 65534 -O OpenFlow13
 add() { ovs-ofctl -O OpenFlow13 add-flow br0 "send_flow_rem,cookie=$1,$2"; }
 add 0x1 "priority=10,icmp,in_port=client,idle_timeout=2,actions=server"
 add 0x2 "priority=10,icmp,in_port=server,hard_timeout=3,actions=client"

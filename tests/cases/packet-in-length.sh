@@ -9,14 +9,12 @@ vsctl set bridge br0 protocols=OpenFlow10,OpenFlow13,OpenFlow15
 ip='Ether(src=A,dst=B)/IP(src="10.0.0.1",dst="10.0.0.2")'
 # packet_in FLOW PIECE OFCTL_OPTION...: what is sent to a connection that asks for 64 bytes of a frame of 200 bytes.
 packet_in() {
-    stdbuf -oL ovs-ofctl "${@:3}" monitor br0 64 >monitor.printed 2>&1 &
-    local monitor=$!
-    sleep 0.6
+    monitor br0 64 "${@:3}"
     ovs-ofctl del-flows br0
     [ -z "$1" ] || ovs-ofctl -O OpenFlow13 add-flow br0 "$1"
     on client $python "$tests/hosts/frames.py" send "$ip/UDP(sport=5,dport=6)/(b'x'*158)"
     eventually 3 grep -q PACKET_IN monitor.printed
-    kill $monitor
+    unmonitor
     contains "packet-in $*" "$(grep PACKET_IN monitor.printed)" "$2"
 }
 whole="total_len=200 in_port=1 (via action) data_len=200 (unbuffered)"

@@ -9,14 +9,12 @@ told() {
     ovs-ofctl del-flows br0
     ovs-ofctl add-flow br0 "table=0,ip,actions=ct(table=1,zone=3)"
     ovs-ofctl add-flow br0 "table=1,actions=controller"
-    stdbuf -oL ovs-ofctl -P nxt_packet_in2 monitor br0 65534 >monitor.printed 2>&1 &
-    monitor=$!
-    sleep 0.6
+    monitor br0 65534 -P nxt_packet_in2
     local ip='Ether(src=A,dst=B)/IP(src="10.0.0.1",dst="10.0.0.2")'
     on client $python "$tests/hosts/frames.py" send "$ip/UDP(sport=5,dport=6)" "$ip/TCP(sport=5,dport=6,flags='SR')"
     both() { [ "$(grep -c PACKET_IN monitor.printed)" = 2 ]; }
     eventually 3 both
-    kill $monitor
+    unmonitor
     # Packets of two connections may change places: the queue of TCP SYNs has its own turn.
     sed -n 's/.*\(ct_state=.*\) (via.*/\1/p' monitor.printed | sort -r
 }
@@ -28,9 +26,7 @@ for version in 10 13 15; do
     ovs-ofctl del-flows br0
     ovs-ofctl -O OpenFlow$version add-flow br0 "cookie=0xabc,icmp,in_port=client,actions=CONTROLLER:65535,server"
     ovs-ofctl -O OpenFlow$version add-flow br0 "in_port=server,actions=client"
-    stdbuf -oL ovs-ofctl -O OpenFlow$version -P standard monitor br0 65534 >monitor.printed 2>&1 &
-    monitor=$!
-    sleep 0.6
+    monitor br0 65534 -O OpenFlow$version -P standard
     pings client 10.0.0.2
     eventually 3 grep -q "total_len=98 in_port=1 (via action) data_len=98 (unbuffered)" monitor.printed
     contains "the packet" "$(cat monitor.printed)" "icmp,vlan_tci=0x0000,dl_src=02:00:00:00:00:01,dl_dst=02:00:00:00:00:02,nw_src=10.0.0.1,nw_dst=10.0.0.2,nw_tos=0,nw_ecn=0,nw_ttl=64,nw_frag=no,icmp_type=8,icmp_code=0"
@@ -46,5 +42,5 @@ for version in 10 13 15; do
     ovs-ofctl -O OpenFlow$version mod-port br0 server no-forward
     eventually 3 grep -q "PORT_STATUS.* MOD: 2(server)" monitor.printed
     ovs-ofctl -O OpenFlow$version mod-port br0 server forward
-    kill $monitor
+    unmonitor
 done

@@ -20,7 +20,7 @@ same "its error" "[]" "$(vsctl get interface in0 error)"
 same "its link" up "$(vsctl get interface in0 link_state)"
 contains "type" "$(ovs-appctl dpctl/show)" "in0 (pcap)"
 recorded() { [ "$($python -c 'from scapy.all import rdpcap; print(len(rdpcap("out.pcap")))')" -eq "$1" ]; }
-eventually 5 recorded 50
+eventually 15 recorded 50
 $python - <<'P'
 from scapy.all import rdpcap
 sent, came = rdpcap("in.pcap"), rdpcap("out.pcap")
@@ -79,6 +79,6 @@ sed 's/rx_pace = "recorded"/rx_pace = "fast"/' $work/switch.toml >$work/wrong.to
 contains "a wrong option" "$(must_fail "$TIDEGATE" switch --config $work/wrong.toml --check)" \
     'port "in1": options:rx_pace is "fast"'
 "$TIDEGATE" switch --config $work/switch.toml &
-eventually 5 recorded 50
+eventually 15 recorded 50
 kill $!
 wait $! || true

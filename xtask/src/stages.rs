@@ -5,7 +5,8 @@
 //!
 //! All output goes to the terminal and into a log. The result lines of `cargo test`, the closing line of
 //! the whole-program tests, and every line that begins with `SKIPPED:` (a check that could not run here,
-//! and why) are counted. The summary lists the durations of the stages, and the slowest test programs
+//! and why) are counted. Lines that begin with `UNSTEADY:` (a case that failed and then passed) are repeated in the
+//! summary. The summary lists the durations of the stages, and the slowest test programs
 //! and cases.
 
 use std::env;

@@ -26,6 +26,8 @@ pub struct Tally {
     failures: Vec<String>,
     /// The `SKIPPED:` lines.
     skips: Vec<String>,
+    /// The `UNSTEADY:` lines: tests that failed and then passed.
+    unsteady: Vec<String>,
     /// Whether a closing line was seen.
     closed: bool,
 }
@@ -45,6 +47,9 @@ impl Tally {
                 // The closing line counts it.
                 Reports::ClosingLine => {}
             }
+        }
+        if line.starts_with("UNSTEADY:") {
+            self.unsteady.push(line.to_owned());
         }
         match reports {
             Reports::Nothing => {}
@@ -112,11 +117,12 @@ impl Tally {
         self.skipped += other.skipped;
         self.failures.extend(other.failures);
         self.skips.extend(other.skips);
+        self.unsteady.extend(other.unsteady);
     }
 
-    /// The failures, the skipped tests, and the closing line.
+    /// The failures, the unsteady and the skipped tests, and the closing line.
     pub fn summary(&self) -> String {
-        let mut lines = self.failures.clone();
+        let mut lines = [self.failures.as_slice(), &self.unsteady].concat();
         if self.skips.is_empty() {
             lines.push("nothing was skipped".to_owned());
         }
@@ -192,11 +198,15 @@ mod tests {
     fn the_summary_says_why() {
         let mut total = tally(Reports::Cargo, &["test a::b ... ignored, needs a disk"], 0);
         total.add(tally(Reports::Nothing, &["SKIPPED: c: d"], 2));
-        let lines =
-            ["FAIL vlan: no reply", "FAILED: unit suite  7: x", "0 passed, 2 failed, 0 skipped"];
+        let lines = [
+            "UNSTEADY: pcap: late",
+            "FAIL vlan: no reply",
+            "FAILED: unit suite  7: x",
+            "0 passed, 2 failed, 0 skipped",
+        ];
         let mut named = tally(Reports::ClosingLine, &lines, 1);
         named.add(tally(Reports::Cargo, &["test a::c ... FAILED", "test result: 1 failed"], 1));
-        let expect = "FAIL vlan: no reply\nFAILED: unit suite  7: x\nFAILED: a::c\nnothing was skipped\n\
+        let expect = "FAIL vlan: no reply\nFAILED: unit suite  7: x\nFAILED: a::c\nUNSTEADY: pcap: late\nnothing was skipped\n\
                       0 passed, 3 failed, 0 skipped";
         assert_eq!(named.summary(), expect);
         let expect = "FAILED: stage: exit status: 2\nSKIPPED: a::b: needs a disk\nSKIPPED: c: d\n\

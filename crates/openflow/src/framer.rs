@@ -33,6 +33,17 @@ impl Framer {
     /// The peer does not speak OpenFlow (version 0 or above 0x06), or a length is less than a header. The
     /// stream is then unusable: close the connection.
     pub fn next_message(&mut self) -> Result<Option<Vec<u8>>, OfError> {
+        let Some(message) = self.first()?.map(<[u8]>::to_vec) else { return Ok(None) };
+        self.start += message.len();
+        Ok(Some(message))
+    }
+
+    /// Whether a complete message waits.
+    pub fn has_message(&self) -> bool {
+        matches!(self.first(), Ok(Some(_)))
+    }
+
+    fn first(&self) -> Result<Option<&[u8]>, OfError> {
         let bytes = &self.buffer[self.start..];
         let &[version, _, high, low, ..] = bytes else {
             return match bytes.first() {
@@ -46,10 +57,7 @@ impl Framer {
             let reason = format!("a message says it is {len} bytes long, less than its header");
             return Err(OfError::new(ErrorCode::BadLen, reason));
         }
-        let Some(message) = bytes.get(..len) else { return Ok(None) };
-        let message = message.to_vec();
-        self.start += len;
-        Ok(Some(message))
+        Ok(bytes.get(..len))
     }
 
     /// Returns the number of bytes of an incomplete message.
@@ -83,9 +91,10 @@ mod tests {
             let mut got = Vec::new();
             for chunk in bytes.chunks(step) {
                 framer.push(chunk);
-                while let Some(message) = framer.next_message().unwrap() {
-                    got.push(message);
+                while framer.has_message() {
+                    got.extend(framer.next_message().unwrap());
                 }
+                assert_eq!(framer.next_message().unwrap(), None);
             }
             assert_eq!(got, stream, "in steps of {step}");
             assert_eq!(framer.pending(), 0);

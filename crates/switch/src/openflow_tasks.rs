@@ -18,7 +18,7 @@ const LISTEN_AGAIN: Duration = Duration::from_secs(8);
 /// The first wait between two attempts to connect to a controller; it doubles with each attempt (ovs:
 /// `lib/rconn.c`).
 const BACKOFF_MIN: Duration = Duration::from_secs(1);
-/// How long a rejected peer may take to read the reason.
+/// How long a rejected peer may take to read the reason, and one that has shut down its side the last answers.
 const LINGER: Duration = Duration::from_secs(1);
 /// Bytes read from a connection at once.
 const READ_BYTES: usize = 64 * 1024;
@@ -160,7 +160,10 @@ async fn serve(shared: Weak<RefCell<Switch>>, stream: Stream, service: &Service)
         }
         tokio::select! {
             read = reader.read(&mut buffer), if turn.wants_input => match read {
-                Ok(0) => return End::Peer(None),
+                Ok(0) => {
+                    answer_rest(&shared, &session, &mut writer, &mut outgoing).await;
+                    return End::Peer(None);
+                }
                 Ok(n) => {
                     let received = buffer.get(..n).unwrap_or_default();
                     with(&shared, |switch| switch.session_input(session.id, received));
@@ -233,6 +236,34 @@ async fn linger(
         while matches!(reader.read(buffer).await, Ok(bytes) if bytes > 0) {}
     };
     let _ = tokio::time::timeout(LINGER, read_on).await;
+}
+
+/// Answers what a peer sent before it shut down its side of the connection: it may still read. One that has closed
+/// both sides ends this with the first write.
+async fn answer_rest(
+    shared: &Weak<RefCell<Switch>>,
+    session: &Session,
+    writer: &mut WriteHalf<Stream>,
+    outgoing: &mut Outgoing,
+) {
+    let rest = async {
+        loop {
+            let turn = with(shared, |switch| switch.session_turn(session.id, outgoing.is_empty()));
+            let Some(turn) = turn else { return };
+            outgoing.push(turn.output);
+            if outgoing.is_empty() && (turn.is_idle || turn.closing.is_some()) {
+                return;
+            }
+            tokio::select! {
+                written = outgoing.advance(writer) => match written {
+                    Ok(()) => drop(with(shared, |switch| switch.session_written(session.id))),
+                    Err(_) => return,
+                },
+                () = session.output.notified() => {}
+            }
+        }
+    };
+    let _ = tokio::time::timeout(LINGER, rest).await;
 }
 
 /// A session, as its task holds it. It ends with the task, also if that is aborted.

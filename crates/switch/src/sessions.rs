@@ -65,7 +65,12 @@ impl Switch {
             true => self.connections.take_output(id, &self.ofproto),
             false => Vec::new(),
         };
-        Turn { output, closing, wants_input: self.connections.wants_input(id) }
+        if !output.is_empty() && self.connections.has_requests(id) {
+            self.with_sessions(|sessions, switch| sessions.resume(id, switch));
+            self.settle();
+        }
+        let wants_input = self.connections.wants_input(id);
+        Turn { output, closing, wants_input, is_idle: self.connections.is_idle(id) }
     }
 
     /// The peer of a session took bytes.
@@ -102,4 +107,6 @@ pub struct Turn {
     pub closing: Option<CloseReason>,
     /// Whether to read.
     pub wants_input: bool,
+    /// Whether all that was received is handled and answered.
+    pub is_idle: bool,
 }

@@ -102,6 +102,17 @@ impl Connections {
         self.advance(id, switch);
     }
 
+    /// Whether requests wait, for output to be written above all.
+    pub fn has_requests(&self, id: ConnId) -> bool {
+        self.sessions.get(&id).is_some_and(Session::has_requests)
+    }
+
+    /// Handles requests that waited for output to be written.
+    pub fn resume(&mut self, id: ConnId, switch: &mut Switch<'_>) {
+        self.deliver(switch.core, switch.now);
+        self.advance(id, switch);
+    }
+
     /// Whether to read more bytes from the peer. False while much output or input waits, so that a peer that
     /// sends requests and does not read cannot exhaust memory.
     pub fn wants_input(&self, id: ConnId) -> bool {
@@ -132,6 +143,11 @@ impl Connections {
     /// Whether output waits.
     pub fn has_output(&self, id: ConnId) -> bool {
         self.sessions.get(&id).is_some_and(Session::has_output)
+    }
+
+    /// Whether all requests that came as a whole are handled, and no output waits.
+    pub fn is_idle(&self, id: ConnId) -> bool {
+        self.sessions.get(&id).is_none_or(Session::is_idle)
     }
 
     /// Why the connection is to be closed once its output is written, if it is.

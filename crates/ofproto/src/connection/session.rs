@@ -287,6 +287,16 @@ impl Session {
         !self.output.is_empty()
     }
 
+    pub fn is_idle(&self) -> bool {
+        let waits = self.waiting.is_some() || self.is_flushing || self.has_requests();
+        !waits && !self.has_output()
+    }
+
+    /// Whether a whole request is not handled yet.
+    pub fn has_requests(&self) -> bool {
+        self.framer.has_message()
+    }
+
     pub fn take_output(&mut self) -> Vec<u8> {
         self.queued = 0;
         self.monitors.written();
