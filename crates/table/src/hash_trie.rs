@@ -4,28 +4,22 @@
 //! The upper bits of a value's hash lead to its leaf. A change copies the leaf and the nodes above
 //! it if another trie shares them, so that its cost does not depend on the number of values.
 
+mod node;
+
 use crate::remains::{Dissolve, Remains};
+use node::{Leaf, Node};
 use std::fmt;
 use std::sync::Arc;
 
-/// The number of hash bits that choose a child, and the number of children.
+/// The number of hash bits that choose a child.
 const BITS: u32 = 4;
-const CHILDREN: usize = 1 << BITS;
-/// The number of values from which a leaf is split.
+/// The number of values from which a leaf is divided.
 const LEAF_MAX: usize = 16;
 
 /// Values by hash. The caller supplies hash and comparison, as with `hashbrown::HashTable`.
 pub struct HashTrie<T> {
-    root: Edge<T>,
+    root: Option<Arc<Node<T>>>,
     len: usize,
-}
-
-type Edge<T> = Option<Arc<Node<T>>>;
-
-#[derive(Clone)]
-enum Node<T> {
-    Leaf(Vec<(u64, T)>),
-    Inner(Box<[Edge<T>; CHILDREN]>),
 }
 
 impl<T> Default for HashTrie<T> {
@@ -60,25 +54,34 @@ impl<T> HashTrie<T> {
 
     /// Returns the value with this hash for which `is_it` returns true.
     #[inline]
-    pub fn find(&self, hash: u64, mut is_it: impl FnMut(&T) -> bool) -> Option<&T> {
-        let (mut edge, mut shift) = (&self.root, u64::BITS);
+    pub fn find(&self, hash: u64, is_it: impl FnMut(&T) -> bool) -> Option<&T> {
+        let (mut node, mut shift) = (self.root.as_ref()?, u64::BITS);
         loop {
-            match &**edge.as_ref()? {
-                Node::Leaf(values) => {
-                    let found = values.iter().find(|(have, value)| *have == hash && is_it(value));
-                    return found.map(|(_, value)| value);
-                }
-                Node::Inner(children) => {
+            match &**node {
+                Node::Leaf(leaf) => return leaf.values.get(leaf.position(hash, is_it)?),
+                Node::Inner(inner) => {
                     shift -= BITS;
-                    edge = &children[child(hash, shift)];
+                    node = inner.child(hash, shift)?;
                 }
             }
         }
     }
 
-    /// All values in the order of their hashes; values in one leaf are in any order.
+    /// All values in the order of their hashes.
     pub fn iter(&self) -> Iter<'_, T> {
         Iter { nodes: self.root.as_deref().into_iter().collect(), leaf: [].iter() }
+    }
+
+    /// Some of the values with hashes from this one on, in their order, and the hash from which to go on. All values of
+    /// one hash come together. None if there are no more.
+    pub fn part(&self, from: u64) -> (&[T], Option<u64>) {
+        let found = match self.root.as_deref() {
+            None => None,
+            Some(Node::Leaf(leaf)) => leaf.values_from(from),
+            Some(Node::Inner(inner)) => inner.values_from(from, u64::BITS - BITS),
+        };
+        let (hashes, values) = found.unwrap_or_default();
+        (values, hashes.last().and_then(|last| last.checked_add(1)))
     }
 }
 
@@ -86,21 +89,14 @@ impl<T: Clone> HashTrie<T> {
     /// Adds a value, even if there is an equal one.
     pub fn insert(&mut self, hash: u64, value: T) {
         self.len += 1;
-        let (mut edge, mut shift) = (&mut self.root, u64::BITS);
+        let mut shift = u64::BITS;
+        let mut node = self.root_with_room();
         loop {
-            let node = edge.get_or_insert_with(|| Arc::new(Node::Leaf(Vec::new())));
-            let node = Arc::make_mut(node);
-            if let Node::Leaf(values) = node
-                && values.len() >= LEAF_MAX
-                && shift > 0
-            {
-                *node = split(std::mem::take(values), shift - BITS);
-            }
-            match node {
-                Node::Leaf(values) => return values.push((hash, value)),
-                Node::Inner(children) => {
+            match Arc::make_mut(node) {
+                Node::Leaf(leaf) => return leaf.insert(hash, value),
+                Node::Inner(inner) => {
                     shift -= BITS;
-                    edge = &mut children[child(hash, shift)];
+                    node = inner.child_with_room(hash, shift);
                 }
             }
         }
@@ -110,17 +106,16 @@ impl<T: Clone> HashTrie<T> {
     pub fn find_mut(&mut self, hash: u64, is_it: impl Fn(&T) -> bool) -> Option<&mut T> {
         // A missing value must not cause copies.
         self.find(hash, &is_it)?;
-        let (mut edge, mut shift) = (&mut self.root, u64::BITS);
+        let (mut node, mut shift) = (self.root.as_mut()?, u64::BITS);
         loop {
-            match Arc::make_mut(edge.as_mut()?) {
-                Node::Leaf(values) => {
-                    let found =
-                        values.iter_mut().find(|(have, value)| *have == hash && is_it(value));
-                    return found.map(|(_, value)| value);
+            match Arc::make_mut(node) {
+                Node::Leaf(leaf) => {
+                    let at = leaf.position(hash, is_it)?;
+                    return leaf.values.get_mut(at);
                 }
-                Node::Inner(children) => {
+                Node::Inner(inner) => {
                     shift -= BITS;
-                    edge = &mut children[child(hash, shift)];
+                    node = inner.child_mut(hash, shift)?;
                 }
             }
         }
@@ -129,54 +124,32 @@ impl<T: Clone> HashTrie<T> {
     /// Removes the value with this hash for which `is_it` returns true.
     pub fn remove(&mut self, hash: u64, is_it: impl Fn(&T) -> bool) -> Option<T> {
         self.find(hash, &is_it)?;
-        let removed = remove(&mut self.root, hash, u64::BITS, &is_it);
+        let root = self.root.as_mut()?;
+        let removed = node::remove(root, hash, u64::BITS, &is_it);
         self.len -= usize::from(removed.is_some());
+        if root.is_empty() {
+            self.root = None;
+        }
         removed
     }
-}
 
-fn child(hash: u64, shift: u32) -> usize {
-    (hash >> shift) as usize % CHILDREN
-}
-
-fn split<T: Clone>(values: Vec<(u64, T)>, shift: u32) -> Node<T> {
-    let mut leaves: [Vec<(u64, T)>; CHILDREN] = Default::default();
-    for (hash, value) in values {
-        leaves[child(hash, shift)].push((hash, value));
-    }
-    let edge = |leaf: Vec<(u64, T)>| (!leaf.is_empty()).then(|| Arc::new(Node::Leaf(leaf)));
-    Node::Inner(Box::new(leaves.map(edge)))
-}
-
-/// A node is removed with its last value.
-fn remove<T: Clone>(
-    edge: &mut Edge<T>,
-    hash: u64,
-    shift: u32,
-    is_it: &impl Fn(&T) -> bool,
-) -> Option<T> {
-    let (removed, is_empty) = match Arc::make_mut(edge.as_mut()?) {
-        Node::Leaf(values) => {
-            let at = values.iter().position(|(have, value)| *have == hash && is_it(value))?;
-            (values.swap_remove(at).1, values.is_empty())
+    /// The root: a leaf with room, or an inner node.
+    fn root_with_room(&mut self) -> &mut Arc<Node<T>> {
+        let root = self.root.get_or_insert_with(|| Arc::new(Node::Leaf(Leaf::new())));
+        if let Node::Leaf(leaf) = &**root
+            && leaf.is_full()
+        {
+            *root = Arc::new(Node::over(leaf.clone(), u64::BITS - BITS));
         }
-        Node::Inner(children) => {
-            let shift = shift - BITS;
-            let removed = remove(&mut children[child(hash, shift)], hash, shift, is_it)?;
-            (removed, children.iter().all(Option::is_none))
-        }
-    };
-    if is_empty {
-        *edge = None;
+        root
     }
-    Some(removed)
 }
 
 /// See [`HashTrie::iter`].
 pub struct Iter<'a, T> {
     /// The nodes to visit, the next one last.
     nodes: Vec<&'a Node<T>>,
-    leaf: std::slice::Iter<'a, (u64, T)>,
+    leaf: std::slice::Iter<'a, T>,
 }
 
 impl<'a, T> Iterator for Iter<'a, T> {
@@ -184,13 +157,13 @@ impl<'a, T> Iterator for Iter<'a, T> {
 
     fn next(&mut self) -> Option<&'a T> {
         loop {
-            if let Some((_, value)) = self.leaf.next() {
+            if let Some(value) = self.leaf.next() {
                 return Some(value);
             }
             match self.nodes.pop()? {
-                Node::Leaf(values) => self.leaf = values.iter(),
-                Node::Inner(children) => {
-                    self.nodes.extend(children.iter().rev().filter_map(Option::as_deref));
+                Node::Leaf(leaf) => self.leaf = leaf.values.iter(),
+                Node::Inner(inner) => {
+                    self.nodes.extend(inner.children.iter().rev().map(|child| &**child));
                 }
             }
         }
@@ -217,9 +190,9 @@ impl<T: Send + Sync> Dissolve for Ended<T> {
             && let Some(node) = self.nodes.pop()
         {
             let parts = match node {
-                Node::Leaf(values) => values.len(),
-                Node::Inner(children) => {
-                    self.nodes.extend(children.into_iter().flatten().filter_map(Arc::into_inner));
+                Node::Leaf(leaf) => leaf.values.len(),
+                Node::Inner(inner) => {
+                    self.nodes.extend(inner.children.into_iter().filter_map(Arc::into_inner));
                     1
                 }
             };

@@ -99,3 +99,47 @@ fn a_change_copies_one_path_only() {
     let copied = before.iter().filter(|it| Arc::strong_count(it) > 1).count();
     assert!(copied <= LEAF_MAX, "{copied} values were copied");
 }
+
+#[test]
+fn parts_have_all_values_in_the_order_of_their_hashes() {
+    let spread = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    for (count, hash) in [(0, spread as fn(u64) -> u64), (9, spread), (5000, spread)]
+        .into_iter()
+        .chain([(5000, (|n| n / 40) as fn(u64) -> u64), (300, |n| u64::MAX - n / 2)])
+    {
+        let mut trie = HashTrie::default();
+        (0..count).for_each(|n| trie.insert(hash(n), n));
+        let (mut from, mut found, mut most) = (Some(0), Vec::new(), 0);
+        while let Some(hash) = from {
+            let (values, next) = trie.part(hash);
+            found.extend_from_slice(values);
+            (from, most) = (next.filter(|_| !values.is_empty()), most.max(values.len()));
+        }
+        assert!(most <= 40, "{most} values in a part");
+        assert!(found.is_sorted_by_key(|n| hash(*n)));
+        assert!(found.iter().eq(trie.iter()));
+        found.sort_unstable();
+        assert!(found.into_iter().eq(0..count));
+    }
+}
+
+/// The leaves are well filled whatever the number of values, also after most were removed.
+#[test]
+fn leaves_are_half_full_on_average() {
+    let spread = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut trie = HashTrie::default();
+    let leaves = |trie: &HashTrie<u64>| {
+        let parts = std::iter::successors(Some(0), |from| trie.part(*from).1);
+        parts.filter(|from| !trie.part(*from).0.is_empty()).count() as u64
+    };
+    for n in 0..100_000 {
+        trie.insert(spread(n), n);
+        if n > 1000 && n % 7001 == 0 {
+            assert!(leaves(&trie) * 9 < n, "{} leaves for {n} values", leaves(&trie));
+        }
+    }
+    for n in 1000..100_000 {
+        assert_eq!(trie.remove(spread(n), |it| *it == n), Some(n));
+    }
+    assert!(leaves(&trie) * 3 < 1000, "{} leaves for 1000 values", leaves(&trie));
+}
