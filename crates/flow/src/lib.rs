@@ -23,6 +23,7 @@ mod meter;
 mod offload;
 mod option;
 mod packed;
+mod packed_match;
 mod queue_class;
 mod raw_options;
 mod tunnel;
@@ -55,6 +56,7 @@ pub use offload::{
 };
 pub use option::{OptionMapping, OptionMatch};
 pub use packed::PackedKey;
+pub use packed_match::PackedMatch;
 pub use queue_class::QueueClass;
 pub use tunnel::{SetTunnel, TunnelEnd, TunnelKind, TunnelPush, TunnelSequence};
 pub use upcall::{

@@ -47,6 +47,17 @@ impl Match {
         self.mask.add_bits(field, mask);
     }
 
+    /// Sets words of key and mask, by number.
+    pub(crate) fn set_words<'a>(
+        &mut self,
+        words: impl Iterator<Item = (usize, (&'a u64, &'a u64))>,
+    ) {
+        for (at, (key, mask)) in words {
+            self.key.words_mut()[at] = *key;
+            self.mask.words_mut()[at] = *mask;
+        }
+    }
+
     /// Removes `field` from the match.
     pub fn wildcard(&mut self, field: Field) {
         self.key.set(field, 0);

@@ -4,7 +4,7 @@
 //! of its words.
 
 use crate::field::WORDS;
-use crate::key::FlowKey;
+use crate::key::{FlowKey, Mask};
 use arrayvec::ArrayVec;
 
 /// A [`FlowKey`] without its zero words.
@@ -86,6 +86,13 @@ impl FlowKey {
     }
 }
 
+impl Mask {
+    /// Returns the bitmap of words that are not zero: bit `i` stands for word `i`.
+    pub(crate) fn word_map(&self) -> u128 {
+        map_of(self.words())
+    }
+}
+
 /// Returns the words whose bits are set in `map`, with their numbers.
 fn pick(map: u128, words: &[u64; WORDS]) -> impl Iterator<Item = (usize, u64)> {
     indices(map).map(|i| (i, words[i]))
@@ -98,7 +105,8 @@ fn spread(map: u128, packed: &[u64], words: &mut [u64; WORDS]) {
     }
 }
 
-fn indices(mut map: u128) -> impl Iterator<Item = usize> {
+/// The numbers of the bits that are set.
+pub(crate) fn indices(mut map: u128) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let bit = map.trailing_zeros() as usize;
         map &= map.wrapping_sub(1);

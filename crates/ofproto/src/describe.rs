@@ -13,7 +13,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A flow in a trace: match, priority and cookie.
 pub(crate) fn describe_rule(rule: &Rule, bridge: &Bridge, names: bool) -> String {
-    describe_match(&rule.matching, rule.priority, rule.cookie, bridge, names)
+    describe_match(&rule.matching.unpack(), rule.priority, rule.cookie, bridge, names)
 }
 
 /// A flow that is not in its table yet.

@@ -87,7 +87,8 @@ impl Eviction {
     pub fn put(&mut self, rule: &Rule) {
         self.remove(rule.id);
         let Some(rank) = rank(rule) else { return };
-        let key: GroupKey = self.fields.iter().map(|bits| bits.of(&rule.matching)).collect();
+        let matching = rule.matching.unpack();
+        let key: GroupKey = self.fields.iter().map(|bits| bits.of(&matching)).collect();
         self.places.insert(rule.id, (key.clone(), rank));
         self.in_group(key, |group| group.insert(rank));
     }

@@ -14,6 +14,7 @@ use crate::ids::RuleId;
 use crate::rule::Rule;
 use base::{Instant, OfPort, TableId, limits};
 use check::{check_goto, check_table};
+use flow::PackedMatch;
 use openflow::action::Action;
 use openflow::message::{FlowEvent, FlowFlags, FlowMod, FlowModCommand, RemovedReason};
 use openflow::{ErrorCode, OfError};
@@ -348,7 +349,7 @@ fn new_rule(
         id,
         bridge,
         table,
-        matching: from.matching.clone(),
+        matching: PackedMatch::new(&from.matching),
         priority: from.priority,
         cookie: from.new_cookie,
         idle_timeout_s: from.idle_timeout_s,

@@ -4,7 +4,7 @@ use crate::carried::Carried;
 use crate::ids::BridgeId;
 use crate::ids::RuleId;
 use base::{Instant, OfPort, TableId};
-use flow::Match;
+use flow::PackedMatch;
 use openflow::action::Action;
 use openflow::message::{FlowFlags, FlowStatsEntry, FlowStatsRequest};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct Rule {
     /// Its table.
     pub table: TableId,
     /// Its match.
-    pub matching: Match,
+    pub matching: PackedMatch,
     /// Priority.
     pub priority: u16,
     /// Cookie.
@@ -68,7 +68,7 @@ impl Rule {
         let counted = |flag, count| if self.flags.contains(flag) { u64::MAX } else { count };
         FlowStatsEntry {
             table: self.table,
-            matching: self.matching.clone(),
+            matching: self.matching.unpack(),
             priority: self.priority,
             cookie: self.cookie,
             // Whole milliseconds, as Open vSwitch counts them.

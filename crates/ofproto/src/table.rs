@@ -184,7 +184,9 @@ impl Tables {
             found.append(&mut in_mask_order(ids, rules));
         }
         if says_frames {
-            found.retain(|id| rules.get(*id).is_some_and(|rule| is_of_frames(&rule.matching)));
+            found.retain(|id| {
+                rules.get(*id).is_some_and(|rule| is_of_frames(&rule.matching.unpack()))
+            });
         }
         found
     }
@@ -211,7 +213,7 @@ impl Tables {
     /// Adds a flow, replacing the one of its match and priority.
     pub(crate) fn insert(&mut self, rule: &Rule) {
         let Some(table) = self.get_mut(rule.table) else { return };
-        table.flows.insert(&kept_match(&rule.matching), rule.priority, rule.id);
+        table.flows.insert(&kept_match(&rule.matching.unpack()), rule.priority, rule.id);
         table.clauses.remove(rule.id.hash(), |(of, _)| *of == rule.id);
         let clauses = clauses(&rule.actions);
         if !clauses.is_empty() {
@@ -225,7 +227,7 @@ impl Tables {
             return;
         }
         let Some(table) = self.get_mut(rule.table) else { return };
-        table.flows.remove(&kept_match(&rule.matching), rule.priority);
+        table.flows.remove(&kept_match(&rule.matching.unpack()), rule.priority);
         table.clauses.remove(rule.id.hash(), |(of, _)| *of == rule.id);
     }
 
@@ -351,7 +353,7 @@ fn clauses(actions: &[Action]) -> Vec<Clause> {
 /// sorting.
 fn in_mask_order(ids: impl Iterator<Item = RuleId>, rules: &Rules) -> Vec<RuleId> {
     let mut found: Vec<&Rule> = ids.filter_map(|id| rules.get(id)).collect();
-    for of_one_mask in found.chunk_by_mut(|a, b| a.matching.mask() == b.matching.mask()) {
+    for of_one_mask in found.chunk_by_mut(|a, b| a.matching.has_mask_of(&b.matching)) {
         of_one_mask.sort_by_key(|rule| rule.order);
     }
     found.into_iter().map(|rule| rule.id).collect()

@@ -6,7 +6,7 @@ use crate::bridge::Bridge;
 use crate::flow_mod::no_bridge;
 use crate::ids::BridgeId;
 use crate::rule::Rules;
-use flow::{Field, Match, OptionMapping};
+use flow::{Field, OptionMapping};
 use openflow::message::{Message, TlvCommand, TlvMap};
 use openflow::{ErrorCode, OfError, option_fields};
 
@@ -110,9 +110,9 @@ fn unused(
     rules: &Rules,
     is_meant: impl Fn(&OptionMapping) -> bool,
 ) -> Result<(), OfError> {
-    let all = bridge.tables.within(None, &Match::any(), rules);
+    let all = bridge.tables.all();
     let used = all.into_iter().filter_map(|id| rules.get(id)).fold(0, |used, rule| {
-        let matched = rule.matching.mask().get(Field::TunMetadataPresent) as u64;
+        let matched = rule.matching.unpack().mask().get(Field::TunMetadataPresent) as u64;
         used | matched | option_fields(&rule.actions)
     });
     let is_used = |it: &&OptionMapping| used >> it.index & 1 != 0 && is_meant(it);

@@ -156,7 +156,7 @@ fn watches(monitor: &FlowMonitor, change: &FlowChange) -> bool {
         && rule.sends_to(flows.out_group)
         && (rule.outputs_to(flows.out_port)
             || before.is_some_and(|it| outputs_to(it, flows.out_port)))
-        && is_within(&rule.matching, &flows.matching)
+        && is_within(&rule.matching.unpack(), &flows.matching)
 }
 
 fn update(
@@ -167,7 +167,7 @@ fn update(
 ) -> FlowUpdate {
     let flow = WatchedFlow {
         table: rule.table,
-        matching: rule.matching.clone().with_options_apart(options),
+        matching: rule.matching.unpack().with_options_apart(options),
         priority: rule.priority,
         cookie: rule.cookie,
         idle_timeout_s: rule.idle_timeout_s,

@@ -217,7 +217,7 @@ impl Context<'_> {
         let is_miss_flow = self
             .rule
             .and_then(|id| self.world.rules.get(id))
-            .is_some_and(|rule| rule.priority == 0 && rule.matching.mask().is_empty());
+            .is_some_and(|rule| rule.priority == 0 && rule.matching.is_any());
         let reason = match to.reason {
             reason::ACTION if is_miss_flow => reason::EXPLICIT_MISS,
             reason => reason,

@@ -51,7 +51,7 @@ impl Changes {
             return;
         }
         if self.added.len() < SEARCHED_AT_ONCE {
-            let matching = rule.matching.clone();
+            let matching = rule.matching.unpack();
             // Lookups find conjunctive matches by the priority of their clauses.
             let is_conjunctive = is_clause || matching.mask().has(Field::ConjId);
             let priority = if is_conjunctive { u16::MAX } else { rule.priority };

@@ -3,7 +3,7 @@
 use super::*;
 use crate::Outbox;
 use base::WorkerId;
-use flow::{FlowDump, FlowId, FlowStats, Frame, Match, Upcall, UpcallKind};
+use flow::{FlowDump, FlowId, FlowStats, Frame, Upcall, UpcallKind};
 use packet::Packet;
 use std::net::Ipv4Addr;
 
@@ -126,7 +126,7 @@ fn flows_of_the_underlay_count_outer_headers() {
         ["br-int", "br-phy"].map(|name| {
             let bridge = ofproto.bridges().named(name).unwrap().id;
             let tables = &ofproto.bridges().get(bridge).unwrap().tables;
-            let rules = tables.within(None, &Match::any(), &ofproto.rules);
+            let rules = tables.all();
             let mut all: Vec<_> = rules
                 .into_iter()
                 .filter_map(|id| ofproto.rules.get(id))
