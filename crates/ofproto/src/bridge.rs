@@ -1,5 +1,6 @@
 //! A bridge: its configuration, its ports and what it has learned.
 
+use crate::Ofproto;
 use crate::addresses::Addresses;
 use crate::group::Groups;
 use crate::ids::BridgeId;
@@ -238,6 +239,7 @@ impl Bridge {
     pub(crate) fn hand_over(self, remains: &mut Remains) {
         self.tables.hand_over(remains);
         self.groups.hand_over(remains);
+        self.meters.hand_over(remains);
         self.addresses.hand_over(remains);
     }
 }
@@ -273,6 +275,38 @@ impl Ports {
             }
         }
         longest_free.map(|(_, number)| number)
+    }
+}
+
+impl Ofproto {
+    /// Sets the state of the bridge's controllers. When the first controller is configured or the last one is
+    /// removed, all flows are deleted (ovs: `ofproto/connmgr.c`, `connmgr_set_controllers`).
+    pub fn set_controllers(&mut self, id: BridgeId, state: ControllerState, now: Instant) {
+        let Some(bridge) = self.bridges.get_mut(id) else { return };
+        let before = std::mem::replace(&mut bridge.controllers, state);
+        if before.configured != state.configured {
+            self.begin_flows(id, now);
+        }
+        if before != state {
+            self.bridge_changed(id);
+        }
+    }
+
+    /// Sets how a bridge's flow tables treat IP fragments.
+    pub fn set_fragments(&mut self, id: BridgeId, fragments: Fragments) {
+        let Some(bridge) = self.bridges.get_mut(id) else { return };
+        if std::mem::replace(&mut bridge.fragments, fragments) != fragments {
+            self.bridge_changed(id);
+        }
+    }
+
+    /// The initial flows of a bridge: none, or one for a learning switch.
+    pub(crate) fn begin_flows(&mut self, id: BridgeId, now: Instant) {
+        self.flush_flows(id);
+        let Some(bridge) = self.bridges.get(id) else { return };
+        if bridge.config.fail_mode == FailMode::Standalone && !bridge.controllers.configured {
+            self.add_default_flow(id, now);
+        }
     }
 }
 

@@ -300,6 +300,7 @@ impl Ofproto {
         if let Some(old) = old {
             ledger.learned.remove(&old.actions);
             ledger.group_users.remove(rule.id, &old.actions, &rule.actions);
+            ledger.meter_users.remove(rule.id, &old.actions, &rule.actions);
             self.changes.flow(old, false);
         }
         self.timeouts.watch(&rule);

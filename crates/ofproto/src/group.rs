@@ -1,16 +1,11 @@
 //! Groups of a bridge: their configuration, bucket selection and counters.
 
 use crate::carried::Carried;
-use crate::ids::RuleId;
-use crate::rule::each_group;
-use crate::rule::sends_to;
 use base::Instant;
 use flow::{FlowStats, HashAlgorithm};
-use openflow::Action;
 use openflow::message::{
     Bucket, GroupDesc, GroupMod, GroupStats, GroupType, Selection, SelectionMethod,
 };
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use table::{HashTrie, Remains};
 
@@ -74,6 +69,21 @@ impl Group {
             if bucket.is_none_or(|id| of.id == id) {
                 carried.add(more, now);
             }
+        }
+    }
+
+    /// Its statistics, with the number of flows that send to it.
+    pub(crate) fn stats(&self, references: u32, now: Instant) -> GroupStats {
+        let mut each = self.carried.iter().map(Carried::pair);
+        let (packets, bytes) = each.next().unwrap_or_default();
+        GroupStats {
+            group: self.id,
+            references,
+            // Whole milliseconds, as Open vSwitch counts them.
+            duration_ns: (now - self.created).as_millis() as u64 * 1_000_000,
+            packets,
+            bytes,
+            buckets: each.collect(),
         }
     }
 
@@ -202,56 +212,6 @@ impl Groups {
 
     pub(crate) fn remove(&mut self, id: u32) -> Option<Group> {
         self.by_id.remove(hash(id), |group| group.id == id).map(Arc::unwrap_or_clone)
-    }
-}
-
-/// The flows that send to each group.
-#[derive(Debug, Default)]
-pub(crate) struct GroupUsers {
-    by_group: BTreeMap<u32, BTreeSet<RuleId>>,
-}
-
-impl GroupUsers {
-    /// The flows that send to a group.
-    pub fn of(&self, group: u32) -> Vec<RuleId> {
-        self.by_group.get(&group).into_iter().flatten().copied().collect()
-    }
-
-    /// Adds a flow with these actions.
-    pub fn add(&mut self, rule: RuleId, actions: &[Action]) {
-        each_group(actions, &mut |group| {
-            self.by_group.entry(group).or_default().insert(rule);
-        });
-    }
-
-    /// Removes a flow with these actions, or updates one to the actions `now`.
-    pub fn remove(&mut self, rule: RuleId, before: &[Action], now: &[Action]) {
-        each_group(before, &mut |group| {
-            if sends_to(now, group) {
-                return;
-            }
-            if let Some(users) = self.by_group.get_mut(&group) {
-                users.remove(&rule);
-                if users.is_empty() {
-                    self.by_group.remove(&group);
-                }
-            }
-        });
-    }
-
-    /// A group's statistics.
-    pub fn stats(&self, group: &Group, now: Instant) -> GroupStats {
-        let mut each = group.carried.iter().map(Carried::pair);
-        let (packets, bytes) = each.next().unwrap_or_default();
-        GroupStats {
-            group: group.id,
-            references: self.by_group.get(&group.id).map_or(0, |users| users.len() as u32),
-            // Whole milliseconds, as Open vSwitch counts them.
-            duration_ns: (now - group.created).as_millis() as u64 * 1_000_000,
-            packets,
-            bytes,
-            buckets: each.collect(),
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::Ofproto;
 use crate::dependency::Dependency;
 use crate::flow_mod::{Undo, no_bridge};
-use crate::group::Group;
+use crate::group::{Group, Groups};
 use crate::ids::BridgeId;
 use crate::rule::each_group;
 use base::Instant;
@@ -78,9 +78,7 @@ impl Ofproto {
 
     /// Deletes a group, or all, with the flows that send to it.
     fn delete_groups(&mut self, id: BridgeId, number: u32, now: Instant) {
-        let Some(bridge) = self.bridges.get(id) else { return };
-        let chosen = bridge.groups.iter().map(|group| group.id);
-        let chosen: Vec<u32> = chosen.filter(|&it| number == GROUP_ALL || it == number).collect();
+        let chosen: Vec<u32> = self.chosen_groups(id, number).map(|group| group.id).collect();
         for number in chosen {
             let users = self.ledger(id).map_or_else(Vec::new, |it| it.group_users.of(number));
             for rule in users {
@@ -126,12 +124,14 @@ impl Ofproto {
     pub fn group_stats(&self, id: BridgeId, number: u32, now: Instant) -> Vec<GroupStats> {
         let Some(ledger) = self.ledger(id) else { return Vec::new() };
         let chosen = self.chosen_groups(id, number);
-        chosen.map(|group| ledger.group_users.stats(group, now)).collect()
+        chosen.map(|group| group.stats(ledger.group_users.count(group.id), now)).collect()
     }
 
     fn chosen_groups(&self, id: BridgeId, number: u32) -> impl Iterator<Item = &Group> {
-        let all = self.bridges.get(id).into_iter().flat_map(|bridge| bridge.groups.iter());
-        all.filter(move |group| number == GROUP_ALL || group.id == number)
+        let groups = self.bridges.get(id).map(|bridge| &bridge.groups);
+        let one = groups.filter(|_| number != GROUP_ALL).and_then(|it| it.get(number));
+        let all = groups.filter(|_| number == GROUP_ALL).into_iter().flat_map(Groups::iter);
+        one.into_iter().chain(all)
     }
 }
 

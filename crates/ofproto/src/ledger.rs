@@ -1,17 +1,17 @@
 //! The state of a bridge that translation does not read: when addresses were last seen, counters of hidden
-//! flows, eviction order, learned cookies and the users of groups. Snapshots do not contain it, so changing
-//! it costs no copy.
+//! flows, eviction order, learned cookies and the users of groups and meters. Snapshots do not contain it, so
+//! changing it costs no copy.
 
 use crate::Ofproto;
 use crate::bridge::BridgeConfig;
 use crate::dependency::Dependency;
 use crate::eviction::Evictions;
-use crate::group::GroupUsers;
 use crate::hidden::HiddenFlows;
 use crate::ids::BridgeId;
 use crate::learned::LearnedCookies;
 use crate::mac_table::MacTable;
-use crate::rule::Rule;
+use crate::rule::{Rule, each_group, each_meter};
+use crate::users::Users;
 use base::{Instant, MacAddr};
 
 /// See the module's description.
@@ -21,7 +21,8 @@ pub(crate) struct Ledger {
     pub macs: MacTable,
     pub hidden: HiddenFlows,
     pub learned: LearnedCookies,
-    pub group_users: GroupUsers,
+    pub group_users: Users,
+    pub meter_users: Users,
     pub evictions: Evictions,
     /// When a device of the underlay last went down: packets received earlier teach no neighbours.
     pub neighbours_since: Instant,
@@ -36,7 +37,8 @@ impl Ledger {
             macs,
             hidden: HiddenFlows::new(now),
             learned: LearnedCookies::default(),
-            group_users: GroupUsers::default(),
+            group_users: Users::new(each_group),
+            meter_users: Users::new(each_meter),
             evictions: Evictions::default(),
             neighbours_since: Instant::ZERO,
         }
@@ -46,6 +48,7 @@ impl Ledger {
     pub fn add_flow(&mut self, rule: &Rule) {
         self.learned.add(&rule.actions);
         self.group_users.add(rule.id, &rule.actions);
+        self.meter_users.add(rule.id, &rule.actions);
         self.evictions.put(rule);
     }
 
@@ -53,6 +56,7 @@ impl Ledger {
     pub fn remove_flow(&mut self, rule: &Rule) {
         self.learned.remove(&rule.actions);
         self.group_users.remove(rule.id, &rule.actions, &[]);
+        self.meter_users.remove(rule.id, &rule.actions, &[]);
         self.evictions.remove(rule);
     }
 }

@@ -70,6 +70,7 @@ mod translate;
 mod underlay;
 mod upcall;
 mod upkeep;
+mod users;
 mod vlan;
 mod work;
 
@@ -103,6 +104,7 @@ use flow::FlowCommand;
 use flow_changes::FlowChanges;
 use flow_mod::Undo;
 use ledger::Ledger;
+use meter_mod::MeterNumbers;
 use openflow::message::{CtFlush, PortDesc, PortReason};
 use recirc::RecircTable;
 use snapshot::{Megaflows, Shared, Snapshot};
@@ -169,6 +171,7 @@ pub struct Ofproto {
     is_changed: bool,
     upkeep: Upkeep,
     features: Features,
+    meter_numbers: MeterNumbers,
     /// Parts of replaced snapshots, until they are freed.
     remains: Remains,
 }
@@ -215,6 +218,7 @@ impl Ofproto {
             is_changed: false,
             upkeep: Upkeep::default(),
             features: Features::default(),
+            meter_numbers: MeterNumbers::default(),
             remains: Remains::default(),
         }
     }
@@ -300,36 +304,6 @@ impl Ofproto {
         self.bridge_goes(id);
         self.bridges.remove(id);
         self.ledgers.remove(&id);
-    }
-
-    /// Sets the state of the bridge's controllers. When the first controller is configured or the last one is
-    /// removed, all flows are deleted (ovs: `ofproto/connmgr.c`, `connmgr_set_controllers`).
-    pub fn set_controllers(&mut self, id: BridgeId, state: ControllerState, now: Instant) {
-        let Some(bridge) = self.bridges.get_mut(id) else { return };
-        let before = std::mem::replace(&mut bridge.controllers, state);
-        if before.configured != state.configured {
-            self.begin_flows(id, now);
-        }
-        if before != state {
-            self.bridge_changed(id);
-        }
-    }
-
-    /// Sets how a bridge's flow tables treat IP fragments.
-    pub fn set_fragments(&mut self, id: BridgeId, fragments: Fragments) {
-        let Some(bridge) = self.bridges.get_mut(id) else { return };
-        if std::mem::replace(&mut bridge.fragments, fragments) != fragments {
-            self.bridge_changed(id);
-        }
-    }
-
-    /// The initial flows of a bridge: none, or one for a learning switch.
-    fn begin_flows(&mut self, id: BridgeId, now: Instant) {
-        self.flush_flows(id);
-        let Some(bridge) = self.bridges.get(id) else { return };
-        if bridge.config.fail_mode == FailMode::Standalone && !bridge.controllers.configured {
-            self.add_default_flow(id, now);
-        }
     }
 
     /// Adds a port. Returns its number: LOCAL for the bridge's own, or the requested one if it is free.

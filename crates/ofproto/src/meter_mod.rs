@@ -1,9 +1,9 @@
 //! Meters of bridges: changes and statistics (ovs: `ofproto/ofproto.c`, `handle_meter_mod`).
 
+use crate::Ofproto;
 use crate::dependency::Dependency;
 use crate::flow_mod::no_bridge;
 use crate::ids::BridgeId;
-use crate::{Ofproto, RuleId};
 use base::Instant;
 use flow::Meter;
 use openflow::message::{
@@ -11,8 +11,9 @@ use openflow::message::{
     MeterMod, MeterStats, RemovedReason,
 };
 use openflow::{Action, ErrorCode, OfError};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use table::{HashTrie, Remains};
 
 /// A meter of a bridge.
 #[derive(Clone, Debug)]
@@ -23,14 +24,25 @@ struct OpenMeter {
     created: Instant,
 }
 
-/// The meters of a bridge.
+/// The meters of a bridge. A clone is a snapshot.
 #[derive(Clone, Debug, Default)]
-pub struct Meters(BTreeMap<u32, OpenMeter>);
+pub struct Meters {
+    by_number: HashTrie<Arc<OpenMeter>>,
+}
+
+fn hash(number: u32) -> u64 {
+    u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
 
 impl Meters {
     /// The datapath's meter of this number.
     pub(crate) fn get(&self, number: u32) -> Option<&Arc<Meter>> {
-        self.0.get(&number).map(|open| &open.meter)
+        self.open(number).map(|open| &open.meter)
+    }
+
+    fn open(&self, number: u32) -> Option<&OpenMeter> {
+        let found = self.by_number.find(hash(number), |open| open.desc.meter == number);
+        found.map(|open| &**open)
     }
 
     /// The meter for all packets to controllers, if there is one.
@@ -43,8 +55,53 @@ impl Meters {
         self.get(METER_SLOWPATH)
     }
 
-    fn chosen(&self, number: u32) -> impl Iterator<Item = (&u32, &OpenMeter)> {
-        self.0.iter().filter(move |(it, _)| number == METER_ALL || **it == number)
+    /// Adds a meter, or replaces the one with its number.
+    fn put(&mut self, open: OpenMeter) {
+        let number = open.desc.meter;
+        self.remove(number);
+        self.by_number.insert(hash(number), Arc::new(open));
+    }
+
+    fn remove(&mut self, number: u32) -> Option<Arc<OpenMeter>> {
+        self.by_number.remove(hash(number), |open| open.desc.meter == number)
+    }
+
+    /// The chosen ones, by number.
+    fn chosen(&self, number: u32) -> Vec<&OpenMeter> {
+        if number != METER_ALL {
+            return self.open(number).into_iter().collect();
+        }
+        let mut all: Vec<&OpenMeter> = self.by_number.iter().map(|open| &**open).collect();
+        all.sort_unstable_by_key(|open| open.desc.meter);
+        all
+    }
+
+    /// Frees them a part at a time.
+    pub(crate) fn hand_over(self, remains: &mut Remains) {
+        self.by_number.hand_over(remains);
+    }
+}
+
+/// The numbers of the datapath's meters, which all bridges share.
+#[derive(Debug, Default)]
+pub(crate) struct MeterNumbers {
+    /// Free ones below `end`.
+    free: BTreeSet<u32>,
+    end: u32,
+}
+
+impl MeterNumbers {
+    /// The lowest free number, if there is one.
+    fn take(&mut self) -> Option<u32> {
+        self.free.pop_first().or_else(|| {
+            let number = Some(self.end).filter(|end| *end < METERS_MAX)?;
+            self.end += 1;
+            Some(number)
+        })
+    }
+
+    fn give(&mut self, number: u32) {
+        self.free.insert(number);
     }
 }
 
@@ -59,29 +116,27 @@ impl Ofproto {
         let desc = &meter_mod.meter;
         let number = desc.meter;
         let is_virtual = matches!(number, METER_CONTROLLER | METER_SLOWPATH);
+        let Some(bridge) = self.bridges.get(id) else { return Err(no_bridge(id)) };
         if meter_mod.command == MeterCommand::Delete {
-            return self.delete_meters(id, number, now);
+            self.delete_meters(id, number, now);
+            return Ok(());
         }
         if !is_virtual && !(1..=METER_MAX).contains(&number) {
             let reason = format!("meter-mod: there can't be a meter {number:#x}");
             return Err(OfError::new(ErrorCode::MeterInvalid, reason));
         }
-        let datapath_number = self.free_meter_number();
-        let Some(bridge) = self.bridges.get_mut(id) else { return Err(no_bridge(id)) };
-        match (meter_mod.command, bridge.meters.0.get_mut(&number)) {
+        let open = match (meter_mod.command, bridge.meters.open(number)) {
             (MeterCommand::Add, Some(_)) => {
                 let reason = format!("meter-mod: meter {number} is there already");
                 return Err(OfError::new(ErrorCode::MeterExists, reason));
             }
             (MeterCommand::Add, None) => {
-                let Some(free) = datapath_number else {
+                let Some(free) = self.meter_numbers.take() else {
                     let reason = format!("meter-mod: there are {METERS_MAX} meters");
                     return Err(OfError::new(ErrorCode::MeterOutOfMeters, reason));
                 };
                 let meter = Arc::new(Meter::new(free, desc.config()));
-                let open = OpenMeter { desc: desc.clone(), meter, created: now };
-                bridge.meters.0.insert(number, open);
-                self.meter_changed(id, number);
+                OpenMeter { desc: desc.clone(), meter, created: now }
             }
             (_, None) => {
                 let reason = format!("meter-mod: there is no meter {number}");
@@ -89,41 +144,48 @@ impl Ofproto {
             }
             (_, Some(open)) => {
                 open.meter.set(desc.config());
-                open.desc = desc.clone();
+                OpenMeter { desc: desc.clone(), ..open.clone() }
             }
+        };
+        if let Some(bridge) = self.bridges.get_mut(id) {
+            bridge.meters.put(open);
+        }
+        if meter_mod.command == MeterCommand::Add {
+            self.meter_changed(id, number);
         }
         Ok(())
-    }
-
-    /// The lowest datapath number that no meter of any bridge uses.
-    fn free_meter_number(&self) -> Option<u32> {
-        let meters = self.bridges.iter().flat_map(|bridge| bridge.meters.0.values());
-        let taken: BTreeSet<u32> = meters.map(|open| open.meter.number()).collect();
-        (0..METERS_MAX).find(|number| !taken.contains(number))
     }
 
     /// Deletes a meter, or all, with the flows that use them. A missing meter is no error.
-    fn delete_meters(&mut self, id: BridgeId, number: u32, now: Instant) -> Result<(), OfError> {
-        let Some(bridge) = self.bridges.get(id) else { return Err(no_bridge(id)) };
-        let gone: BTreeSet<u32> = bridge.meters.chosen(number).map(|(it, _)| *it).collect();
-        for rule in self.meter_users(id, &gone) {
-            self.delete_rule(rule, RemovedReason::MeterDelete, now);
+    fn delete_meters(&mut self, id: BridgeId, number: u32, now: Instant) {
+        for meter in self.meter_numbers_of(id, number) {
+            let users = self.ledger(id).map_or_else(Vec::new, |it| it.meter_users.of(meter));
+            for rule in users {
+                self.delete_rule(rule, RemovedReason::MeterDelete, now);
+            }
+            self.forget_meter(id, meter);
         }
-        self.forget_meters(id, &gone);
-        Ok(())
     }
 
     /// Removes all meters of a bridge.
     pub(crate) fn flush_meters(&mut self, id: BridgeId) {
-        let Some(bridge) = self.bridges.get(id) else { return };
-        let all = bridge.meters.0.keys().copied().collect();
-        self.forget_meters(id, &all);
+        for meter in self.meter_numbers_of(id, METER_ALL) {
+            self.forget_meter(id, meter);
+        }
     }
 
-    fn forget_meters(&mut self, id: BridgeId, gone: &BTreeSet<u32>) {
+    fn meter_numbers_of(&self, id: BridgeId, number: u32) -> Vec<u32> {
+        let chosen = self.bridges.get(id).map(|bridge| bridge.meters.chosen(number));
+        chosen.into_iter().flatten().map(|open| open.desc.meter).collect()
+    }
+
+    /// Removes a meter that no flow uses.
+    fn forget_meter(&mut self, id: BridgeId, number: u32) {
         let Some(bridge) = self.bridges.get_mut(id) else { return };
-        bridge.meters.0.retain(|number, _| !gone.contains(number));
-        gone.iter().for_each(|number| self.meter_changed(id, *number));
+        if let Some(open) = bridge.meters.remove(number) {
+            self.meter_numbers.give(open.meter.number());
+            self.meter_changed(id, number);
+        }
     }
 
     /// A meter was added or removed: `controller(meter_id)` uses it while it exists.
@@ -132,19 +194,6 @@ impl Ofproto {
         if meter == METER_CONTROLLER {
             self.bridge_changed(bridge);
         }
-    }
-
-    /// The flows that use one of these meters.
-    fn meter_users(&self, id: BridgeId, meters: &BTreeSet<u32>) -> Vec<RuleId> {
-        if meters.is_empty() {
-            return Vec::new();
-        }
-        let Some(bridge) = self.bridges.get(id) else { return Vec::new() };
-        let uses = |rule: &RuleId| {
-            let rule = self.rules.get(*rule);
-            rule.is_some_and(|rule| meters.iter().any(|meter| uses(&rule.actions, *meter)))
-        };
-        bridge.tables.all().into_iter().filter(uses).collect()
     }
 
     /// Checks that the meters in actions exist, and that debug actions are enabled (ovs: `ofproto/ofproto.c`,
@@ -168,7 +217,7 @@ impl Ofproto {
     /// Descriptions of one meter, or of all.
     pub fn meter_descs(&self, id: BridgeId, number: u32) -> Result<Vec<MeterDesc>, OfError> {
         let chosen = self.chosen_meters(id, number)?;
-        Ok(chosen.into_iter().map(|(_, open)| open.desc.clone()).collect())
+        Ok(chosen.into_iter().map(|open| open.desc.clone()).collect())
     }
 
     /// Statistics of one meter, or of all.
@@ -178,11 +227,12 @@ impl Ofproto {
         number: u32,
         now: Instant,
     ) -> Result<Vec<MeterStats>, OfError> {
-        let stats = |(number, open): (u32, &OpenMeter)| {
+        let users = |meter| self.ledger(id).map_or(0, |ledger| ledger.meter_users.count(meter));
+        let stats = |open: &OpenMeter| {
             let (seen, dropped) = open.meter.counts();
             MeterStats {
-                meter: number,
-                flows: self.meter_users(id, &[number].into()).len() as u32,
+                meter: open.desc.meter,
+                flows: users(open.desc.meter),
                 seen: (seen.packets, seen.bytes),
                 // Whole milliseconds, as Open vSwitch counts them.
                 duration_ns: (now - open.created).as_millis() as u64 * 1_000_000,
@@ -192,24 +242,15 @@ impl Ofproto {
         Ok(self.chosen_meters(id, number)?.into_iter().map(stats).collect())
     }
 
-    fn chosen_meters(&self, id: BridgeId, number: u32) -> Result<Vec<(u32, &OpenMeter)>, OfError> {
+    fn chosen_meters(&self, id: BridgeId, number: u32) -> Result<Vec<&OpenMeter>, OfError> {
         let Some(bridge) = self.bridges.get(id) else { return Err(no_bridge(id)) };
-        let found: Vec<_> = bridge.meters.chosen(number).map(|(it, open)| (*it, open)).collect();
+        let found = bridge.meters.chosen(number);
         if found.is_empty() && number != METER_ALL {
             let reason = format!("there is no meter {number}");
             return Err(OfError::new(ErrorCode::MeterUnknown, reason));
         }
         Ok(found)
     }
-}
-
-/// Whether actions let packets pass the meter.
-fn uses(actions: &[Action], meter: u32) -> bool {
-    actions.iter().any(|action| match action {
-        Action::Meter(it) => *it == meter,
-        Action::Clone(inner) => uses(inner, meter),
-        _ => false,
-    })
 }
 
 #[cfg(test)]

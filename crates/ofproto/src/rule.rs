@@ -115,6 +115,17 @@ pub(crate) fn each_group(actions: &[Action], take: &mut dyn FnMut(u32)) {
     }
 }
 
+/// Calls `take` for each meter in the actions.
+pub(crate) fn each_meter(actions: &[Action], take: &mut dyn FnMut(u32)) {
+    for action in actions {
+        match action {
+            Action::Meter(meter) => take(*meter),
+            Action::Clone(inner) => each_meter(inner, take),
+            _ => {}
+        }
+    }
+}
+
 /// Whether some action sends to the group.
 pub(crate) fn sends_to(actions: &[Action], group: u32) -> bool {
     let mut found = false;

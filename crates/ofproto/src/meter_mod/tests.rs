@@ -52,6 +52,33 @@ fn the_lowest_number_of_the_datapath_is_given() {
     assert_eq!(ofproto.bridge(id).unwrap().meters.get(4).unwrap().number(), 0);
 }
 
+/// A search through all numbers for each new meter takes minutes here.
+#[test]
+fn numbers_are_given_again_also_after_a_bridge_was_removed() {
+    let mut bridge = TestBridge::new();
+    let number = |bridge: &TestBridge, meter| {
+        bridge.ofproto.bridge(bridge.id).unwrap().meters.get(meter).unwrap().number()
+    };
+    let change = |bridge: &mut TestBridge, command, meter| {
+        bridge.ofproto.meter_mod(bridge.id, &meter_mod(command, meter), bridge.now).unwrap();
+    };
+    for _ in 0..2 {
+        for meter in 1..=30_000 {
+            change(&mut bridge, MeterCommand::Add, meter);
+        }
+        assert_eq!((number(&bridge, 1), number(&bridge, 30_000)), (0, 29_999));
+        for meter in [700, 80] {
+            change(&mut bridge, MeterCommand::Delete, meter);
+        }
+        for (meter, expect) in [(40_000, 79), (40_001, 699), (40_002, 30_000)] {
+            change(&mut bridge, MeterCommand::Add, meter);
+            assert_eq!(number(&bridge, meter), expect);
+        }
+        bridge.ofproto.remove_bridge(bridge.id);
+        bridge.id = bridge.ofproto.add_bridge(TestBridge::secure(), bridge.now);
+    }
+}
+
 #[test]
 fn a_flow_goes_with_its_meter_and_cannot_come_without() {
     let (mut ofproto, id) = bridge();
