@@ -14,16 +14,8 @@ fn main() {
 /// The libraries that the shim itself calls; DPDK loads other drivers from its own folder at start. Linking
 /// all that `pkg-config --libs` lists would tie the program to fifty libraries that it never uses.
 #[cfg(feature = "dpdk")]
-const LIBRARIES: [&str; 8] = [
-    "rte_net_vhost",
-    "rte_vhost",
-    "rte_ethdev",
-    "rte_net",
-    "rte_mbuf",
-    "rte_mempool",
-    "rte_ring",
-    "rte_eal",
-];
+const LIBRARIES: [&str; 6] =
+    ["rte_ethdev", "rte_net", "rte_mbuf", "rte_mempool", "rte_ring", "rte_eal"];
 
 #[cfg(feature = "dpdk")]
 fn dpdk() -> Result<(), String> {
@@ -32,7 +24,6 @@ fn dpdk() -> Result<(), String> {
         "csrc/start.c",
         "csrc/device.c",
         "csrc/burst.c",
-        "csrc/guest.c",
         "csrc/rte_flow.c",
         "csrc/rte_flow_object.c",
     ]);

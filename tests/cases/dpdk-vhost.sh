@@ -101,9 +101,9 @@ eventually 8 pings other 10.0.0.2
 stop_guest
 vsctl del-port vhost4
 
-says "a path that DPDK cannot be told" "cannot be the path of a socket" \
+says "a path that is too long" "is longer than 107 bytes" \
     vsctl add-port br0 vhost2 -- set interface vhost2 type=dpdkvhostuserclient \
-    options:vhost-server-path=/tmp/a,b
+    options:vhost-server-path=/tmp/$(printf '%0108d' 0)
 says "no path" "is missing 'options:vhost-server-path'" \
     vsctl add-port br0 vhost3 -- set interface vhost3 type=dpdkvhostuserclient
 pings client 10.0.0.3

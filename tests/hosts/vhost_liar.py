@@ -16,6 +16,10 @@ GET_FEATURES, SET_FEATURES, SET_OWNER, SET_MEM_TABLE = 1, 2, 3, 5
 SET_VRING_NUM, SET_VRING_ADDR, SET_VRING_BASE, SET_VRING_KICK, SET_VRING_CALL = 8, 9, 10, 12, 13
 VERSION = 1
 MEMORY, BASE, ADDRESS = 1 << 20, 0x100000, 0x7F0000000000
+PROTOCOL_FEATURES, PACKED = 1 << 30, 1 << 34
+# Places in the memory, and flags of descriptors.
+AVAILABLE, USED, BUFFERS = 0x2000, 0x4000, 0x10000
+NEXT, WRITE, INDIRECT = 1, 2, 4
 
 
 class Guest:
@@ -30,25 +34,38 @@ class Guest:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", files))] if files else []
         self.socket.sendmsg([message], rights)
 
-    def begin(self):
+    def begin(self, without=PROTOCOL_FEATURES | PACKED):
         self.say(GET_FEATURES)
         features = struct.unpack("<IIIQ", self.socket.recv(20))[3]
         self.say(SET_OWNER)
-        self.say(SET_FEATURES, struct.pack("<Q", features & ~(1 << 30)))
+        self.say(SET_FEATURES, struct.pack("<Q", features & ~without))
 
     def memory(self, regions, files):
         table = struct.pack("<II", len(regions), 0)
         self.say(SET_MEM_TABLE, table + b"".join(struct.pack("<QQQQ", *each) for each in regions),
                  files)
 
-    def rings(self, descriptors, size=256):
+    def rings(self, descriptors, size=256, apart=0):
         for index in range(2):
+            descriptors += apart * index
             self.say(SET_VRING_NUM, struct.pack("<II", index, size))
             self.say(SET_VRING_BASE, struct.pack("<II", index, 0))
             self.say(SET_VRING_ADDR, struct.pack("<IIQQQQ", index, 0, descriptors,
                                                  descriptors + 0x4000, descriptors + 0x2000, 0))
             for request in (SET_VRING_CALL, SET_VRING_KICK):
-                self.say(request, struct.pack("<Q", index), [os.eventfd(0)])
+                event = os.eventfd(0)
+                self.say(request, struct.pack("<Q", index), [event])
+                os.close(event)
+
+    def start(self, file, apart=0x20000):
+        """Both rings, in this memory."""
+        self.memory([whole_region()], [file])
+        self.rings(ADDRESS, apart=apart)
+
+    def hangs_up(self, seconds):
+        """Waits until the switch does, but not longer."""
+        self.socket.settimeout(seconds)
+        return self.socket.recv(64)
 
 
 def memfd(size=MEMORY):
@@ -68,7 +85,119 @@ def wild_descriptors(file):
     os.pwrite(file, struct.pack("<HH", 0, 200) + struct.pack("<200H", *range(65535, 65335, -1)), 0x2000)
 
 
+def small_buffers(file, length=13):
+    """256 valid buffers to be received into."""
+    for ring in range(256):
+        os.pwrite(file, struct.pack("<QIHH", BASE + BUFFERS + 64 * ring, length, WRITE, 0), 16 * ring)
+    os.pwrite(file, struct.pack("<HH256H", 0, 256, *range(256)), AVAILABLE)
+
+
+def jump(guest, index):
+    """The overflow of DPDK's vhost library: the index is far ahead of the buffers."""
+    file = memfd()
+    small_buffers(file)
+    guest.start(file)
+    time.sleep(0.2)
+    os.pwrite(file, struct.pack("<H", index), AVAILABLE + 2)
+    guest.hangs_up(1)
+
+
+def chain(guest, *descriptors):
+    """One chain in each ring that begins with the first descriptor."""
+    file = memfd()
+    for place, descriptor in enumerate(descriptors):
+        os.pwrite(file, struct.pack("<QIHH", *descriptor), 16 * place)
+    os.pwrite(file, struct.pack("<HHH", 0, 1, 0), AVAILABLE)
+    guest.start(file, apart=0)
+    guest.hangs_up(0.3)
+
+
+def shrink(guest):
+    file = memfd()
+    small_buffers(file, 2000)
+    guest.start(file)
+    time.sleep(0.2)
+    os.ftruncate(file, 0)
+    guest.hangs_up(1)
+
+
+def storm(guest, seed):
+    """Rings in which everything changes all the time, now and then plausibly."""
+    file, noise = memfd(), random.Random(seed)
+    small_buffers(file)
+    guest.start(file, apart=0x20000 * (seed % 2))
+    end = time.monotonic() + 0.4
+    while time.monotonic() < end:
+        place = 16 * noise.randrange(256)
+        flags = noise.choice([0, NEXT, WRITE, NEXT | WRITE, INDIRECT, 1 << 7, 1 << 15, 0xffff])
+        address = BASE + noise.choice([0, BUFFERS, MEMORY - 8, noise.randrange(2 * MEMORY)])
+        length = noise.choice([0, 1, 13, 1514, 65_550, 1 << 31])
+        os.pwrite(file, struct.pack("<QIHH", address, length, flags, noise.randrange(300)), place)
+        os.pwrite(file, struct.pack("<H", noise.randrange(300)), AVAILABLE + 4 + 2 * noise.randrange(256))
+        if noise.random() < 0.9:
+            used = struct.unpack("<H", os.pread(file, 2, USED + 2))[0]
+            os.pwrite(file, struct.pack("<H", (used + noise.randrange(256)) % 65536), AVAILABLE + 2)
+        else:
+            os.pwrite(file, noise.randbytes(2), AVAILABLE + 2)
+
+
+def pages(guest, file):
+    """A descriptor for notifications that is none."""
+    guest.memory([whole_region()], [memfd()])
+    guest.say(SET_VRING_CALL, struct.pack("<Q", 0), [file])
+    guest.hangs_up(0.3)
+
+
+def many_tables(guest):
+    """Memory tables of which the last region cannot be mapped, again and again."""
+    file = memfd()
+    for _ in range(20):
+        guest.memory([whole_region()], [file])
+    guest.memory([whole_region(), (BASE + MEMORY, MEMORY, ADDRESS + MEMORY, 1 << 40)], [file, file])
+    guest.hangs_up(0.3)
+
+
+def ring_lies():
+    """What only rings can say."""
+    buffer = (BASE + BUFFERS, 100, 0, 0)
+    for index in (257, 300, 60_000, 65_535):
+        yield f"an index that jumps to {index}", lambda guest: jump(guest, index)
+    for name, *descriptors in [
+        ("a chain in a circle", (BASE + BUFFERS, 1, NEXT | WRITE, 0)),
+        ("an empty chain in a circle", (BASE + BUFFERS, 0, NEXT, 0)),
+        ("a next behind the table", (BASE + BUFFERS, 1, NEXT | WRITE, 256)),
+        ("an indirect table in a circle", (BASE, 16, INDIRECT, 0)),
+        ("an indirect table of 4 GiB", (BASE, 0xfffffff0, INDIRECT, 0)),
+        ("an indirect table of half a descriptor", (BASE + BUFFERS, 8, INDIRECT, 0)),
+        ("an indirect table with a next", (BASE + BUFFERS, 16, INDIRECT | NEXT, 1), buffer),
+        ("a buffer of 4 GiB", (BASE + BUFFERS, 0xffffffff, WRITE, 0)),
+        ("a buffer around the end of all addresses", (2**64 - 8, 16, WRITE, 0)),
+        ("a buffer over the descriptors", (BASE, 4096, WRITE, 0)),
+        ("a buffer over the used ring", (BASE + USED, 4096, WRITE, 0)),
+        ("a frame from the used ring", (BASE + USED, 4096, 0, 0)),
+        ("a frame of no bytes", (BASE + BUFFERS, 12, 0, 0)),
+        ("a frame of a megabyte", (BASE, MEMORY, 0, 0)),
+    ]:
+        yield name, lambda guest: chain(guest, *descriptors)
+    yield "memory that becomes shorter", shrink
+    for seed in range(10):
+        yield "a storm in the rings", lambda guest: storm(guest, seed)
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    try:
+        while True:
+            os.write(writing, bytes(65536))
+    except BlockingIOError:
+        os.set_blocking(writing, True)
+    yield "a full pipe for notifications", lambda guest: pages(guest, writing)
+    yield "memory for notifications", lambda guest: pages(guest, memfd())
+    yield "a device that never ends as memory", lambda guest: (
+        guest.memory([whole_region()], [os.open("/dev/zero", os.O_RDWR)]), guest.rings(ADDRESS))
+    yield "tables that fail", many_tables
+
+
 def lies(path):
+    yield from ring_lies()
     file = memfd()
     yield "rings outside of the memory", lambda guest: (
         guest.memory([whole_region()], [file]), guest.rings(ADDRESS + 2 * MEMORY))
@@ -111,7 +240,7 @@ def main():
             continue
         guest = Guest(path)
         try:
-            guest.begin()
+            guest.begin(os.environ.get("PACKED") and PROTOCOL_FEATURES or PROTOCOL_FEATURES | PACKED)
             lie(guest)
             # Until it is heard, or the switch hangs up.
             guest.say(GET_FEATURES)

@@ -15,7 +15,10 @@ const CLOSE: &str = "<!-- /crates -->";
 
 /// Crates that must not be reached from a crate, whatever their floors are.
 const FORBIDDEN: &[(&str, &[&str])] = &[
-    ("datapath", &["openflow", "ofproto", "tokio", "port-linux", "port-afxdp", "port-dpdk"]),
+    (
+        "datapath",
+        &["openflow", "ofproto", "tokio", "port-linux", "port-afxdp", "port-dpdk", "port-vhost"],
+    ),
     ("ofproto", &["datapath"]),
     ("conntrack", &["port", "openflow"]),
     ("generator", &["wire", "flow", "conntrack", "datapath"]),

@@ -31,8 +31,8 @@ pub enum DpdkInit {
 /// The configuration of a DPDK port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DpdkInterface {
-    /// The device behind it.
-    pub device: DpdkDevice,
+    /// The device that DPDK has probed, or plugs in, by these arguments (`dpdk-devargs`).
+    pub devargs: String,
     /// Receive queues (`n_rxq`).
     pub rx_queues: u16,
     /// Descriptors of each receive queue (`n_rxq_desc`).
@@ -41,24 +41,25 @@ pub struct DpdkInterface {
     pub tx_descriptors: u16,
 }
 
-/// The device behind a DPDK port.
+/// The configuration of a port of a guest behind vhost-user.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DpdkDevice {
-    /// A device that DPDK has probed, or plugs in, by these arguments (`dpdk-devargs`).
-    Devargs(String),
-    /// A guest whose side creates the socket (`vhost-server-path`).
-    VhostClient {
-        /// Path of the socket.
-        socket: PathBuf,
-    },
-    /// A guest that connects to a socket of the switch, named like the port.
-    VhostServer,
+pub struct VhostInterface {
+    /// Path of the socket that the guest's side creates (`vhost-server-path`); `None` if the guest connects to a
+    /// socket of the switch, named like the port.
+    pub server_path: Option<PathBuf>,
+    /// Receive queues (`n_rxq`).
+    pub rx_queues: u16,
+    /// Retries when a guest accepts only part of a burst (`tx-retries-max`).
+    pub tx_retries: u16,
 }
 
 /// Default and maximum number of descriptors per queue (ovs: `lib/netdev-dpdk.c`,
 /// `NIC_PORT_DEFAULT_RXQ_SIZE`, `NIC_PORT_MAX_Q_SIZE`).
 const DESCRIPTORS: u16 = 2048;
 const DESCRIPTORS_MAX: u16 = 4096;
+/// Default and maximum number of retries (ovs: `lib/netdev-dpdk.c`, `VHOST_ENQ_RETRY_DEF`, `VHOST_ENQ_RETRY_MAX`).
+const TX_RETRIES: u16 = 8;
+const TX_RETRIES_MAX: u16 = 32;
 
 impl DpdkOptions {
     /// Reads the options. `get` returns the value for a name, given in the database's and in the file's form.
@@ -89,40 +90,67 @@ impl DpdkInterface {
     /// # Errors
     /// A required option is missing; the text names it.
     pub fn of(interface: &Interface) -> Option<Result<Self, String>> {
+        if interface.kind != InterfaceKind::Dpdk {
+            return None;
+        }
         let name = &interface.name;
-        let option = |key: &str| interface.options.get(key).filter(|value| !value.is_empty());
-        let device = match interface.kind {
-            InterfaceKind::Dpdk => match option("dpdk-devargs") {
-                Some(devargs) => Ok(DpdkDevice::Devargs(devargs.clone())),
-                None => Err(format!(
-                    "'{name}' is missing 'options:dpdk-devargs'. The old 'dpdk<port_id>' names \
-                     are not supported"
-                )),
-            },
-            InterfaceKind::DpdkVhostUserClient => match option("vhost-server-path") {
-                Some(path) => Ok(DpdkDevice::VhostClient { socket: PathBuf::from(path) }),
+        let option = |key: &str| option(interface, key);
+        let devargs = option("dpdk-devargs").cloned().ok_or_else(|| {
+            format!(
+                "'{name}' is missing 'options:dpdk-devargs'. The old 'dpdk<port_id>' names are not \
+                 supported"
+            )
+        });
+        let descriptors = |key: &str| {
+            let number: Option<u16> = option(key).and_then(|text| text.parse().ok());
+            // As in Open vSwitch, an invalid number is replaced by the default.
+            number.filter(|n| n.is_power_of_two() && *n <= DESCRIPTORS_MAX).unwrap_or(DESCRIPTORS)
+        };
+        Some(devargs.map(|devargs| DpdkInterface {
+            devargs,
+            rx_queues: rx_queues(interface),
+            rx_descriptors: descriptors("n_rxq_desc"),
+            tx_descriptors: descriptors("n_txq_desc"),
+        }))
+    }
+}
+
+impl VhostInterface {
+    /// Returns the vhost-user port of an interface's options; `None` if it is not one.
+    ///
+    /// # Errors
+    /// A required option is missing, or the name cannot be a socket's; the text names it.
+    pub fn of(interface: &Interface) -> Option<Result<Self, String>> {
+        let name = &interface.name;
+        let server_path = match interface.kind {
+            InterfaceKind::DpdkVhostUserClient => match option(interface, "vhost-server-path") {
+                Some(path) => Ok(Some(PathBuf::from(path))),
                 None => Err(format!("'{name}' is missing 'options:vhost-server-path'")),
             },
             InterfaceKind::DpdkVhostUser if name.contains(['/', '\\']) => Err(format!(
                 "\"{name}\" is not a valid name for a vhost-user port; it becomes a file's, so it \
                  must not have '/' or '\\'"
             )),
-            InterfaceKind::DpdkVhostUser => Ok(DpdkDevice::VhostServer),
+            InterfaceKind::DpdkVhostUser => Ok(None),
             _ => return None,
         };
-        let descriptors = |key: &str| {
-            let number: Option<u16> = option(key).and_then(|text| text.parse().ok());
+        let retries = option(interface, "tx-retries-max").and_then(|text| text.parse().ok());
+        Some(server_path.map(|server_path| VhostInterface {
+            server_path,
+            rx_queues: rx_queues(interface),
             // As in Open vSwitch, an invalid number is replaced by the default.
-            number.filter(|n| n.is_power_of_two() && *n <= DESCRIPTORS_MAX).unwrap_or(DESCRIPTORS)
-        };
-        let rx_queues: u16 = option("n_rxq").and_then(|text| text.parse().ok()).unwrap_or(1);
-        Some(device.map(|device| DpdkInterface {
-            device,
-            rx_queues: rx_queues.max(1),
-            rx_descriptors: descriptors("n_rxq_desc"),
-            tx_descriptors: descriptors("n_txq_desc"),
+            tx_retries: retries.filter(|retries| *retries <= TX_RETRIES_MAX).unwrap_or(TX_RETRIES),
         }))
     }
+}
+
+fn option<'a>(interface: &'a Interface, key: &str) -> Option<&'a String> {
+    interface.options.get(key).filter(|value| !value.is_empty())
+}
+
+fn rx_queues(interface: &Interface) -> u16 {
+    let asked: Option<u16> = option(interface, "n_rxq").and_then(|text| text.parse().ok());
+    asked.unwrap_or(1).max(1)
 }
 
 #[cfg(test)]
@@ -136,7 +164,7 @@ mod tests {
         let got = DpdkInterface::of(&interface).unwrap();
         let got = got.map(|d| {
             let numbers = (d.rx_queues, d.rx_descriptors, d.tx_descriptors);
-            format!("{:?} {numbers:?}", d.device)
+            format!("{} {numbers:?}", d.devargs)
         });
         match expect {
             Ok(text) => assert_eq!(got.as_deref(), Ok(text)),
@@ -146,28 +174,50 @@ mod tests {
 
     #[test]
     fn options_make_the_device() {
-        use InterfaceKind::{Dpdk, DpdkVhostUser, DpdkVhostUserClient};
+        use InterfaceKind::Dpdk;
         let args = ("dpdk-devargs", "net_null0");
-        check(Dpdk, &[args], Ok("Devargs(\"net_null0\") (1, 2048, 2048)"));
+        check(Dpdk, &[args], Ok("net_null0 (1, 2048, 2048)"));
         check(
             Dpdk,
             &[args, ("n_rxq", "4"), ("n_rxq_desc", "512"), ("n_txq_desc", "4096")],
-            Ok("Devargs(\"net_null0\") (4, 512, 4096)"),
+            Ok("net_null0 (4, 512, 4096)"),
         );
         check(
             Dpdk,
             &[args, ("n_rxq", "0"), ("n_rxq_desc", "8192"), ("n_txq_desc", "100")],
-            Ok("Devargs(\"net_null0\") (1, 2048, 2048)"),
+            Ok("net_null0 (1, 2048, 2048)"),
         );
         check(Dpdk, &[], Err("missing 'options:dpdk-devargs'"));
         check(Dpdk, &[("dpdk-devargs", "")], Err("missing 'options:dpdk-devargs'"));
-        check(DpdkVhostUserClient, &[], Err("missing 'options:vhost-server-path'"));
-        let path = ("vhost-server-path", "/a");
-        check(DpdkVhostUserClient, &[path], Ok("VhostClient { socket: \"/a\" } (1, 2048, 2048)"));
-        check(DpdkVhostUser, &[], Ok("VhostServer (1, 2048, 2048)"));
-        let odd = Interface::new("a/b", DpdkVhostUser);
-        assert!(DpdkInterface::of(&odd).unwrap().is_err());
         assert_eq!(DpdkInterface::of(&Interface::new("p", InterfaceKind::System)), None);
+        assert_eq!(DpdkInterface::of(&Interface::new("p", InterfaceKind::DpdkVhostUser)), None);
+    }
+
+    #[test]
+    fn options_make_the_port_of_a_guest() {
+        use InterfaceKind::{Dpdk, DpdkVhostUser, DpdkVhostUserClient};
+        let path = ("vhost-server-path", "/a");
+        let retries = |text| ("tx-retries-max", text);
+        for (kind, options, expect) in [
+            (DpdkVhostUserClient, vec![path], "Some(\"/a\") 1 8"),
+            (DpdkVhostUserClient, vec![path, ("n_rxq", "2"), retries("0")], "Some(\"/a\") 2 0"),
+            (DpdkVhostUser, vec![retries("32")], "None 1 32"),
+            (DpdkVhostUser, vec![retries("33")], "None 1 8"),
+            (DpdkVhostUser, vec![retries("-1"), ("n_rxq", "0")], "None 1 8"),
+        ] {
+            let mut interface = Interface::new("p0", kind);
+            interface.options =
+                options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+            let got = VhostInterface::of(&interface).unwrap().unwrap();
+            let got = format!("{:?} {} {}", got.server_path, got.rx_queues, got.tx_retries);
+            assert_eq!(got, expect, "{options:?}");
+        }
+        for wrong in
+            [Interface::new("p", DpdkVhostUserClient), Interface::new("a/b", DpdkVhostUser)]
+        {
+            assert!(VhostInterface::of(&wrong).unwrap().is_err(), "{}", wrong.name);
+        }
+        assert_eq!(VhostInterface::of(&Interface::new("p", Dpdk)), None);
     }
 
     #[test]

@@ -29,14 +29,14 @@ pub use desired::{
     Bridge, BridgeSettings, Controller, ControllerKind, Desired, TlsFiles, ZonePolicy,
 };
 pub use difference::{Change, difference};
-pub use dpdk::{DpdkDevice, DpdkInit, DpdkInterface, DpdkOptions};
+pub use dpdk::{DpdkInit, DpdkInterface, DpdkOptions, VhostInterface};
 pub use file::FileError;
 pub use options::{CoreSet, SwitchOptions};
 pub use port::{Hint, Interface, InterfaceKind, Port};
 pub use queues::{AutoBalance, Isolation, QueueOptions, RxqAssign, SleepMax};
 pub use rows::{Warning, monitored, next_cfg};
 pub use status::{
-    BridgeStatus, ControllerRole, ControllerStatus, DPDK_INTERFACE_TYPES, INTERFACE_TYPES,
+    BridgeStatus, ControllerRole, ControllerStatus, DPDK_INTERFACE_TYPE, INTERFACE_TYPES,
     InterfaceStatus, LinkStatus, Status, report, userspace_capabilities,
 };
 pub use upcall_rates::UpcallRateList;

@@ -5,11 +5,20 @@ use ovsdb::{Datum, Replica, Row, Transaction, Values};
 use std::collections::BTreeMap;
 
 /// The types of interfaces that can be opened, for `Open_vSwitch.iface_types`.
-pub const INTERFACE_TYPES: [&str; 7] =
-    ["afxdp", "afxdp-nonpmd", "internal", "patch", "pcap", "system", "tap"];
+pub const INTERFACE_TYPES: [&str; 9] = [
+    "afxdp",
+    "afxdp-nonpmd",
+    "dpdkvhostuser",
+    "dpdkvhostuserclient",
+    "internal",
+    "patch",
+    "pcap",
+    "system",
+    "tap",
+];
 
-/// Further types while DPDK runs.
-pub const DPDK_INTERFACE_TYPES: [&str; 3] = ["dpdk", "dpdkvhostuser", "dpdkvhostuserclient"];
+/// The further type while DPDK runs.
+pub const DPDK_INTERFACE_TYPE: &str = "dpdk";
 
 /// The state of the running switch for its database.
 ///

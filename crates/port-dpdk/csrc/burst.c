@@ -9,7 +9,6 @@
 #include <rte_memcpy.h>
 #include <rte_prefetch.h>
 
-#include "guest.h"
 #include "internal.h"
 
 static struct rte_mbuf *mbuf_of(struct tidegate_head *head) {
@@ -58,16 +57,9 @@ int tidegate_dpdk_receive(uint16_t port, uint16_t queue, struct tidegate_head **
     know_thread();
     if (__atomic_load_n(&tidegate_removed[port], __ATOMIC_ACQUIRE))
         return -1;
-    struct guest *guest = tidegate_guests[port];
-    uint16_t count;
-    if (guest != NULL) {
-        /* This processor has just copied the packets, so that there is nothing to fetch. */
-        count = tidegate_receive_from_guest(guest, queue, mbufs, room);
-    } else {
-        count = rte_eth_rx_burst(port, queue, mbufs, room);
-        for (uint16_t i = 0; i < count; i++)
-            rte_prefetch0(rte_pktmbuf_mtod(mbufs[i], void *));
-    }
+    uint16_t count = rte_eth_rx_burst(port, queue, mbufs, room);
+    for (uint16_t i = 0; i < count; i++)
+        rte_prefetch0(rte_pktmbuf_mtod(mbufs[i], void *));
     for (uint16_t i = 0; i < count; i++) {
         struct rte_mbuf *mbuf = mbufs[i];
         uint64_t flags = mbuf->ol_flags;
@@ -182,19 +174,6 @@ static int collect(struct rte_mbuf **mbufs, const struct tidegate_frame *frames,
     return !is_short;
 }
 
-/* Gives how many of the burst the device took. */
-static uint16_t transmit(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count,
-                         uint16_t retries) {
-    uint16_t sent = 0;
-    for (uint16_t attempt = 0; sent < count && attempt <= retries; attempt++) {
-        uint16_t more = rte_eth_tx_burst(port, queue, mbufs + sent, count - sent);
-        sent += more;
-        if (more == 0)
-            break;
-    }
-    return sent;
-}
-
 /* Gives buffers back that were kept and that have no other owner. They are as their pool wants them, since
  * only such are kept (head_of). */
 static void give_back_kept(struct rte_mbuf **mbufs, uint16_t count) {
@@ -207,27 +186,23 @@ static void give_back_kept(struct rte_mbuf **mbufs, uint16_t count) {
 }
 
 uint16_t tidegate_dpdk_send_kept(uint16_t port, uint16_t queue, struct tidegate_head *const *heads,
-                                 uint16_t count, uint16_t retries, uint64_t *unsent) {
+                                 uint16_t count, uint64_t *unsent) {
     struct rte_mbuf *mbufs[TIDEGATE_BURST];
-    struct guest *guest = tidegate_guests[port];
     know_thread();
     count = RTE_MIN(count, TIDEGATE_BURST);
     for (uint16_t i = 0; i < count; i++)
         mbufs[i] = ready_mbuf(heads[i]);
-    uint16_t sent = guest != NULL ? tidegate_send_to_guest(guest, queue, mbufs, count, retries)
-                                  : transmit(port, queue, mbufs, count, retries);
+    uint16_t sent = rte_eth_tx_burst(port, queue, mbufs, count);
     *unsent = 0;
     for (uint16_t i = sent; i < count; i++)
         *unsent += mbufs[i]->pkt_len;
-    /* A device keeps what it sends; a guest has a copy. */
-    uint16_t left = guest != NULL ? 0 : sent;
-    give_back_kept(mbufs + left, count - left);
+    give_back_kept(mbufs + sent, count - sent);
     return sent;
 }
 
 uint16_t tidegate_dpdk_send(uint16_t port, uint16_t queue, void *pool,
                             const struct tidegate_frame *frames, uint16_t count,
-                            uint16_t retries, uint16_t *refused) {
+                            uint16_t *refused) {
     struct rte_mbuf *mbufs[TIDEGATE_BURST];
     know_thread();
     *refused = 0;
@@ -248,11 +223,8 @@ uint16_t tidegate_dpdk_send(uint16_t port, uint16_t queue, void *pool,
         good = rte_eth_tx_prepare(port, queue, mbufs, ready);
         *refused = ready - good;
     }
-    struct guest *guest = flags == 0 ? tidegate_guests[port] : NULL;
-    uint16_t sent = guest != NULL ? tidegate_send_to_guest(guest, queue, mbufs, good, retries)
-                                  : transmit(port, queue, mbufs, good, retries);
-    uint16_t left = guest != NULL ? 0 : sent;
-    if (left < count)
-        rte_pktmbuf_free_bulk(mbufs + left, count - left);
+    uint16_t sent = rte_eth_tx_burst(port, queue, mbufs, good);
+    if (sent < count)
+        rte_pktmbuf_free_bulk(mbufs + sent, count - sent);
     return sent;
 }

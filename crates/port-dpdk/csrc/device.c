@@ -13,7 +13,6 @@
 #include <rte_ether.h>
 #include <rte_mbuf.h>
 
-#include "guest.h"
 #include "internal.h"
 
 /* The offloads that src/setup.rs names by their bits. */
@@ -157,12 +156,6 @@ static int configure(uint16_t port, struct tidegate_setup *setup, int *again) {
     return set_up_queues(port, setup, again);
 }
 
-static int is_guest(uint16_t port) {
-    struct rte_eth_dev_info info;
-    return rte_eth_dev_info_get(port, &info) == 0 && info.driver_name != NULL &&
-           strcmp(info.driver_name, "net_vhost") == 0;
-}
-
 /* Some drivers deliver marks of rules only if asked for them before the port is set up for the first time. */
 static void ask_for_marks(uint16_t port) {
     struct rte_eth_dev_info info;
@@ -173,7 +166,6 @@ static void ask_for_marks(uint16_t port) {
 
 int tidegate_dpdk_configure(uint16_t port, struct tidegate_setup *setup) {
     ask_for_marks(port);
-    tidegate_forget_guest(port);
     int again, error = rte_eth_dev_stop(port);
     setup->failed_step = TIDEGATE_STEP_STOP;
     if (error != 0 && error != -ENOTSUP)
@@ -185,8 +177,6 @@ int tidegate_dpdk_configure(uint16_t port, struct tidegate_setup *setup) {
         return error;
     setup->failed_step = TIDEGATE_STEP_START;
     error = rte_eth_dev_start(port);
-    if (error == 0 && is_guest(port))
-        error = tidegate_expect_guest(port, setup->rx_queues, setup->tx_queues, setup->pool);
     if (error != 0)
         return error;
     /* The switch forwards what is not addressed to it. A device that can't has no other mode. */
@@ -202,7 +192,6 @@ int tidegate_dpdk_set_up(uint16_t port, int up) {
 
 void tidegate_dpdk_close(uint16_t port, int attached) {
     struct rte_eth_dev_info info;
-    tidegate_forget_guest(port);
     rte_eth_dev_stop(port);
     if (!attached)
         return;
@@ -227,7 +216,6 @@ int tidegate_dpdk_counters(uint16_t port, struct tidegate_counters *counters) {
         .tx_errors = stats.oerrors,
         .rx_no_buffer = stats.rx_nombuf,
     };
-    tidegate_count_guest(port, counters);
     return 0;
 }
 
@@ -246,7 +234,7 @@ int tidegate_dpdk_named_counters(uint16_t port, struct tidegate_named_counter *o
         if (values[i].id >= (uint64_t)count)
             continue;
         copy_text(out[written].name, sizeof out->name, names[values[i].id].name);
-        out[written].value = values[i].value + tidegate_guest_counter(port, out[written].name);
+        out[written].value = values[i].value;
         written++;
     }
     free(names);

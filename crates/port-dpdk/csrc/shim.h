@@ -305,17 +305,14 @@ uint32_t tidegate_dpdk_copy(void *mbuf, uint8_t *to, uint32_t room);
 /* Takes back a buffer that a packet kept. */
 void tidegate_dpdk_take_back(struct tidegate_head *head);
 void tidegate_dpdk_release(void **mbufs, uint16_t count);
-/* The queue to send through in place of this one: another where the guest behind a port does not
- * receive from this one. */
-uint16_t tidegate_dpdk_send_queue(uint16_t port, uint16_t queue);
 /* Gives how many packets, the first ones, were sent; `refused` how many of the others the device
  * does not take. */
 uint16_t tidegate_dpdk_send(uint16_t port, uint16_t queue, void *pool,
                             const struct tidegate_frame *frames, uint16_t count,
-                            uint16_t retries, uint16_t *refused);
+                            uint16_t *refused);
 /* The same for packets in kept buffers of which the device need be told nothing; `unsent` is the
  * bytes of those that were not sent. */
 uint16_t tidegate_dpdk_send_kept(uint16_t port, uint16_t queue, struct tidegate_head *const *heads,
-                                 uint16_t count, uint16_t retries, uint64_t *unsent);
+                                 uint16_t count, uint64_t *unsent);
 
 #endif

@@ -107,11 +107,6 @@ impl DpdkPort {
     }
 
     /// See the same method in `device.rs`.
-    pub fn guest_fault(&self) -> Option<String> {
-        match *self {}
-    }
-
-    /// See the same method in `device.rs`.
     pub fn set_up(&self, _up: bool) -> Result<(), PortError> {
         match *self {}
     }

@@ -1,11 +1,11 @@
 //! A device that is set up.
 
+use crate::DpdkConfig;
 use crate::buffers::Buffers;
 use crate::ffi::{self, text_of};
 use crate::plug::close;
 use crate::setup::{self, RX_CHECKSUMS, TX_CHECKSUMS, TX_CUT_NEEDS};
 use crate::start::check;
-use crate::{DpdkConfig, guest};
 use port::TxCounters;
 use std::collections::BTreeMap;
 use std::io;
@@ -15,8 +15,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a frame besides its IP packet: Ethernet header and two VLAN tags.
 const FRAME_OVERHEAD: usize = 14 + 8;
-/// Retries when a guest accepts only part of a burst (ovs: `lib/netdev-dpdk.c`, `VHOST_ENQ_RETRY_DEF`).
-const VHOST_RETRIES: u16 = 8;
 /// The open ports, by DPDK's port number.
 pub(crate) static OPEN: Mutex<BTreeMap<u16, String>> = Mutex::new(BTreeMap::new());
 
@@ -39,8 +37,6 @@ pub(crate) struct Device {
     pub mtu: u16,
     /// The longest frame that may be sent, in bytes.
     pub frame_max: usize,
-    /// Number of retries for the rest of a burst.
-    pub retries: u16,
     /// Whether workers may send and receive.
     pub admin_up: AtomicBool,
     /// Packets dropped because the device did not accept them in time.
@@ -57,16 +53,6 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// Whether it is a vhost-user device.
-    pub fn is_guest(&self) -> bool {
-        self.config.is_vhost()
-    }
-
-    /// Whether it is a vhost-user device whose other side is not connected.
-    pub fn lacks_guest(&self) -> bool {
-        self.is_guest() && !facts_of(self.port).is_ok_and(|facts| facts.link_up != 0)
-    }
-
     /// Counts packets that were not sent, some of which the device refused.
     pub fn count_unsent(&self, unsent: u64, refused: u64, counters: &mut TxCounters) {
         let left = unsent - refused;
@@ -109,7 +95,6 @@ impl Device {
             cuts_tcp: setup.tx_offloads & TX_CUT_NEEDS == TX_CUT_NEEDS,
             mtu,
             frame_max: usize::from(mtu) + FRAME_OVERHEAD,
-            retries: if config.is_vhost() { VHOST_RETRIES } else { 0 },
             admin_up: AtomicBool::new(true),
             tx_dropped: AtomicU64::new(0),
             tx_refused: AtomicU64::new(0),
@@ -127,7 +112,6 @@ impl Drop for Device {
         // Closed before it is unmarked: only then may another port open it.
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         close(self.port, self.attached);
-        guest::forget(self.port);
         open.remove(&self.port);
     }
 }

@@ -8,7 +8,7 @@ use crate::receive::DpdkRx;
 use crate::send::DpdkTx;
 use crate::setup::NOT_SUPPORTED;
 use crate::start::{check, is_running};
-use crate::{DpdkConfig, DpdkError, Facts, guest};
+use crate::{DpdkConfig, DpdkError, Facts};
 use base::MacAddr;
 use port::PortError;
 use std::ffi::c_int;
@@ -62,6 +62,12 @@ impl DpdkPort {
                            not supported";
             return Err(invalid(format!("'{name}' {missing}")));
         }
+        if config.is_vhost() {
+            return Err(invalid(format!(
+                "'{name}' is trying to use DPDK's own vhost-user device, with which a guest \
+                 can overwrite the switch's memory; use a port of type dpdkvhostuserclient or dpdkvhostuser"
+            )));
+        }
         // No other thread may take the device between finding and marking it.
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         let (port, attached) = find(&config.devargs).map_err(&invalid)?;
@@ -71,11 +77,8 @@ impl DpdkPort {
                 config.devargs
             )));
         }
-        // A guest may connect as soon as the device is started.
-        guest::expect(port, config.vhost_socket());
         let device = Device::set_up(name, port, attached, config, tx_queues);
         let device = device.map_err(|reason| {
-            guest::forget(port);
             close(port, attached);
             invalid(reason)
         })?;
@@ -176,11 +179,6 @@ impl DpdkPort {
     /// The port's name.
     pub fn name(&self) -> &str {
         &self.device.name
-    }
-
-    /// The protocol error of the guest behind a vhost-user port, until another guest has none.
-    pub fn guest_fault(&self) -> Option<String> {
-        guest::fault(self.device.port)
     }
 
     /// Brings the device up or down. A device without such a switch is not used while it is down.

@@ -284,14 +284,12 @@ unsafe extern "C" {
     pub fn tidegate_dpdk_copy(mbuf: *mut c_void, to: *mut u8, room: u32) -> u32;
     pub fn tidegate_dpdk_take_back(head: *mut c_void);
     pub fn tidegate_dpdk_release(mbufs: *mut *mut c_void, count: u16);
-    pub fn tidegate_dpdk_send_queue(port: u16, queue: u16) -> u16;
     pub fn tidegate_dpdk_send(
         port: u16,
         queue: u16,
         pool: *mut c_void,
         frames: *const Frame,
         count: u16,
-        retries: u16,
         refused: *mut u16,
     ) -> u16;
     pub fn tidegate_dpdk_send_kept(
@@ -299,7 +297,6 @@ unsafe extern "C" {
         queue: u16,
         heads: *const *mut c_void,
         count: u16,
-        retries: u16,
         unsent: *mut u64,
     ) -> u16;
 }

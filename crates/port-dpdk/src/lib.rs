@@ -4,8 +4,7 @@
 //! `dpdk-devargs` names and configures it; its queues are [`port::RxQueue`] and [`port::TxQueue`], which any
 //! thread may own. A packet keeps the buffer in which DPDK received it and leaves through another DPDK port
 //! without a copy; frames in several buffers, and packets to or from other kinds of ports, are copied.
-//! Packets pass between a guest behind vhost-user and a queue through DPDK's vhost library alone; its driver
-//! `net_vhost` only configures the device and reports its state.
+//! Guests behind vhost-user are the crate `port-vhost`'s; DPDK's own device for them is refused.
 //!
 //! DPDK is the system's own (`libdpdk-dev`), called through the C shim in `csrc/`, and only if the feature
 //! `dpdk` is on. Without it the same items exist: options are parsed and checked, and [`start`] returns an
@@ -33,10 +32,6 @@ mod dpdk_port;
 #[cfg(feature = "dpdk")]
 mod ffi;
 #[cfg(feature = "dpdk")]
-mod guard;
-#[cfg(feature = "dpdk")]
-mod guest;
-#[cfg(feature = "dpdk")]
 mod plug;
 #[cfg(feature = "dpdk")]
 mod receive;
@@ -52,7 +47,7 @@ mod start;
 #[cfg(not(feature = "dpdk"))]
 mod absent;
 
-pub use config::{DEFAULT_DESCRIPTORS, DpdkConfig, VhostRole, remove_left_socket, vhost_devargs};
+pub use config::{DEFAULT_DESCRIPTORS, DpdkConfig};
 pub use error::DpdkError;
 pub use facts::{Facts, Statistics};
 pub use options::EalOptions;

@@ -3,7 +3,6 @@
 
 use crate::device::Device;
 use crate::ffi::{self, BURST, Received};
-use crate::guest;
 use crate::headers::Headers;
 use packet::{Batch, Checksum, Gso, GsoKind, Head, Offload, Packet, Pool};
 use port::{PortError, RxQueue, offload};
@@ -62,7 +61,6 @@ impl Drop for DpdkRx {
 impl RxQueue for DpdkRx {
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PortError> {
         let DpdkRx { device, queue, burst } = self;
-        guest::serve(device.port);
         let (before, mut other_count) = (batch.len(), 0);
         // SAFETY: this queue has one owner, who borrows it exclusively; behind the batch's packets
         // there is room for so many more, and `burst` has more; the device is open for as long as
@@ -168,7 +166,7 @@ fn state(frame: &Received, bytes: &[u8]) -> Offload {
         let checksum = if good { Checksum::Good } else { Checksum::Unverified };
         return Offload { checksum, gso: None };
     }
-    // Only guests set these flags. They must match the frame.
+    // Only virtual devices set these flags. They must match the frame.
     let Some(headers) = Headers::of(bytes) else { return Offload::default() };
     let checksum = match frame.checksum {
         ffi::CHECKSUM_PARTIAL if offload::is_whole(bytes) => Checksum::Partial,

@@ -3,7 +3,6 @@
 use crate::buffers::LENDER;
 use crate::device::Device;
 use crate::ffi::{self, BURST, Frame};
-use crate::guest;
 use crate::headers::Headers;
 use packet::{Batch, Checksum, GsoKind, Packet, Pool};
 use port::{TxCounters, TxQueue, offload};
@@ -48,9 +47,8 @@ impl DpdkTx {
         packets: impl Iterator<Item = Packet>,
         counters: &mut TxCounters,
     ) {
-        let queue = self.queue_now();
-        let DpdkTx { device, frames, .. } = self;
-        let Some(lock) = device.tx_locks.get(usize::from(queue)) else { return };
+        let DpdkTx { device, queue, frames, .. } = self;
+        let Some(lock) = device.tx_locks.get(usize::from(*queue)) else { return };
         let (mut count, mut copied) = (0, Batch::new());
         for (frame, packet) in frames.iter_mut().zip(packets) {
             count += 1;
@@ -68,7 +66,6 @@ impl DpdkTx {
         }
         let mut refused = 0;
         let turn = lock.take();
-        guest::serve(device.port);
         // SAFETY: each frame is a buffer that was lent and is given back here, or points into a
         // packet in `copied`, whose bytes stay where they are when it moves and are copied before
         // the call returns; the lock gives this thread the queue; the device is open for as long
@@ -76,11 +73,10 @@ impl DpdkTx {
         let sent = unsafe {
             ffi::tidegate_dpdk_send(
                 device.port,
-                queue,
+                *queue,
                 device.buffers.as_ptr(),
                 frames.as_ptr(),
                 count,
-                device.retries,
                 &raw mut refused,
             )
         };
@@ -96,7 +92,7 @@ impl DpdkTx {
     /// Sends a batch whose packets are all in DPDK's buffers and need no work. Otherwise does nothing and
     /// returns `false`.
     fn send_kept(&mut self, batch: &mut Batch, counters: &mut TxCounters) -> bool {
-        let (queue, device) = (self.queue_now(), &self.device);
+        let (queue, device) = (self.queue, &self.device);
         let Some(lock) = device.tx_locks.get(usize::from(queue)) else { return false };
         let mut bytes = 0;
         for packet in batch.iter() {
@@ -109,7 +105,6 @@ impl DpdkTx {
         }
         let (count, mut unsent) = (batch.len() as u16, 0);
         let turn = lock.take();
-        guest::serve(device.port);
         // SAFETY: a packet is a pointer to its head, and these are heads of buffers that were lent
         // and are given back here, for which the batch forgets them; the lock gives this thread the
         // queue; the device is open for as long as this holds it.
@@ -120,7 +115,6 @@ impl DpdkTx {
                 queue,
                 batch.as_ptr().cast(),
                 count,
-                device.retries,
                 &raw mut unsent,
             )
         };
@@ -131,14 +125,6 @@ impl DpdkTx {
             device.count_unsent(u64::from(count - sent), 0, counters);
         }
         true
-    }
-
-    /// The device's queue currently used for this one.
-    #[inline]
-    fn queue_now(&self) -> u16 {
-        // SAFETY: the device is open for as long as this holds it, and what is known of its guest
-        // changes only while no thread has a queue; the queue is one of those that it was set up with.
-        unsafe { ffi::tidegate_dpdk_send_queue(self.device.port, self.queue) }
     }
 
     /// Whether the device can send the packet as it is.

@@ -55,8 +55,7 @@ impl Buffers {
             tx_queues: tx_queues.clamp(1, facts.max_tx_queues.max(1)),
             rx_descriptors: config.rx_descriptors,
             tx_descriptors: config.tx_descriptors,
-            // A guest's side has its own MTU; the switch uses the configured one.
-            mtu: if mtu == facts.mtu || config.is_vhost() { 0 } else { mtu },
+            mtu: if mtu == facts.mtu { 0 } else { mtu },
             watches_link: 0,
             failed_step: 0,
             spare: [0; 4],

@@ -13,7 +13,7 @@ static ATTEMPT: Mutex<Attempt> = Mutex::new(Attempt::None);
 const WORDS_MAX: usize = 300;
 
 thread_local! {
-    /// The errors that DPDK logged on this thread, so that those of a guest's thread are not mistaken for the
+    /// The errors that DPDK logged on this thread, so that those of another thread are not mistaken for the
     /// result of a call.
     static WORDS: RefCell<String> = const { RefCell::new(String::new()) };
 }
@@ -49,9 +49,6 @@ pub fn start(options: &EalOptions, cpu: usize) -> Result<String, DpdkError> {
         Ok(()) => Attempt::Running,
         Err(error) => Attempt::Failed { why: error.to_string() },
     };
-    if let Err(error) = crate::guard::install() {
-        log::warn!(target: "dpdk", "guests that lie about their memory can end the switch: {error}");
-    }
     result.map(|()| version().unwrap_or_default())
 }
 
@@ -120,7 +117,6 @@ extern "C" fn log_line(level: c_int, text: *const c_char, bytes: usize) {
     if is_error {
         keep_words(text);
     }
-    crate::guest::hear(text, is_error);
     log::log!(target: "dpdk", level, "{text}");
 }
 

@@ -1,10 +1,13 @@
 //! The real DPDK, without huge pages, with devices that need no hardware. All tests share the one DPDK of the
 //! process.
 
+mod guests;
+
 use super::*;
 use packet::{Batch, Checksum, Gso, GsoKind, Packet, Pool};
 use port::pcap::{Capture, PcapTx};
 use port::{PortError, RxQueue, TxQueue};
+use port_vhost::VhostRole;
 use std::path::Path;
 use std::time::Duration;
 use wire::builder::PacketBuilder;
@@ -41,7 +44,7 @@ fn udp(payload: usize) -> Vec<u8> {
     there.udp(1, 2).payload(vec![7; payload]).build()
 }
 
-fn receive(rx: &mut DpdkRx, pool: &mut Pool) -> Vec<Packet> {
+fn receive(rx: &mut dyn RxQueue, pool: &mut Pool) -> Vec<Packet> {
     let mut all = Vec::new();
     loop {
         let mut batch = Batch::new();
@@ -53,7 +56,7 @@ fn receive(rx: &mut DpdkRx, pool: &mut Pool) -> Vec<Packet> {
     }
 }
 
-fn send(tx: &mut DpdkTx, pool: &mut Pool, packets: Vec<Packet>) -> port::TxCounters {
+fn send(tx: &mut dyn TxQueue, pool: &mut Pool, packets: Vec<Packet>) -> port::TxCounters {
     let mut batch: Batch = packets.into_iter().collect();
     let counters = tx.send(pool, &mut batch);
     assert!(batch.is_empty());
@@ -162,210 +165,6 @@ fn a_full_ring_drops_and_counts() {
     assert_eq!((down.packets, down.dropped), (0, 1));
 }
 
-/// Waits until a guest is connected or disconnected.
-fn wait_for_link(port: &DpdkPort, is_up: bool) {
-    for _ in 0..500 {
-        if port.facts().unwrap().link_up == is_up {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("the link of {} does not change", port.name());
-}
-
-/// A vhost-user port and the guest behind it.
-fn switch_and_guest(number: u32, socket: &Path, options: &str) -> (DpdkPort, DpdkPort) {
-    let switch = open("switch", &vhost_devargs(number, socket, VhostRole::Server, 1).unwrap());
-    let guest = guest_at(number, socket, options);
-    wait_for_link(&switch, true);
-    (switch, guest)
-}
-
-fn guest_at(number: u32, socket: &Path, options: &str) -> DpdkPort {
-    let path = socket.display();
-    open("guest", &format!("net_virtio_user{number},path={path},queues=1,{options}"))
-}
-
-#[test]
-fn what_a_guest_sends_can_be_sent_back_and_is_counted() {
-    const ROUNDS: u64 = 10_000;
-    if !dpdk("what_a_guest_sends_can_be_sent_back_and_is_counted") {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let (switch, guest) = switch_and_guest(9, &folder.path().join("a"), "mrg_rxbuf=1");
-    let (mut rx, mut tx) = (switch.rx(0).unwrap(), switch.tx().unwrap());
-    let (mut guest_rx, mut guest_tx) = (guest.rx(0).unwrap(), guest.tx().unwrap());
-    let mut pool = Pool::new(64);
-    // More packets than buffers: each buffer must return, and only once.
-    for round in 0..ROUNDS {
-        let numbered = |i| Packet::from_bytes(&[[round as u8, i], [7; 2]].concat().repeat(20));
-        let sent = send(&mut guest_tx, &mut pool, (0..32).map(numbered).collect());
-        assert_eq!(sent.packets, 32);
-        let got = receive(&mut rx, &mut pool);
-        let sent = send(&mut tx, &mut pool, got);
-        assert_eq!((sent.packets, sent.bytes), (32, 32 * 80), "in round {round}");
-        let back = receive(&mut guest_rx, &mut pool);
-        let back: Vec<_> = back.iter().map(|packet| packet.data().to_vec()).collect();
-        assert_eq!(back, (0..32).map(|i| numbered(i).data().to_vec()).collect::<Vec<_>>());
-    }
-    // A packet outside DPDK's buffers is copied.
-    assert_eq!(send(&mut tx, &mut pool, vec![Packet::from_bytes(&[9; 60])]).packets, 1);
-    assert_eq!(receive(&mut guest_rx, &mut pool)[0].data(), [9; 60]);
-    let counted = switch.statistics().unwrap();
-    assert_eq!((counted.rx_packets, counted.rx_bytes), (ROUNDS * 32, ROUNDS * 32 * 80));
-    assert_eq!((counted.tx_packets, counted.tx_bytes), (ROUNDS * 32 + 1, ROUNDS * 32 * 80 + 60));
-    let own = switch.own_counters();
-    let own = |name: &str| own.iter().find(|(own, _)| own == name).map(|(_, value)| *value);
-    assert_eq!(own("rx_q0_packets"), Some(ROUNDS * 32));
-    assert_eq!(own("tx_q0_bytes"), Some(ROUNDS * 32 * 80 + 60));
-    assert_eq!(own("rx_q0_good_packets"), Some(ROUNDS * 32));
-
-    // A guest that does not read gets what its ring holds; the rest is dropped and freed.
-    let mut lost = 0;
-    for _ in 0..1000 {
-        let burst = (0..32).map(|i| Packet::from_bytes(&[i; 60])).collect();
-        let sent = send(&mut tx, &mut pool, burst);
-        assert_eq!(sent.packets + sent.dropped, 32);
-        lost += sent.dropped;
-    }
-    assert!(lost > 20_000, "{lost}");
-    assert_eq!(switch.statistics().unwrap().tx_dropped, lost);
-}
-
-#[test]
-fn a_guest_may_have_several_queues_or_fewer_than_its_port() {
-    if !dpdk("a_guest_may_have_several_queues_or_fewer_than_its_port") {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let socket = folder.path().join("a");
-    let devargs = vhost_devargs(11, &socket, VhostRole::Server, 2).unwrap();
-    let config = DpdkConfig { rx_queues: 2, ..DpdkConfig::new(devargs) };
-    let switch = DpdkPort::open("switch", &config, 2).unwrap();
-    let mut queues = [0, 1].map(|queue| (switch.rx(queue).unwrap(), switch.tx().unwrap()));
-    let mut pool = Pool::new(64);
-    for (number, has) in [(21, 2), (22, 1)] {
-        let args = format!("net_virtio_user{number},path={},queues={has}", socket.display());
-        let config = DpdkConfig { rx_queues: has, ..DpdkConfig::new(args) };
-        let guest = DpdkPort::open("guest", &config, has).unwrap();
-        wait_for_link(&switch, true);
-        for (queue, (rx, tx)) in queues.iter_mut().enumerate() {
-            let packet = || vec![Packet::from_bytes(&[queue as u8; 60])];
-            if queue >= usize::from(has) {
-                // Packets for a queue that it lacks arrive through another.
-                assert_eq!(send(tx, &mut pool, packet()).packets, 1);
-                let mut guest_rx = guest.rx(0).unwrap();
-                assert_eq!(receive(&mut guest_rx, &mut pool)[0].data(), [queue as u8; 60]);
-                assert!(receive(rx, &mut pool).is_empty());
-                continue;
-            }
-            let (mut guest_rx, mut guest_tx) =
-                (guest.rx(queue as u16).unwrap(), guest.tx().unwrap());
-            assert_eq!(send(&mut guest_tx, &mut pool, packet()).packets, 1);
-            // The link is up with the first queue's rings; those of others may follow a moment later.
-            let end = std::time::Instant::now() + Duration::from_secs(10);
-            let mut got = Vec::new();
-            while got.is_empty() && std::time::Instant::now() < end {
-                got = receive(rx, &mut pool);
-            }
-            assert_eq!(got[0].data(), [queue as u8; 60]);
-            assert_eq!(send(tx, &mut pool, got).packets, 1);
-            assert_eq!(receive(&mut guest_rx, &mut pool)[0].data(), [queue as u8; 60]);
-        }
-        drop(guest);
-        wait_for_link(&switch, false);
-    }
-    assert_eq!(switch.own_counters(), []);
-    let counted = switch.statistics().unwrap();
-    assert_eq!((counted.rx_packets, counted.tx_packets, counted.tx_dropped), (3, 4, 0));
-}
-
-#[test]
-fn guests_come_and_go_while_somebody_is_at_their_rings() {
-    use std::sync::atomic::{AtomicBool, Ordering};
-    if !dpdk("guests_come_and_go_while_somebody_is_at_their_rings") {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let socket = folder.path().join("a");
-    let switch = open("switch", &vhost_devargs(10, &socket, VhostRole::Server, 1).unwrap());
-    let (mut rx, mut tx, over) =
-        (switch.rx(0).unwrap(), switch.tx().unwrap(), AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut pool = Pool::new(64);
-            while !over.load(Ordering::Relaxed) {
-                let mut batch = Batch::new();
-                rx.receive(&mut pool, &mut batch).unwrap();
-                // A guest that disconnects takes the packets in flight.
-                let _ = tx.send(&mut pool, &mut batch);
-            }
-        });
-        for number in 0..20 {
-            let guest = guest_at(20, &socket, ["packed_vq=0", "packed_vq=1"][number % 2]);
-            wait_for_link(&switch, true);
-            let (mut guest_rx, mut guest_tx) = (guest.rx(0).unwrap(), guest.tx().unwrap());
-            let (mut pool, mut back) = (Pool::new(64), 0);
-            while back < 100 {
-                let _ = send(&mut guest_tx, &mut pool, vec![Packet::from_bytes(&[5; 60])]);
-                back += receive(&mut guest_rx, &mut pool).len();
-            }
-            drop((guest_rx, guest_tx, guest));
-            wait_for_link(&switch, false);
-        }
-        over.store(true, Ordering::Relaxed);
-    });
-    assert!(switch.statistics().unwrap().tx_packets >= 2000);
-}
-
-#[test]
-fn bursts_of_a_guest_come_whole_however_many_came_before() {
-    if !dpdk("bursts_of_a_guest_come_whole_however_many_came_before") {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    for (number, ring) in [(7, "packed_vq=0"), (8, "packed_vq=1")] {
-        let socket = folder.path().join(number.to_string());
-        let (switch, guest) = switch_and_guest(number, &socket, ring);
-        let (mut rx, mut tx, mut pool) =
-            (switch.rx(0).unwrap(), guest.tx().unwrap(), Pool::new(64));
-        // The number of packets sent, and those received by each poll.
-        let cases: [(usize, &[usize]); 9] = [
-            (0, &[0]),
-            (0, &[0, 0, 0, 0]),
-            (1, &[1, 0]),
-            (4, &[4, 0]),
-            (32, &[32, 0]),
-            (5, &[5, 0, 0, 0, 0, 0]),
-            (31, &[31, 0, 0, 0, 0, 0]),
-            (100, &[32, 32, 32, 4, 0]),
-            (7, &[7, 0, 0]),
-        ];
-        let mut next = 0u8;
-        for (count, finds) in cases {
-            for part in (0..count).collect::<Vec<_>>().chunks(base::limits::BATCH_SIZE) {
-                let numbered = |i: &usize| Packet::from_bytes(&[next.wrapping_add(*i as u8); 60]);
-                let packets = part.iter().map(numbered).collect();
-                assert_eq!(send(&mut tx, &mut pool, packets).packets, part.len() as u64, "{ring}");
-            }
-            let found: Vec<usize> = finds
-                .iter()
-                .map(|_| {
-                    let mut batch = Batch::new();
-                    rx.receive(&mut pool, &mut batch).unwrap();
-                    for packet in &batch {
-                        assert_eq!(packet.data(), [next; 60], "{ring}");
-                        next = next.wrapping_add(1);
-                    }
-                    batch.len()
-                })
-                .collect();
-            assert_eq!(found, finds, "{ring}: of {count}");
-        }
-    }
-}
-
 #[test]
 fn queues_are_as_many_as_asked_or_as_there_are() {
     if !dpdk("queues_are_as_many_as_asked_or_as_there_are") {
@@ -465,8 +264,7 @@ fn a_device_that_waits_for_somebody_keeps_nobody_else_waiting() {
     waits();
 
     // A guest connects.
-    let far = vhost_devargs(77, &path, VhostRole::Client, 1).unwrap();
-    let far = open("far", &far);
+    let (far, _queues) = guests::port(&path, VhostRole::Client, 1);
     let end = std::time::Instant::now() + Duration::from_secs(10);
     while !look_at_awaited(&[&args]) {
         assert!(std::time::Instant::now() < end, "the other side does not come");

@@ -9,6 +9,7 @@ use port_afxdp::{XdpOptions, XdpPort};
 use port_dpdk::{DpdkConfig, DpdkPort};
 use port_dummy::{DummyOptions, DummyPort};
 use port_linux::{LinkInfo, PacketPort, TapKind, TapPort};
+use port_vhost::{VhostConfig, VhostPort};
 
 /// An open device, of any kind.
 pub enum Handle {
@@ -18,6 +19,7 @@ pub enum Handle {
     /// With the link information that it reports.
     Pcap(PcapPort, Box<LinkInfo>),
     Dpdk(DpdkPort),
+    Vhost(VhostPort),
     Dummy(Connected),
     /// A tunnel's port: packets pass through ports of the underlay.
     Tunnel,
@@ -25,15 +27,23 @@ pub enum Handle {
     Gone,
 }
 
+/// The configuration of a port that is not one of the system, beyond its options.
+pub enum DeviceConfig {
+    /// Of a DPDK port.
+    Dpdk(DpdkConfig),
+    /// Of a guest's port, and what is called when the guest's state changes.
+    Vhost(VhostConfig, Box<dyn Fn() + Send>),
+}
+
 /// All receive queues of a port.
 pub type RxQueues = Vec<Box<dyn RxQueue>>;
 
 impl Handle {
-    /// Opens an interface. Also returns its receive queues. Only DPDK ports have a `config`.
+    /// Opens an interface. Also returns its receive queues. Only some kinds have a `config`.
     pub fn open(
         interface: &Interface,
         kind: DeviceKind,
-        dpdk: Option<&DpdkConfig>,
+        config: Option<DeviceConfig>,
         workers: usize,
     ) -> Result<(Handle, RxQueues), PortError> {
         let name = &interface.name;
@@ -74,12 +84,19 @@ impl Handle {
                 let rx = port.rx();
                 (Handle::Pcap(port, Box::new(link_of_files(interface))), vec![Box::new(rx)])
             }
-            DeviceKind::Dpdk => {
-                let config = dpdk.ok_or_else(|| invalid("it has no devargs".to_owned()))?;
-                let port = DpdkPort::open_or_wait(name, config, workers as u16)?;
-                let rx = dpdk_queues(&port)?;
-                (Handle::Dpdk(port), rx)
-            }
+            DeviceKind::Dpdk | DeviceKind::Vhost(_) => match config {
+                Some(DeviceConfig::Dpdk(config)) => {
+                    let port = DpdkPort::open_or_wait(name, &config, workers as u16)?;
+                    let rx = dpdk_queues(&port)?;
+                    (Handle::Dpdk(port), rx)
+                }
+                Some(DeviceConfig::Vhost(config, notify)) => {
+                    let (port, queues) = VhostPort::open(name, config, notify)?;
+                    let boxed = |rx| Box::new(rx) as Box<dyn RxQueue>;
+                    (Handle::Vhost(port), queues.into_iter().map(boxed).collect())
+                }
+                None => return Err(invalid("it has no configuration".to_owned())),
+            },
             DeviceKind::Dummy | DeviceKind::DummyInternal | DeviceKind::DummyPmd => {
                 let options = DummyOptions::parse(&interface.options, kind == DeviceKind::DummyPmd);
                 for key in &options.unknown {
@@ -102,6 +119,7 @@ impl Handle {
             Handle::Xdp(xdp) => Box::new(xdp.tx(worker)),
             Handle::Pcap(pcap, _) => Box::new(pcap.tx()),
             Handle::Dpdk(dpdk) => Box::new(dpdk.tx()?),
+            Handle::Vhost(vhost) => Box::new(vhost.tx(worker)),
             Handle::Dummy(dummy) => Box::new(dummy.tx()),
             Handle::Tunnel | Handle::Gone => {
                 let reason = "nothing is sent to a port without a device".to_owned();

@@ -3,6 +3,7 @@
 use super::dummy::{self, Dummy};
 use control::{Interface, InterfaceKind};
 use flow::TunnelKind;
+use port_vhost::VhostRole;
 
 /// The kind of a datapath port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,8 +18,10 @@ pub enum DeviceKind {
     Afxdp,
     /// Pcap files without a device (`type=pcap`).
     Pcap,
-    /// A DPDK device (`type=dpdk`), or a guest through vhost-user.
+    /// A DPDK device (`type=dpdk`).
     Dpdk,
+    /// A guest behind vhost-user (`type=dpdkvhostuserclient`, `type=dpdkvhostuser`).
+    Vhost(VhostRole),
     /// No device: commands inject frames (`type=dummy`).
     Dummy,
     /// The local port of a bridge of dummy ports.
@@ -56,9 +59,9 @@ impl DeviceKind {
             InterfaceKind::Tap => DeviceKind::Tap,
             InterfaceKind::Afxdp => DeviceKind::Afxdp,
             InterfaceKind::Pcap => DeviceKind::Pcap,
-            InterfaceKind::Dpdk
-            | InterfaceKind::DpdkVhostUserClient
-            | InterfaceKind::DpdkVhostUser => DeviceKind::Dpdk,
+            InterfaceKind::Dpdk => DeviceKind::Dpdk,
+            InterfaceKind::DpdkVhostUserClient => DeviceKind::Vhost(VhostRole::Client),
+            InterfaceKind::DpdkVhostUser => DeviceKind::Vhost(VhostRole::Server),
         }))
     }
 
@@ -71,6 +74,8 @@ impl DeviceKind {
             DeviceKind::Afxdp => Some("afxdp"),
             DeviceKind::Pcap => Some("pcap"),
             DeviceKind::Dpdk => Some("dpdk"),
+            DeviceKind::Vhost(VhostRole::Client) => Some("dpdkvhostuserclient"),
+            DeviceKind::Vhost(VhostRole::Server) => Some("dpdkvhostuser"),
             DeviceKind::Dummy => Some("dummy"),
             DeviceKind::DummyInternal => Some("dummy-internal"),
             DeviceKind::DummyPmd => Some("dummy-pmd"),
@@ -80,8 +85,13 @@ impl DeviceKind {
 
     /// Returns whether it has, or may have, a device of the system.
     pub fn is_of_system(self) -> bool {
-        !matches!(self, DeviceKind::Pcap | DeviceKind::Dpdk | DeviceKind::Tunnel(_))
-            && !self.is_dummy()
+        let is_other = self.has_no_kernel_device() || matches!(self, DeviceKind::Tunnel(_));
+        !matches!(self, DeviceKind::Pcap) && !is_other && !self.is_dummy()
+    }
+
+    /// Returns whether its device is outside of the kernel.
+    pub fn has_no_kernel_device(self) -> bool {
+        matches!(self, DeviceKind::Dpdk | DeviceKind::Vhost(_))
     }
 
     /// Returns whether it is a dummy port.

@@ -4,7 +4,8 @@ use super::device_handle::Handle;
 use super::device_place::Place;
 use super::devices::Devices;
 use super::dummy;
-use base::PortNo;
+use base::{OfPort, PortNo};
+use control::LinkStatus;
 use port::PortError;
 use port_linux::{LinkInfo, LinkStatistics};
 use std::collections::BTreeMap;
@@ -28,6 +29,9 @@ impl Devices {
         }
         if let Some(Handle::Dpdk(dpdk)) = open.map(|device| &device.handle) {
             return super::dpdk::link_info(name, dpdk);
+        }
+        if let Some(Handle::Vhost(vhost)) = open.map(|device| &device.handle) {
+            return Ok(super::vhost::link_info(name, vhost));
         }
         if let Some(Handle::Dummy(dummy)) = open.map(|device| &device.handle) {
             return Ok(dummy::link_info(name, dummy));
@@ -62,6 +66,20 @@ impl Devices {
             _ => {}
         }
         Ok(info)
+    }
+
+    /// Returns the status of a port of DPDK or of a guest, if it is one.
+    pub fn user_space_status(
+        &self,
+        name: &str,
+        ofport: OfPort,
+        with_statistics: bool,
+    ) -> Option<LinkStatus> {
+        match &self.open.values().find(|device| device.name == name)?.handle {
+            Handle::Dpdk(port) => Some(super::dpdk::link_status(ofport, port, with_statistics)),
+            Handle::Vhost(port) => Some(super::vhost::link_status(ofport, port, with_statistics)),
+            _ => None,
+        }
     }
 
     /// Returns additional values of a port, for the columns `status` and `statistics` (ovs:

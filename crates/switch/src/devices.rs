@@ -1,6 +1,6 @@
 //! The datapath's ports: open devices by number. [`super::rxq`] assigns their receive queues to workers.
 
-use super::device_handle::{Handle, dpdk_queues};
+use super::device_handle::{DeviceConfig, Handle, dpdk_queues};
 use super::device_kind::DeviceKind;
 use super::device_place::Place;
 use super::dummy::{self, Dummy};
@@ -13,8 +13,9 @@ use control::{Interface, InterfaceKind};
 use flow::TunnelKind;
 use port::{PcapOptions, PortError};
 use port_afxdp::XdpOptions;
-use port_dpdk::{DpdkConfig, DpdkPort};
+use port_dpdk::DpdkPort;
 use port_linux::{Links, TapPort, numa};
+use port_vhost::VhostPort;
 use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -103,16 +104,16 @@ impl Devices {
         })
     }
 
-    /// Opens a device under the lowest free number and assigns its queues to the workers. Only DPDK devices
-    /// have a `config`.
+    /// Opens a device under the lowest free number and assigns its queues to the workers. Only some
+    /// kinds have a `config`.
     pub fn open(
         &mut self,
         interface: &Interface,
         kind: DeviceKind,
-        dpdk: Option<&DpdkConfig>,
+        config: Option<DeviceConfig>,
         workers: &[WorkerThread],
     ) -> Result<PortNo, PortError> {
-        self.open_at(None, interface, kind, dpdk, workers)
+        self.open_at(None, interface, kind, config, workers)
     }
 
     /// Opens a device under a given free number.
@@ -121,12 +122,12 @@ impl Devices {
         number: Option<PortNo>,
         interface: &Interface,
         kind: DeviceKind,
-        dpdk: Option<&DpdkConfig>,
+        config: Option<DeviceConfig>,
         workers: &[WorkerThread],
     ) -> Result<PortNo, PortError> {
         // The device may be one of those, by its name.
         self.remove_doomed();
-        let (handle, rx) = Handle::open(interface, kind, dpdk, workers.len())?;
+        let (handle, rx) = Handle::open(interface, kind, config, workers.len())?;
         let by_name = kind.is_dummy().then(|| dummy::wanted_number(&interface.name)).flatten();
         let wanted = self.wishes.get(&interface.name).copied().or(by_name);
         let number = number.unwrap_or_else(|| self.free_number(wanted));
@@ -279,8 +280,20 @@ impl Devices {
         })
     }
 
+    /// Returns the guest's port with this name, if it is one.
+    pub fn vhost(&self, name: &str) -> Option<&VhostPort> {
+        self.open.values().find_map(|device| match &device.handle {
+            Handle::Vhost(vhost) if device.name == name => Some(vhost),
+            _ => None,
+        })
+    }
+
     /// Brings a device up or down.
     pub fn set_up(&mut self, name: &str, up: bool) -> Result<(), PortError> {
+        if let Some(vhost) = self.vhost(name) {
+            vhost.set_up(up);
+            return Ok(());
+        }
         match (self.dpdk(name), self.dummy(name)) {
             (Some(dpdk), _) => dpdk.set_up(up),
             (_, Some(dummy)) => {

@@ -1,16 +1,14 @@
 //! DPDK: its start, the configuration of its ports, and their status.
 
 use super::Switch;
+use super::device_handle::DeviceConfig;
 use super::statistics::named;
 use base::{Instant, OfPort};
-use control::{DpdkDevice, DpdkInit, DpdkInterface, DpdkOptions, Interface, LinkStatus};
+use control::{DpdkInit, DpdkInterface, DpdkOptions, Interface, LinkStatus, VhostInterface};
 use port::PortError;
-use port_dpdk::{
-    DpdkConfig, DpdkError, DpdkPort, Facts, VhostRole, remove_left_socket, vhost_devargs,
-};
+use port_dpdk::{DpdkConfig, DpdkError, DpdkPort, Facts};
 use port_linux::{LinkInfo, LinkStatistics, affinity};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Interval of link checks of DPDK ports, because DPDK does not report changes.
@@ -25,18 +23,17 @@ pub struct Dpdk {
     started_with: Option<DpdkOptions>,
     /// Time of the last link check.
     looked_at: Option<Instant>,
-    /// Number of the next vhost-user device.
-    next_vhost: u32,
     /// Why the start failed.
     failure: Option<String>,
-    /// Faults of ports' guests at the last check.
-    guest_faults: BTreeMap<String, String>,
+    /// Directory of the sockets of `dpdkvhostuser` ports, which the first configuration determines.
+    pub(super) vhost_socket_dir: Option<Option<String>>,
 }
 
 impl Switch {
     /// Starts DPDK if it is enabled and was not started before. The switch continues without it if that
     /// fails.
     pub(super) fn start_dpdk(&mut self, options: &DpdkOptions) {
+        self.dpdk.vhost_socket_dir.get_or_insert_with(|| options.vhost_socket_dir.clone());
         match &self.dpdk.started_with {
             None if options.init == DpdkInit::No => return,
             None => {}
@@ -64,13 +61,16 @@ impl Switch {
         self.mark_stale();
     }
 
-    /// Returns the configuration of a DPDK port; `None` for other interfaces.
-    pub(super) fn dpdk_config(
-        &mut self,
+    /// Returns the configuration of a DPDK port or a guest's port; `None` for other interfaces.
+    pub(super) fn device_config(
+        &self,
         interface: &Interface,
-    ) -> Result<Option<DpdkConfig>, String> {
+    ) -> Result<Option<DeviceConfig>, String> {
         let name = &interface.name;
         let failed = |why: String| format!("could not open network device {name} ({why})");
+        if let Some(vhost) = self.vhost_config(interface) {
+            return vhost.map(Some).map_err(failed);
+        }
         let Some(wanted) = DpdkInterface::of(interface) else { return Ok(None) };
         let wanted = wanted.map_err(failed)?;
         if !port_dpdk::is_running() {
@@ -81,52 +81,23 @@ impl Switch {
             };
             return Err(failed(error.to_string()));
         }
-        let (socket, role) = match wanted.device {
-            DpdkDevice::Devargs(devargs) => {
-                let mut config = DpdkConfig::new(devargs);
-                config.rx_queues = wanted.rx_queues;
-                config.rx_descriptors = wanted.rx_descriptors;
-                config.tx_descriptors = wanted.tx_descriptors;
-                config.mtu = interface.mtu_request;
-                return Ok(Some(config));
-            }
-            DpdkDevice::VhostClient { socket } => (socket, VhostRole::Client),
-            DpdkDevice::VhostServer => {
-                let socket = self.vhost_socket(name);
-                remove_left_socket(&socket);
-                (socket, VhostRole::Server)
-            }
-        };
-        let number = self.dpdk.next_vhost;
-        self.dpdk.next_vhost += 1;
-        let devargs = vhost_devargs(number, &socket, role, wanted.rx_queues).map_err(failed)?;
-        let rx_queues = wanted.rx_queues;
-        let mtu = interface.mtu_request;
-        Ok(Some(DpdkConfig { rx_queues, mtu, ..DpdkConfig::new(devargs) }))
+        let mut config = DpdkConfig::new(wanted.devargs);
+        config.rx_queues = wanted.rx_queues;
+        config.rx_descriptors = wanted.rx_descriptors;
+        config.tx_descriptors = wanted.tx_descriptors;
+        config.mtu = interface.mtu_request;
+        Ok(Some(DeviceConfig::Dpdk(config)))
     }
 
-    /// Returns the path of a `dpdkvhostuser` port's socket.
-    fn vhost_socket(&self, name: &str) -> PathBuf {
-        let below = self.dpdk.started_with.as_ref().and_then(|dpdk| dpdk.vhost_socket_dir.as_ref());
-        // A path that leads out of the run directory is ignored.
-        let below = below.map(Path::new).filter(|path| {
-            path.components().all(|part| matches!(part, std::path::Component::Normal(_)))
-        });
-        self.settings.run_dir.join(below.unwrap_or(Path::new(""))).join(name)
-    }
-
-    /// Returns whether an interface is, or is configured as, a DPDK port.
+    /// Returns whether an interface is, or is configured as, a port of DPDK or of a guest.
     pub fn is_dpdk(&self, name: &str) -> bool {
-        let found = self.configured.interfaces.get(name);
-        found.is_some_and(|running| DpdkInterface::of(&running.interface).is_some())
+        let found = self.configured.interfaces.get(name).map(|running| &running.interface);
+        found.is_some_and(|it| DpdkInterface::of(it).is_some() || VhostInterface::of(it).is_some())
     }
 
-    /// Retries DPDK ports that could not be opened, after a change of the configuration, because DPDK does
-    /// not report when their device becomes available. Those `added` by the change were tried a moment ago.
+    /// Retries ports of DPDK and of guests that could not be opened, after a change of the configuration, because
+    /// nothing reports when their device becomes available. Those `added` by the change were tried a moment ago.
     pub(super) fn retry_dpdk_ports(&mut self, added: &[String]) {
-        if !port_dpdk::is_running() {
-            return;
-        }
         let interfaces = self.configured.interfaces.iter();
         let failed = interfaces.filter(|(name, run)| run.state.is_err() && !added.contains(name));
         let names: Vec<String> = failed.map(|(name, _)| name.clone()).collect();
@@ -143,7 +114,6 @@ impl Switch {
             return;
         }
         self.dpdk.looked_at = Some(now);
-        self.look_at_guests();
         self.look_at_awaited();
         let mut changed = Vec::new();
         for (name, running) in &self.configured.interfaces {
@@ -162,33 +132,10 @@ impl Switch {
 }
 
 impl Switch {
-    /// Logs each fault of guests once, and reports it at their ports while it lasts.
-    fn look_at_guests(&mut self) {
-        let names = self.configured.interfaces.keys();
-        let fault = |name: &String| Some((name.clone(), self.devices.dpdk(name)?.guest_fault()?));
-        let faults: BTreeMap<String, String> = names.filter_map(fault).collect();
-        if faults == self.dpdk.guest_faults {
-            return;
-        }
-        for (name, fault) in &faults {
-            let before = self.dpdk.guest_faults.get(name);
-            if before.is_none_or(|before| kind_of(before) != kind_of(fault)) {
-                log::warn!(target: "netdev_dpdk", "{name}: {fault}");
-            }
-        }
-        self.dpdk.guest_faults = faults;
-        self.mark_stale();
-    }
-}
-
-impl Switch {
     /// Opens ports whose devices waited for another program, once that is there.
     fn look_at_awaited(&mut self) {
         let waiting = self.configured.interfaces.values().filter(|running| running.state.is_err());
-        let devargs = |interface: &Interface| match DpdkInterface::of(interface)?.ok()?.device {
-            DpdkDevice::Devargs(devargs) => Some(devargs),
-            _ => None,
-        };
+        let devargs = |interface: &Interface| Some(DpdkInterface::of(interface)?.ok()?.devargs);
         let wanted: Vec<String> =
             waiting.filter_map(|running| devargs(&running.interface)).collect();
         let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
@@ -198,11 +145,6 @@ impl Switch {
             self.mark_stale();
         }
     }
-}
-
-/// Returns the beginning of a fault's text, without its count or DPDK's own message.
-fn kind_of(fault: &str) -> &str {
-    fault.split([':', ';']).next().unwrap_or(fault)
 }
 
 /// Returns the state of a DPDK port, in the form of a system device's.
@@ -241,7 +183,6 @@ pub fn link_status(ofport: OfPort, port: &DpdkPort, with_statistics: bool) -> Li
         link_speed_bps: (facts.link_mbps > 0).then_some(i64::from(facts.link_mbps) * 1_000_000),
         full_duplex: Some(facts.full_duplex),
         mtu: Some(facts.mtu.into()),
-        error: port.guest_fault().map(|fault| format!("{}: {fault}", port.name())),
         status: describe(&facts),
         statistics: with_statistics.then(|| statistics(port)),
         ..LinkStatus::default()

@@ -87,9 +87,9 @@ impl Switch {
             // An AF_XDP port is opened for its device's current MTU.
             self.set_device(&running.bridge, interface, DeviceKind::Afxdp);
         }
-        let dpdk = self.dpdk_config(interface)?;
+        let config = self.device_config(interface)?;
         if let Some(kind) = kind {
-            let opened = self.devices.open(interface, kind, dpdk.as_ref(), &self.workers);
+            let opened = self.devices.open(interface, kind, config, &self.workers);
             running.device = Some(opened.map_err(|error| describe_failure(name, &error))?);
         }
         if let Some(kind) = kind {
@@ -132,8 +132,8 @@ impl Switch {
             true => self.configured.bridges.get(bridge).and_then(|b| b.settings.hwaddr),
             false => interface.mac,
         };
-        // A DPDK port's MTU was set when it was opened.
-        if kind == DeviceKind::Dpdk {
+        // The MTU of such a port was set when it was opened.
+        if kind.has_no_kernel_device() {
             return None;
         }
         let devices = &mut self.devices;

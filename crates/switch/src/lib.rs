@@ -65,6 +65,7 @@ mod system_statistics;
 mod tracing;
 mod tunnels;
 mod usage;
+mod vhost;
 mod worker_loop;
 mod worker_messages;
 mod worker_ports;

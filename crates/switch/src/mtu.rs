@@ -29,7 +29,9 @@ impl Switch {
                 continue;
             };
             let kind = handle.kind;
-            if matches!(kind, DeviceKind::Pcap | DeviceKind::Dpdk | DeviceKind::Tunnel(_)) {
+            if matches!(kind, DeviceKind::Pcap | DeviceKind::Tunnel(_))
+                || kind.has_no_kernel_device()
+            {
                 continue;
             }
             let Ok(link) = self.devices.link(&name) else { continue };

@@ -239,8 +239,8 @@ impl Switch {
                 Ok(ofport) => {
                     let number = self.devices.number_of(&name);
                     let unpolled = number.and_then(|number| self.devices.unpolled(number));
-                    if let Some(port) = self.devices.dpdk(&name) {
-                        let link = super::dpdk::link_status(ofport, port, with_statistics);
+                    let link = self.devices.user_space_status(&name, ofport, with_statistics);
+                    if let Some(link) = link {
                         let error = unpolled.or(link.error);
                         let link = Box::new(LinkStatus { link_resets, error, ..link });
                         statuses.insert(name, InterfaceStatus::Running(link));
@@ -359,6 +359,6 @@ fn statistics(link: &LinkInfo) -> BTreeMap<String, i64> {
 
 /// Returns the interface types that can be opened.
 fn interface_types() -> Vec<&'static str> {
-    let dpdk: &[&str] = if port_dpdk::is_running() { &control::DPDK_INTERFACE_TYPES } else { &[] };
-    control::INTERFACE_TYPES.iter().chain(dpdk).copied().collect()
+    let dpdk = port_dpdk::is_running().then_some(control::DPDK_INTERFACE_TYPE);
+    control::INTERFACE_TYPES.into_iter().chain(dpdk).collect()
 }

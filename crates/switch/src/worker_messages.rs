@@ -85,6 +85,8 @@ pub enum WorkerEvent {
     Offers(u32, u64, Vec<OffloadOffer>),
     /// The device of a port failed and is no longer received from. The number is the port's opening.
     PortFailed(PortNo, u64, PortError),
+    /// The guest behind a port, by its name, came, went or did something wrong.
+    GuestChanged(String),
     /// A worker, with its generation, needs memory for its unified cache.
     NeedsCacheMemory(u32, WorkerId, CacheMemoryRequest),
     /// Memory that is no longer needed, to be freed by another thread because that takes long.

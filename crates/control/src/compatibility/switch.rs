@@ -36,7 +36,8 @@ pub(super) static OPEN_VSWITCH: &[Settings] = &[
     settings(Ignored, "other_config:tx-flush-interval", "packets are sent at the end of each batch"),
     settings(IgnoredUnless("true"), "other_config:userspace-tso-enable", "segmentation is always offloaded where the port can"),
     settings(Ignored, "other_config:neigh-notifier-enable", NO_NOTIFIER),
-    settings(Done, "other_config:dpdk-init other_config:dpdk-lcore-mask other_config:dpdk-alloc-mem other_config:dpdk-socket-mem other_config:dpdk-socket-limit other_config:dpdk-hugepage-dir other_config:dpdk-extra other_config:vhost-sock-dir", "in builds with DPDK"),
+    settings(Done, "other_config:dpdk-init other_config:dpdk-lcore-mask other_config:dpdk-alloc-mem other_config:dpdk-socket-mem other_config:dpdk-socket-limit other_config:dpdk-hugepage-dir other_config:dpdk-extra", "in builds with DPDK"),
+    settings(Done, "other_config:vhost-sock-dir", "of guests behind vhost-user"),
     settings(Ignored, "other_config:vhost-iommu-support other_config:vhost-postcopy-support", "vhost-user ports have neither"),
     settings(Ignored, "other_config:per-port-memory other_config:shared-mempool-config", "each port has its own memory"),
 ];

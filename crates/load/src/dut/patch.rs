@@ -5,8 +5,8 @@ use super::Wanted;
 use super::cores::Cores;
 use crate::error::LoadError;
 use packet::{Batch, Pool};
-use port::{PortError, RxQueue, TxQueue};
-use port_dpdk::DpdkPort;
+use port::{RxQueue, TxQueue};
+use port_vhost::{VhostPort, VhostRx};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -16,6 +16,8 @@ use std::thread::{self, JoinHandle};
 pub struct Patch {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
+    /// They close when dropped.
+    _ends: [VhostPort; 2],
 }
 
 /// One direction of one queue.
@@ -26,20 +28,23 @@ struct Strand {
 
 impl Patch {
     /// Joins both ports, queue by queue, with as many threads as the device has workers.
-    pub fn start(ends: &[DpdkPort], wanted: &Wanted, cores: &Cores) -> Result<Patch, LoadError> {
+    pub fn start(
+        ends: Vec<(VhostPort, Vec<VhostRx>)>,
+        wanted: &Wanted,
+        cores: &Cores,
+    ) -> Result<Patch, LoadError> {
         let mut of_worker: Vec<Vec<Strand>> = (0..wanted.workers).map(|_| Vec::new()).collect();
-        let [first, second] = ends else {
+        let Ok([(first, from_first), (second, from_second)]) = <[_; 2]>::try_from(ends) else {
             return Err(LoadError::Ended("a patch has two ends".to_owned()));
         };
-        for queue in 0..wanted.queues {
-            let strand = |from: &DpdkPort, to: &DpdkPort| -> Result<Strand, PortError> {
-                Ok(Strand { rx: Box::new(from.rx(queue as u16)?), tx: Box::new(to.tx()?) })
-            };
-            let strands = [strand(first, second)?, strand(second, first)?];
-            of_worker[queue % wanted.workers].extend(strands);
+        for (queue, (one, other)) in from_first.into_iter().zip(from_second).enumerate() {
+            let there = Strand { rx: Box::new(one), tx: Box::new(second.tx(queue)) };
+            let back = Strand { rx: Box::new(other), tx: Box::new(first.tx(queue)) };
+            of_worker[queue % wanted.workers].extend([there, back]);
         }
         let stop = Arc::new(AtomicBool::new(false));
-        let mut patch = Patch { stop: Arc::clone(&stop), threads: Vec::new() };
+        let mut patch =
+            Patch { stop: Arc::clone(&stop), threads: Vec::new(), _ends: [first, second] };
         for (worker, strands) in of_worker.into_iter().enumerate() {
             let (stop, cores) = (Arc::clone(&stop), cores.clone());
             let thread = thread::Builder::new().name(format!("patch{worker}")).spawn(move || {

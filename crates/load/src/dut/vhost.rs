@@ -9,7 +9,8 @@ use super::{Device, Place, Wanted};
 use crate::error::LoadError;
 use crate::link::Link;
 use port::{RxQueue, TxQueue};
-use port_dpdk::{DpdkConfig, DpdkPort, EalOptions, VhostRole, vhost_devargs};
+use port_dpdk::{DpdkConfig, DpdkPort, EalOptions};
+use port_vhost::{VhostConfig, VhostPort, VhostRole};
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::mpsc;
@@ -132,23 +133,25 @@ pub fn cable(wanted: &Wanted, prefix: &str) -> Result<Place, LoadError> {
     start_dpdk(wanted, &cores)?;
     let queues = wanted.queues as u16;
     let mut patched = Vec::new();
-    for (number, name) in SIDES.iter().enumerate() {
-        let path = socket(&format!("{prefix}{name}"));
+    for name in SIDES {
         // First the end that connects and retries, then the end that listens, which keeps other threads from
         // opening a port meanwhile.
-        let devargs = vhost_devargs(number as u32, &path, VhostRole::Client, queues)
-            .map_err(LoadError::Ended)?;
-        let mut config = DpdkConfig::new(devargs);
-        config.rx_queues = queues;
-        let vhost_end = DpdkPort::open(&format!("{prefix}{name}-far"), &config, queues)?;
+        let config = VhostConfig {
+            socket: socket(&format!("{prefix}{name}")),
+            role: VhostRole::Client,
+            rx_queues: queues,
+            mtu: None,
+            tx_retries: 8,
+        };
+        let vhost_end = VhostPort::open(&format!("{prefix}{name}-far"), config, Box::new(|| ()))?;
         let virtio_end = virtio(&format!("{prefix}{name}"), wanted, &mut || Ok(()))?;
         patched.push((virtio_end, vhost_end));
     }
     for (end, far) in &patched {
-        wait("the cable's link", &mut || Ok(end.facts()?.link_up && far.facts()?.link_up))?;
+        wait("the cable's link", &mut || Ok(end.facts()?.link_up && far.0.is_link_up()))?;
     }
     let (ends, fars): (Vec<_>, Vec<_>) = patched.into_iter().unzip();
-    let patch = Patch::start(&fars, wanted, &cores)?;
+    let patch = Patch::start(fars, wanted, &cores)?;
     let device = Cable { ports: "vhost", _patch: Some(patch) };
     place(Box::new(device), &ends, wanted, cores)
 }

@@ -177,7 +177,9 @@ fn interface_of(request: &PortRequest, dummy: Dummy) -> Result<(Interface, Devic
     let kind = match DeviceKind::of(&interface, is_local, dummy)? {
         // The device is removed with the switch, because no database contains it.
         Some(DeviceKind::Internal) => DeviceKind::Tap,
-        Some(DeviceKind::Dpdk) | None => return Err("Operation not supported".to_owned()),
+        Some(DeviceKind::Dpdk | DeviceKind::Vhost(_)) | None => {
+            return Err("Operation not supported".to_owned());
+        }
         Some(kind) => kind,
     };
     Ok((interface, kind))
