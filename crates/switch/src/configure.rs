@@ -10,7 +10,7 @@ use super::slow_path::Useless;
 use crate::stream::Target;
 use base::{DatapathId, Instant, MacAddr, OfPort};
 use control::{BridgeSettings, Change, ControllerKind, Desired};
-use ofproto::connection::{ConnId, Settings};
+use ofproto::connection::{CloseReason, ConnId, Settings};
 use ofproto::{BridgeConfig, BridgeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -60,6 +60,8 @@ pub struct RunningBridge {
     flow_files: Vec<PathBuf>,
     /// Since when no primary controller is connected.
     pub(super) alone_since: Option<Instant>,
+    /// The datapath id that was logged last.
+    announced: Option<DatapathId>,
     tasks: Vec<JoinHandle<()>>,
     pub(super) controllers: BTreeMap<String, JoinHandle<()>>,
 }
@@ -88,15 +90,11 @@ impl Switch {
         self.is_restoring &= desired.options.flow_restore_wait;
         self.tell_handlers_of_restoring();
         let added: Vec<String> = changes.iter().filter_map(Change::added_port).collect();
-        let is_known = |name: &String| self.desired.bridges.contains_key(name);
-        let bridges: Vec<String> =
-            desired.bridges.keys().filter(|name| !is_known(name)).cloned().collect();
         self.poll_dummies(&desired);
         for change in changes {
             self.apply(change);
         }
         self.desired = desired;
-        self.announce_datapath_ids(&bridges);
         self.announce_queue_options();
         if was_restoring && !self.is_restoring {
             self.start_controllers();
@@ -107,6 +105,7 @@ impl Switch {
             self.put_back();
             self.devices.record_again();
             self.choose_addresses();
+            self.announce_datapath_ids();
             self.follow_mtus();
             self.refresh_routing();
             self.load_flow_files();
@@ -116,10 +115,19 @@ impl Switch {
         }
     }
 
-    fn announce_datapath_ids(&self, bridges: &[String]) {
-        for bridge in bridges.iter().filter_map(|name| self.ofproto.bridges().named(name)) {
-            let (name, id) = (&bridge.config.name, bridge.config.datapath_id.0);
-            log::info!(target: "bridge", "bridge {name}: using datapath ID {id:016x}");
+    /// Logs new datapath ids. Controllers of a bridge with another one connect again, since no message tells them
+    /// (ovs: `ofproto/ofproto.c`, `ofproto_set_datapath_id`).
+    fn announce_datapath_ids(&mut self) {
+        for (name, running) in &mut self.configured.bridges {
+            let Some(bridge) = self.ofproto.bridge(running.id) else { continue };
+            let id = bridge.config.datapath_id;
+            let before = running.announced.replace(id);
+            if before != Some(id) {
+                log::info!(target: "bridge", "bridge {name}: using datapath ID {:016x}", id.0);
+            }
+            if before.is_some_and(|before| before != id) {
+                self.connections.hang_up(running.id, CloseReason::DatapathId);
+            }
         }
     }
 
@@ -164,6 +172,7 @@ impl Switch {
             controllers: BTreeMap::new(),
             flow_files: settings.flow_files.clone(),
             alone_since: None,
+            announced: None,
             settings: settings.clone(),
         };
         self.configured.bridges.insert(name.to_owned(), bridge);

@@ -248,7 +248,7 @@ impl Switch {
 
     /// Closes the OpenFlow connections of a bridge; outgoing ones are reconnected.
     pub fn hang_up(&mut self, bridge: BridgeId) {
-        self.connections.hang_up(bridge);
+        self.connections.hang_up(bridge, connection::CloseReason::Asked);
     }
 
     /// Returns connection tracking.

@@ -177,10 +177,10 @@ impl Connections {
         }
     }
 
-    /// A user asked to close the bridge's connections.
-    pub fn hang_up(&mut self, bridge: BridgeId) {
+    /// Closes the bridge's connections; controllers connect again.
+    pub fn hang_up(&mut self, bridge: BridgeId, reason: CloseReason) {
         for session in self.sessions.values_mut().filter(|session| session.bridge == bridge) {
-            session.close(CloseReason::Asked);
+            session.close(reason.clone());
         }
     }
 

@@ -49,6 +49,9 @@ pub enum CloseReason {
     /// A user asked for it (`bridge/reconnect`).
     #[error("asked to connect again")]
     Asked,
+    /// No message tells a peer of another datapath id.
+    #[error("the datapath ID changed")]
+    DatapathId,
     /// The controller was removed from the configuration.
     #[error("the controller was removed")]
     Removed,
