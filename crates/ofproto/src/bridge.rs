@@ -284,6 +284,9 @@ impl Ofproto {
     pub fn set_controllers(&mut self, id: BridgeId, state: ControllerState, now: Instant) {
         let Some(bridge) = self.bridges.get_mut(id) else { return };
         let before = std::mem::replace(&mut bridge.controllers, state);
+        if let Some(ledger) = self.ledger_mut(id) {
+            ledger.hidden.set_fail_open(state.fail_open, now);
+        }
         if before.configured != state.configured {
             self.begin_flows(id, now);
         }

@@ -1,14 +1,18 @@
 //! The hidden flows in a bridge's internal table, and their counters: they account for packets that no flow
-//! matches (ovs: `ofproto/ofproto-dpif.c`, `add_internal_flows`).
+//! matches (ovs: `ofproto/ofproto-dpif.c`, `add_internal_flows`). And the flow of a bridge that fails open.
 
 use base::{Instant, OfPort, TableId};
 use flow::{Field, FlowStats, Match};
 use openflow::Action;
 use openflow::action::ToController;
 use openflow::message::{FlowFlags, FlowStatsEntry, FlowStatsRequest, reason};
+use std::time::Duration;
 
 /// The internal table.
 const TABLE: TableId = TableId(254);
+
+/// The priority of the flow with which a bridge fails open (ovs: `ofproto/fail-open.h`).
+pub const FAIL_OPEN_PRIORITY: u32 = 0x00f0_f0f0;
 
 /// The fate of a packet that no flow matches.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -17,6 +21,8 @@ pub(crate) enum Miss {
     ToController,
     /// It was dropped.
     Dropped,
+    /// The bridge fails open, so that no flow was looked for.
+    FailOpen,
 }
 
 /// The counters of one of them.
@@ -33,6 +39,8 @@ pub(crate) struct HiddenFlows {
     created: Instant,
     to_controller: Carried,
     dropped: Carried,
+    /// Since when the bridge fails open, and for which packets.
+    fail_open: Option<(Instant, Carried)>,
 }
 
 impl HiddenFlows {
@@ -42,7 +50,7 @@ impl HiddenFlows {
     /// The hidden flows of a new bridge.
     pub fn new(created: Instant) -> Self {
         let none = Carried::default();
-        HiddenFlows { created, to_controller: none, dropped: none }
+        HiddenFlows { created, to_controller: none, dropped: none, fail_open: None }
     }
 
     /// Counts packets.
@@ -50,10 +58,24 @@ impl HiddenFlows {
         let carried = match miss {
             Miss::ToController => &mut self.to_controller,
             Miss::Dropped => &mut self.dropped,
+            Miss::FailOpen => match &mut self.fail_open {
+                Some((_, carried)) => carried,
+                None => return,
+            },
         };
         carried.packets += more.packets;
         carried.bytes += more.bytes;
         carried.used = carried.used.max(Some(more.used.unwrap_or(now)));
+    }
+
+    /// Begins or ends to fail open.
+    pub fn set_fail_open(&mut self, is_open: bool, now: Instant) {
+        self.fail_open = is_open.then(|| self.fail_open.unwrap_or((now, Carried::default())));
+    }
+
+    /// The flow of a bridge that fails open: its age, packets and bytes.
+    pub fn fail_open(&self, now: Instant) -> Option<(Duration, u64, u64)> {
+        self.fail_open.map(|(since, carried)| (now - since, carried.packets, carried.bytes))
     }
 
     /// Those that a request for their table selects.

@@ -83,6 +83,7 @@ pub use features::Features;
 pub use flow_mod::Transaction;
 pub use group::{Group, Groups};
 pub use handler::{After, Handler};
+pub use hidden::FAIL_OPEN_PRIORITY;
 pub use ids::{BridgeId, RuleId};
 pub use installed::{DatapathFlow, InstalledCounters};
 pub use mac_table::{MacCounters, MacEntry, MacTable};

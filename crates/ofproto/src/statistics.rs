@@ -6,6 +6,7 @@ use crate::ids::BridgeId;
 use crate::rule::Rule;
 use base::{Instant, OfPort};
 use openflow::message::{FlowFlags, FlowStatsEntry, FlowStatsRequest, PortDesc, TableStats};
+use std::time::Duration;
 
 /// Sums over flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -58,6 +59,12 @@ impl Ofproto {
             flows.extend(ledger.hidden.all(now));
         }
         flows
+    }
+
+    /// The flow of a bridge that fails open: its age, packets and bytes. Its priority and actions are
+    /// [`FAIL_OPEN_PRIORITY`](crate::FAIL_OPEN_PRIORITY) and NORMAL.
+    pub fn fail_open_flow(&self, bridge: BridgeId, now: Instant) -> Option<(Duration, u64, u64)> {
+        self.ledger(bridge)?.hidden.fail_open(now)
     }
 
     /// Sums over flows; uncounted flows are left out (ovs: `ofproto/ofproto.c`,

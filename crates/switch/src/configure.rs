@@ -2,6 +2,7 @@
 
 use super::Switch;
 use super::capabilities;
+use super::fail_open::FailOpenLog;
 use super::flow_file;
 use super::interfaces::RunningInterface;
 use super::mac_address::random_mac;
@@ -60,6 +61,7 @@ pub struct RunningBridge {
     flow_files: Vec<PathBuf>,
     /// Since when no primary controller is connected.
     pub(super) alone_since: Option<Instant>,
+    pub(super) fail_open: FailOpenLog,
     /// The datapath id that was logged last.
     announced: Option<DatapathId>,
     tasks: Vec<JoinHandle<()>>,
@@ -172,6 +174,7 @@ impl Switch {
             controllers: BTreeMap::new(),
             flow_files: settings.flow_files.clone(),
             alone_since: None,
+            fail_open: FailOpenLog::default(),
             announced: None,
             settings: settings.clone(),
         };

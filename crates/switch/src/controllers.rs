@@ -12,8 +12,9 @@ use tokio::task::JoinHandle;
 
 /// The default port of OpenFlow controllers (IANA).
 const OPENFLOW_PORT: u16 = 6653;
-/// A controller without probes counts as lost after three times this long.
-const FAIL_OPEN_PROBE_MS_MIN: u32 = 5000;
+/// How long a bridge without probes waits before it fails open. Open vSwitch counts whole seconds, and waits for the first
+/// one (ovs: `ofproto/fail-open.c`, `fail_open_run`).
+const FAIL_OPEN_MIN: Duration = Duration::from_secs(1);
 
 impl Switch {
     /// Applies a bridge's controllers: connects new ones, disconnects removed ones, and updates the settings
@@ -113,16 +114,19 @@ impl Switch {
         let Some(running) = self.configured.bridges.get_mut(&name) else { return };
         let controllers = running.settings.controllers.iter();
         let primary = controllers.filter(|c| c.kind == ControllerKind::Primary);
-        let probe_ms = primary.clone().map(|c| c.probe_ms.max(FAIL_OPEN_PROBE_MS_MIN)).max();
+        let probe_ms = primary.map(|c| c.probe_ms).max();
         running.alone_since = match connected || probe_ms.is_none() {
             true => None,
             false => running.alone_since.or(Some(now)),
         };
         let patience = Duration::from_millis(3 * u64::from(probe_ms.unwrap_or(0)));
-        let alone = running.alone_since.is_some_and(|since| now - since >= patience);
+        let alone = running.alone_since.map(|since| now - since);
+        let is_standalone = running.settings.fail_mode == ofproto::FailMode::Standalone;
+        let fail_open = is_standalone && alone.is_some_and(|it| it >= patience.max(FAIL_OPEN_MIN));
+        running.fail_open.tell(&name, fail_open, alone.unwrap_or_default());
         let state = ControllerState {
             configured: probe_ms.is_some(),
-            fail_open: alone && running.settings.fail_mode == ofproto::FailMode::Standalone,
+            fail_open,
             wants_misses: self.connections.wants_misses(id),
             connected,
         };

@@ -29,6 +29,7 @@ mod dpdk;
 mod dummy;
 mod dummy_ports;
 pub mod expiry;
+mod fail_open;
 mod flow_file;
 mod flow_log;
 mod flush;

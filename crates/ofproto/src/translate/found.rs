@@ -3,6 +3,7 @@
 use super::context::{Context, Scope};
 use super::learn::Pending;
 use super::report::NoteKind;
+use crate::hidden::FAIL_OPEN_PRIORITY;
 use crate::ids::RuleId;
 use base::OfPort;
 use openflow::Action as OfAction;
@@ -86,7 +87,3 @@ impl Context<'_> {
         }
     }
 }
-
-/// The priority of the flow with which a bridge fails open
-/// (ovs: `ofproto/fail-open.h`, `FAIL_OPEN_PRIORITY`).
-const FAIL_OPEN_PRIORITY: u32 = 0x00f0_f0f0;

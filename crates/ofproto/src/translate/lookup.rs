@@ -16,6 +16,8 @@ impl Context<'_> {
     pub fn lookup(&mut self, in_port: OfPort, may_packet_in: bool, honor_miss: bool) -> Found {
         let controllers = self.bridge.controllers;
         if controllers.fail_open && self.table == TableId(0) {
+            let (bridge, miss) = (self.bridge.id, Miss::FailOpen);
+            self.effects.push(Effect::Miss { bridge, miss });
             return Found::FailOpen;
         }
         let mut has_ports = true;

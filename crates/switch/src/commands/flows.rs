@@ -267,6 +267,14 @@ fn dump_rules(switch: &mut Switch, words: &[String]) -> Answer {
         false => "",
     };
     let mut text = String::new();
+    if let Some((age, packets, bytes)) = switch.ofproto().fail_open_flow(bridge, clock::now()) {
+        let _ = writeln!(
+            text,
+            "duration={}s, n_packets={packets}, n_bytes={bytes}, {offload}priority={},actions=NORMAL",
+            age.as_secs(),
+            ofproto::FAIL_OPEN_PRIORITY,
+        );
+    }
     for flow in switch.ofproto().flows_and_hidden(bridge, clock::now()) {
         let table = match flow.table.0 {
             0 => String::new(),
