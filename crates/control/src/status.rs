@@ -173,17 +173,20 @@ pub fn userspace_capabilities() -> BTreeMap<String, String> {
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// Returns the transaction that updates all columns that differ from `status`; `None` if none do.
+/// Returns the transactions that update all columns that differ from `status`, to be sent one after the other.
 ///
-/// The replica changes only when the transaction is done, so the caller waits for that before the next
-/// report.
+/// The replica changes only when they are done, so the caller waits for that before the next report. Clients may drop
+/// an update with a column that their model lacks (libovsdb does), so `datapath_version` comes by itself, after what
+/// they wait for (ovs: `vswitchd/bridge.c`, `br_refresh_datapath_info`).
 #[must_use]
-pub fn report(replica: &Replica, status: &Status) -> Option<Transaction> {
+pub fn report(replica: &Replica, status: &Status) -> Vec<Transaction> {
     let mut writer = Writer { replica, transaction: Transaction::new() };
     writer.root(status);
     writer.bridges(status);
     writer.interfaces(status);
-    (!writer.transaction.is_empty()).then_some(writer.transaction)
+    let first = std::mem::replace(&mut writer.transaction, Transaction::new());
+    writer.versions(status);
+    [first, writer.transaction].into_iter().filter(|transaction| !transaction.is_empty()).collect()
 }
 
 impl InterfaceStatus {
@@ -305,14 +308,21 @@ impl Writer<'_> {
         for (uuid, row) in self.replica.rows("Bridge") {
             let Some(name) = row.str("name") else { continue };
             if let Some(bridge) = status.bridges.get(name) {
-                let columns = [
-                    ("datapath_id", Datum::from(format!("{:016x}", bridge.datapath_id.0))),
-                    ("datapath_version", Datum::from(DATAPATH_VERSION)),
-                ];
+                let id = Datum::from(format!("{:016x}", bridge.datapath_id.0));
+                let columns = [("datapath_id", id)];
                 self.update("Bridge", uuid, row, columns);
             }
             for uuid in row.uuids("controller") {
                 self.controller(status, name, uuid);
+            }
+        }
+    }
+
+    fn versions(&mut self, status: &Status) {
+        for (uuid, row) in self.replica.rows("Bridge") {
+            if row.str("name").is_some_and(|name| status.bridges.contains_key(name)) {
+                let columns = [("datapath_version", Datum::from(DATAPATH_VERSION))];
+                self.update("Bridge", uuid, row, columns);
             }
         }
     }

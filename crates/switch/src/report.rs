@@ -20,8 +20,8 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 /// The database session and its pending work.
 pub struct Database {
     session: Session,
-    /// The report that was sent and not answered yet.
-    sent: Option<TransactionId>,
+    /// The transactions of the last report that were sent and not answered yet.
+    sent: BTreeSet<TransactionId>,
     /// Whether something changed since the last report.
     stale: bool,
     /// When a report that was refused is repeated.
@@ -46,7 +46,7 @@ impl Switch {
         let config = SessionConfig::new("Open_vSwitch", control::monitored()).with_lock(LOCK);
         self.database = Some(Database {
             session: Session::new(config),
-            sent: None,
+            sent: BTreeSet::new(),
             stale: false,
             again_at: None,
             cur_cfg: None,
@@ -94,7 +94,7 @@ impl Switch {
             Event::Connected { .. } | Event::LockAcquired | Event::Updated(_) => {
                 self.configure_from_rows();
             }
-            Event::Disconnected => database.sent = None,
+            Event::Disconnected => database.sent.clear(),
             Event::LockBusy => {
                 let pid = std::process::id();
                 vlog::limited!(
@@ -116,11 +116,12 @@ impl Switch {
                 );
             }
             Event::TransactionDone { id, result } => {
-                if database.sent == Some(id) {
-                    database.sent = None;
-                }
+                database.sent.remove(&id);
                 match result {
-                    Ok(_) => self.report_ready(),
+                    Ok(_) if database.sent.is_empty() && database.again_at.is_none() => {
+                        self.report_ready();
+                    }
+                    Ok(_) => {}
                     Err(error) => {
                         database.stale = true;
                         database.again_at = Some(clock::now() + REFUSED_PAUSE);
@@ -169,7 +170,7 @@ impl Switch {
         let due = database.reported_statistics.is_none_or(|at| now - at >= interval);
         let can = database.session.has_lock() && database.session.is_monitoring();
         let waits = database.again_at.is_some_and(|at| now < at);
-        if database.sent.is_some() || !can || waits || !(database.stale || due) {
+        if !database.sent.is_empty() || !can || waits || !(database.stale || due) {
             return;
         }
         database.again_at = None;
@@ -180,12 +181,16 @@ impl Switch {
         let cur_cfg = database.cur_cfg;
         let status = self.status(cur_cfg, due);
         let Some(database) = &mut self.database else { return };
-        match control::report(database.session.replica(), &status) {
-            None => self.report_ready(),
-            Some(transaction) => match database.session.transact(transaction) {
-                Ok(id) => database.sent = Some(id),
+        for transaction in control::report(database.session.replica(), &status) {
+            match database.session.transact(transaction) {
+                Ok(id) => {
+                    database.sent.insert(id);
+                }
                 Err(_) => database.stale = true,
-            },
+            }
+        }
+        if database.sent.is_empty() && !database.stale {
+            self.report_ready();
         }
         self.database_wake.notify_one();
     }

@@ -30,11 +30,18 @@ fn rows() -> Vec<(&'static str, u32, Value)> {
     ]
 }
 
-/// Returns the operations of a report; empty if nothing differs.
+/// Returns the operations of each transaction of a report.
+fn transactions(rows: &[(&'static str, u32, Value)], status: &Status) -> Vec<Vec<Value>> {
+    let operations = |transaction: &Transaction| {
+        let params = transaction.to_params("Open_vSwitch");
+        params.as_array().expect("an array")[1..].to_vec()
+    };
+    report(&replica(rows), status).iter().map(operations).collect()
+}
+
+/// Returns all operations of a report.
 fn operations(status: &Status) -> Vec<Value> {
-    let Some(transaction) = report(&replica(&rows()), status) else { return vec![] };
-    let params = transaction.to_params("Open_vSwitch");
-    params.as_array().expect("an array")[1..].to_vec()
+    transactions(&rows(), status).concat()
 }
 
 fn update(table: &str, row: u32, columns: Value) -> Value {
@@ -145,7 +152,23 @@ fn the_rest_of_the_columns() {
 #[test]
 fn a_database_without_its_row_gets_nothing() {
     let status = Status { cur_cfg: Some(1), ..Status::default() };
-    assert_eq!(report(&replica(&[]), &status), None);
+    assert_eq!(report(&replica(&[]), &status), []);
+}
+
+/// A client that does not know the column drops the whole update in which it comes.
+#[test]
+fn the_datapath_version_comes_by_itself_after_what_clients_wait_for() {
+    let mut rows = rows();
+    rows[1].2["datapath_version"] = json!("");
+    let status = Status {
+        cur_cfg: Some(3),
+        bridges: BTreeMap::from([("br0".to_owned(), BridgeStatus { datapath_id: DatapathId(1) })]),
+        ..Status::default()
+    };
+    let bridge = json!({"datapath_id": "0000000000000001"});
+    let first = vec![update("Open_vSwitch", 1, json!({"cur_cfg": 3})), update("Bridge", 2, bridge)];
+    let second = vec![update("Bridge", 2, json!({"datapath_version": "<built-in>"}))];
+    assert_eq!(transactions(&rows, &status), [first, second]);
 }
 
 #[test]
