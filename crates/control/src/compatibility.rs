@@ -21,6 +21,8 @@ pub enum State {
     Ignored,
     /// As `Ignored`, except for this value, which the switch implements.
     IgnoredUnless(&'static str),
+    /// As `Ignored`; as traffic may stop without it, the database has the reason, too.
+    IgnoredWithError,
     /// An interface that needs it is not opened; its column `error` contains the reason.
     Refused,
     /// It only modifies another setting, which is ignored.
@@ -76,6 +78,7 @@ impl State {
             State::Written => "written",
             State::NotWritten => "not written",
             State::Ignored | State::IgnoredUnless(_) => "ignored, logged",
+            State::IgnoredWithError => "ignored, error",
             State::Refused => "refused",
             State::Unread => "not read",
             State::Others => "for others",
@@ -83,7 +86,7 @@ impl State {
     }
 
     fn is_ignored(self) -> bool {
-        matches!(self, State::Ignored | State::IgnoredUnless(_))
+        matches!(self, State::Ignored | State::IgnoredUnless(_) | State::IgnoredWithError)
     }
 }
 
@@ -99,8 +102,8 @@ pub(crate) fn ignored_columns(table: &str) -> impl Iterator<Item = &'static str>
     names.map(|name| name.split(':').next().unwrap_or(name))
 }
 
-/// Returns the settings of a row that are set but have no effect, with the reasons.
-pub(crate) fn ignored_in(table: &str, row: &Row) -> Vec<(&'static str, &'static str)> {
+/// Returns the settings of a row that are set but have no effect, with their states and the reasons.
+pub(crate) fn ignored_in(table: &str, row: &Row) -> Vec<(&'static str, State, &'static str)> {
     let mut found = Vec::new();
     for settings in settings_of(table).iter().filter(|settings| settings.state.is_ignored()) {
         for name in settings.names.split_whitespace() {
@@ -113,7 +116,7 @@ pub(crate) fn ignored_in(table: &str, row: &Row) -> Vec<(&'static str, &'static 
                 None => is_column_set(row, name, is_neutral),
             };
             if is_set {
-                found.push((name, settings.note));
+                found.push((name, settings.state, settings.note));
             }
         }
     }
@@ -161,6 +164,7 @@ documents. A key is written after its column and a colon.
 | written | written by the switch, as Open vSwitch does |
 | not written | Open vSwitch writes it, this switch does not |
 | ignored, logged | has no effect; a warning with the reason is logged if it is set |
+| ignored, error | as `ignored, logged`; since traffic may stop without it, the reason is also in `Bridge.status:error`, or in `error` of the port's interfaces |
 | refused | an interface that needs it is not opened; its column `error` has the reason |
 | not read | matters only to another setting that is ignored |
 | for others | for other programs; Open vSwitch's daemon does not read it either |

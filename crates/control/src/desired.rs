@@ -34,6 +34,8 @@ pub struct Bridge {
 /// The settings of a bridge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BridgeSettings {
+    /// Settings that have no effect, and without which traffic may stop, with the reasons.
+    pub missing: Option<String>,
     /// Behaviour without a controller.
     pub fail_mode: FailMode,
     /// The OpenFlow datapath id; `None` derives it from the bridge's Ethernet address.
@@ -142,6 +144,7 @@ pub(crate) const TIMEOUT_NAMES: [&str; 16] = [
 impl Default for BridgeSettings {
     fn default() -> Self {
         BridgeSettings {
+            missing: None,
             fail_mode: FailMode::default(),
             datapath_id: None,
             hwaddr: None,

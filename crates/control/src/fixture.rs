@@ -17,7 +17,7 @@ const SCHEMA: &[(&str, &str)] = &[
         "Bridge",
         "controller=u* datapath_id=s? datapath_type=s datapath_version=s fail_mode=s? \
          auto_attach=u? flow_tables=iu flood_vlans=i* ipfix=u? mcast_snooping_enable=b mirrors=u* name=s netflow=u? \
-         other_config=ss ports=u* protocols=s* rstp_enable=b sflow=u? stp_enable=b",
+         other_config=ss ports=u* protocols=s* rstp_enable=b sflow=u? status=ss stp_enable=b",
     ),
     ("Flow_Table", "flow_limit=i? groups=s* name=s? overflow_policy=s? prefixes=s*"),
     (

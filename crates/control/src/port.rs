@@ -29,6 +29,8 @@ pub struct Interface {
     pub name: String,
     /// Its kind.
     pub kind: InterfaceKind,
+    /// Settings that have no effect, and without which traffic may stop, with the reasons.
+    pub missing: Option<String>,
     /// The requested OpenFlow port number.
     pub ofport_request: Option<OfPort>,
     /// Its previous OpenFlow port number, which it keeps if possible.
@@ -131,6 +133,7 @@ impl Interface {
         Interface {
             name: name.to_owned(),
             kind,
+            missing: None,
             ofport_request: None,
             ofport_hint: Hint(None),
             mac: None,

@@ -13,7 +13,7 @@ mod zones;
 
 pub use monitored::monitored;
 
-use crate::compatibility;
+use crate::compatibility::{self, State};
 use crate::desired::{
     DEFAULT_CONTROLLER_QUEUE, all_versions, datapath_id_from_text, version_from_name,
 };
@@ -117,11 +117,17 @@ impl<'a> Reader<'a> {
         });
     }
 
-    /// Warns of each setting of a row that is set but has no effect.
-    fn warn_of_ignored(&mut self, place: &Place<'_>) {
-        for (setting, reason) in compatibility::ignored_in(place.table, place.row) {
+    /// Warns of each setting of a row that is set but has no effect. Returns what the database is to tell of those
+    /// without which traffic may stop.
+    fn warn_of_ignored(&mut self, place: &Place<'_>) -> Option<String> {
+        let mut errors = Vec::new();
+        for (setting, state, reason) in compatibility::ignored_in(place.table, place.row) {
             self.warn(place, setting, format!("{reason}; ignored"));
+            if state == State::IgnoredWithError {
+                errors.push(format!("{setting}: {reason}; ignored"));
+            }
         }
+        (!errors.is_empty()).then(|| errors.join("; "))
     }
 
     /// Returns a number of `other_config`; `None` if it is unset, or out of range, which is a warning.
@@ -241,8 +247,9 @@ impl<'a> Reader<'a> {
 
     fn bridge(&mut self, name: &str, row: &Row) -> Bridge {
         let place = &Place { table: "Bridge", name, row };
-        self.warn_of_ignored(place);
-        let mut bridge = Bridge { settings: self.bridge_settings(place), ports: BTreeMap::new() };
+        let missing = self.warn_of_ignored(place);
+        let settings = BridgeSettings { missing, ..self.bridge_settings(place) };
+        let mut bridge = Bridge { settings, ports: BTreeMap::new() };
         let ports = row.uuids("ports");
         let mut ports: Vec<_> = ports.iter().filter_map(|port| self.row("Port", *port)).collect();
         ports.sort_by_key(|port| port.str("name"));

@@ -53,10 +53,12 @@ pub struct Status {
 }
 
 /// The state of a bridge.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BridgeStatus {
     /// Its OpenFlow datapath id.
     pub datapath_id: DatapathId,
+    /// Settings that have no effect, and without which traffic may stop, with the reasons.
+    pub error: Option<String>,
 }
 
 /// The state of an interface.
@@ -308,8 +310,11 @@ impl Writer<'_> {
         for (uuid, row) in self.replica.rows("Bridge") {
             let Some(name) = row.str("name") else { continue };
             if let Some(bridge) = status.bridges.get(name) {
-                let id = Datum::from(format!("{:016x}", bridge.datapath_id.0));
-                let columns = [("datapath_id", id)];
+                let error = bridge.error.iter().map(|text| ("error", text.as_str()));
+                let columns = [
+                    ("datapath_id", Datum::from(format!("{:016x}", bridge.datapath_id.0))),
+                    ("status", Datum::map(error)),
+                ];
                 self.update("Bridge", uuid, row, columns);
             }
             for uuid in row.uuids("controller") {

@@ -73,7 +73,7 @@ fn running(desired: &Desired, cur_cfg: Option<i64>) -> Status {
     status.datapath_types = Some(vec!["netdev".to_owned(), "system".to_owned()]);
     for (name, bridge) in &desired.bridges {
         let datapath_id = bridge.settings.datapath_id.unwrap_or(DatapathId(7));
-        status.bridges.insert(name.clone(), BridgeStatus { datapath_id });
+        status.bridges.insert(name.clone(), BridgeStatus { datapath_id, error: None });
         let interfaces = bridge.ports.values().flat_map(|port| &port.interfaces);
         for (number, interface) in (1u16..).zip(interfaces) {
             let link = LinkStatus {

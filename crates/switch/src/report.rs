@@ -226,7 +226,11 @@ impl Switch {
 
     fn bridge_statuses(&self) -> BTreeMap<String, BridgeStatus> {
         let bridges = self.ofproto.bridges().iter();
-        let status = |b: &ofproto::Bridge| BridgeStatus { datapath_id: b.config.datapath_id };
+        let status = |bridge: &ofproto::Bridge| {
+            let running = self.configured.bridges.get(&bridge.config.name);
+            let error = running.and_then(|running| running.settings.missing.clone());
+            BridgeStatus { datapath_id: bridge.config.datapath_id, error }
+        };
         bridges.map(|bridge| (bridge.config.name.clone(), status(bridge))).collect()
     }
 
@@ -276,6 +280,11 @@ impl Switch {
                 }
             };
             statuses.insert(name, status);
+        }
+        for (name, status) in &mut statuses {
+            let InterfaceStatus::Running(link) = status else { continue };
+            let run = self.configured.interfaces.get(name);
+            link.error = link.error.take().or(run.and_then(|run| run.interface.missing.clone()));
         }
         if let Some(database) = &mut self.database {
             let running = statuses.iter().filter(|of| matches!(of.1, InterfaceStatus::Running(_)));

@@ -1,6 +1,8 @@
 //! Settings of bridges, their controllers, and monitoring of bridges.
 
-use super::State::{Done, Ignored, IgnoredUnless, NotWritten, Others, Unread, Written};
+use super::State::{
+    Done, Ignored, IgnoredUnless, IgnoredWithError, NotWritten, Others, Unread, Written,
+};
 use super::{Settings, settings};
 
 const NO_SNOOPING: &str = "there is no multicast snooping: multicast is flooded";
@@ -20,10 +22,11 @@ pub(super) static BRIDGE: &[Settings] = &[
     settings(Ignored, "auto_attach", "there is no LLDP"),
     settings(Ignored, "mcast_snooping_enable", NO_SNOOPING),
     settings(Unread, "other_config:mcast-snooping-aging-time other_config:mcast-snooping-table-size other_config:mcast-snooping-disable-flood-unregistered", NO_SNOOPING),
-    settings(Ignored, "stp_enable rstp_enable", NO_STP),
+    settings(IgnoredWithError, "stp_enable rstp_enable", NO_STP),
     settings(Unread, "other_config:stp-system-id other_config:stp-priority other_config:stp-hello-time other_config:stp-max-age other_config:stp-forward-delay", NO_STP),
     settings(Unread, "other_config:rstp-address other_config:rstp-priority other_config:rstp-ageing-time other_config:rstp-force-protocol-version other_config:rstp-max-age other_config:rstp-forward-delay other_config:rstp-transmit-hold-count", NO_STP),
-    settings(NotWritten, "status status:stp_bridge_id status:stp_designated_root status:stp_root_path_cost rstp_status rstp_status:rstp_bridge_id rstp_status:rstp_bridge_port_id rstp_status:rstp_designated_id rstp_status:rstp_designated_port_id rstp_status:rstp_root_id rstp_status:rstp_root_path_cost", NO_STP),
+    settings(Written, "status", "`error`, if the spanning tree is asked for"),
+    settings(NotWritten, "status:stp_bridge_id status:stp_designated_root status:stp_root_path_cost rstp_status rstp_status:rstp_bridge_id rstp_status:rstp_bridge_port_id rstp_status:rstp_designated_id rstp_status:rstp_designated_port_id rstp_status:rstp_root_id rstp_status:rstp_root_path_cost", NO_STP),
     settings(Others, "external_ids external_ids:bridge-id", ""),
 ];
 

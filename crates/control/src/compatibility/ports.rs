@@ -1,6 +1,6 @@
 //! Settings of ports and interfaces.
 
-use super::State::{Done, Ignored, NotWritten, Others, Refused, Unread, Written};
+use super::State::{Done, Ignored, IgnoredWithError, NotWritten, Others, Refused, Unread, Written};
 use super::{Settings, settings};
 
 const NO_BONDS: &str = "there are no bonds: the interfaces of a port with several have an error";
@@ -17,7 +17,7 @@ pub(super) static PORT: &[Settings] = &[
     settings(Ignored, "qos", NO_QOS),
     settings(Refused, "bond_mode bond_updelay bond_downdelay bond_fake_iface other_config:bond-hash-basis other_config:bond-primary other_config:bond-detect-mode other_config:bond-miimon-interval other_config:bond-rebalance-interval other_config:lb-output-action other_config:all-members-active", NO_BONDS),
     settings(NotWritten, "bond_active_slave", NO_BONDS),
-    settings(Ignored, "lacp", NO_LACP),
+    settings(IgnoredWithError, "lacp", NO_LACP),
     settings(Unread, "other_config:lacp-system-id other_config:lacp-system-priority other_config:lacp-time other_config:lacp-fallback-ab", NO_LACP),
     settings(Unread, "other_config:stp-enable other_config:stp-port-num other_config:stp-port-priority other_config:stp-path-cost", NO_STP),
     settings(Unread, "other_config:rstp-enable other_config:rstp-port-priority other_config:rstp-port-num other_config:rstp-path-cost other_config:rstp-port-admin-edge other_config:rstp-port-auto-edge other_config:rstp-port-mcheck", NO_STP),
@@ -52,7 +52,7 @@ pub(super) static INTERFACE: &[Settings] = &[
     settings(Ignored, "bfd:enable", NO_BFD),
     settings(Unread, "bfd bfd:bfd_dst_ip bfd:bfd_local_dst_mac bfd:bfd_local_src_mac bfd:bfd_remote_dst_mac bfd:bfd_src_ip bfd:check_tnl_key bfd:cpath_down bfd:decay_min_rx bfd:forwarding_if_rx bfd:min_rx bfd:min_tx bfd:mult bfd:oam", NO_BFD),
     settings(NotWritten, "bfd_status bfd_status:diagnostic bfd_status:flap_count bfd_status:forwarding bfd_status:remote_diagnostic bfd_status:remote_state bfd_status:state", NO_BFD),
-    settings(Ignored, "cfm_mpid", NO_CFM),
+    settings(IgnoredWithError, "cfm_mpid", NO_CFM),
     settings(Unread, "other_config:cfm_ccm_pcp other_config:cfm_ccm_vlan other_config:cfm_demand other_config:cfm_extended other_config:cfm_interval other_config:cfm_opstate", NO_CFM),
     settings(NotWritten, "cfm_fault cfm_fault_status cfm_fault_status:interval cfm_fault_status:loopback cfm_fault_status:maid cfm_fault_status:overflow cfm_fault_status:override cfm_fault_status:rdi cfm_fault_status:recv cfm_flap_count cfm_health cfm_remote_mpids cfm_remote_opstate", NO_CFM),
     settings(Ignored, "lldp:enable", "there is no LLDP"),

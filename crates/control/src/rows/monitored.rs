@@ -14,7 +14,7 @@ const COLUMNS: &[(&str, &str)] = &[
     (
         "Bridge",
         "controller datapath_id datapath_type datapath_version fail_mode flood_vlans flow_tables mirrors name \
-         other_config ports protocols",
+         other_config ports protocols status",
     ),
     ("Flow_Table", "flow_limit groups name overflow_policy prefixes"),
     (

@@ -31,7 +31,13 @@ impl Reader<'_> {
                 member.kind = InterfaceKind::Refused { error };
             }
         }
-        self.warn_of_ignored(place);
+        if let Some(missing) = self.warn_of_ignored(place) {
+            for member in &mut interfaces {
+                let own = member.missing.take();
+                member.missing =
+                    Some(own.into_iter().chain([missing.clone()]).collect::<Vec<_>>().join("; "));
+            }
+        }
         let vlan = self.vlan_mode(place);
         let priority_tags = match row.map_str("other_config", "priority-tags") {
             Some("if-nonzero" | "true") => PriorityTags::IfNonzero,
@@ -81,9 +87,10 @@ impl Reader<'_> {
         let options = row.string_map("options");
         let warn = |words| self.warn(place, "options", words);
         let kind = InterfaceKind::from_type(type_name, name, &options, warn);
-        self.warn_of_ignored(place);
+        let missing = self.warn_of_ignored(place);
         let port = |column| row.opt_i64(column).and_then(ordinary_port);
         let mut interface = Interface::new(name, kind);
+        interface.missing = missing;
         interface.ofport_request = port("ofport_request").filter(|_| name != bridge);
         interface.ofport_hint = Hint(port("ofport").filter(|_| name != bridge));
         interface.mac = row.str("mac").and_then(|text| {

@@ -263,12 +263,43 @@ fn an_interface_with_everything() {
     assert_eq!((port, warnings), (&wanted, vec![]));
 }
 
+/// Takes what the database is to tell of the bridge and of the interface.
+fn take_missing(desired: &mut Desired) -> [Option<String>; 2] {
+    let bridge = desired.bridges.get_mut("br0").expect("br0");
+    let port = bridge.ports.get_mut("p0").expect("p0");
+    [bridge.settings.missing.take(), port.interfaces[0].missing.take()]
+}
+
+#[test]
+fn what_traffic_needs_and_is_missing_is_told_in_the_database() {
+    let check = |bridge, port, interface, expect: [Option<&str>; 2]| {
+        let (mut found, _) = desired(none(), bridge, port, interface);
+        assert_eq!(take_missing(&mut found), expect.map(|text| text.map(str::to_owned)));
+    };
+    let stp = "stp_enable: there is no spanning tree; ignored";
+    let rstp = "rstp_enable: there is no spanning tree; ignored";
+    let lacp = "lacp: there is no LACP; ignored";
+    let cfm = "cfm_mpid: there is no CFM; ignored";
+    check(json!({"stp_enable": true}), none(), none(), [Some(stp), None]);
+    check(json!({"rstp_enable": true}), none(), none(), [Some(rstp), None]);
+    check(json!({"stp_enable": false}), json!({"lacp": "off"}), none(), [None, None]);
+    check(none(), json!({"lacp": "active"}), none(), [None, Some(lacp)]);
+    check(none(), none(), json!({"cfm_mpid": 3}), [None, Some(cfm)]);
+    let both = format!("{cfm}; {lacp}");
+    check(none(), json!({"lacp": "passive"}), json!({"cfm_mpid": 3}), [None, Some(&both)]);
+    // A setting without which traffic goes on is logged only.
+    check(json!({"mcast_snooping_enable": true}), none(), none(), [None, None]);
+}
+
 #[test]
 fn wrong_values_are_warned_of_and_ignored() {
     let config = |key, value| json!({"other_config": map(&[(key, value)])});
     let check = |root, bridge, port, interface, words: &str| {
-        let (found, warnings) = desired(root, bridge, port, interface);
+        let (mut found, warnings) = desired(root, bridge, port, interface);
         assert_eq!(warnings, [words]);
+        for told in take_missing(&mut found).iter().flatten() {
+            assert!(words.ends_with(told), "{told}");
+        }
         assert_eq!(found, expected(), "{words}");
     };
     let at_root = |key, value, words| check(config(key, value), none(), none(), none(), words);

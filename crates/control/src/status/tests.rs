@@ -124,7 +124,7 @@ fn the_rest_of_the_columns() {
         capabilities: Some(BTreeMap::from([("recirc".to_owned(), "true".to_owned())])),
         bridges: BTreeMap::from([(
             "br0".to_owned(),
-            BridgeStatus { datapath_id: DatapathId(0xb2c8_3f61_8945) },
+            BridgeStatus { datapath_id: DatapathId(0xb2c8_3f61_8945), error: None },
         )]),
         controllers: BTreeMap::from([(key, controller)]),
         ..Status::default()
@@ -160,12 +160,16 @@ fn a_database_without_its_row_gets_nothing() {
 fn the_datapath_version_comes_by_itself_after_what_clients_wait_for() {
     let mut rows = rows();
     rows[1].2["datapath_version"] = json!("");
+    let error = Some("stp_enable: there is no spanning tree; ignored".to_owned());
     let status = Status {
         cur_cfg: Some(3),
-        bridges: BTreeMap::from([("br0".to_owned(), BridgeStatus { datapath_id: DatapathId(1) })]),
+        bridges: BTreeMap::from([(
+            "br0".to_owned(),
+            BridgeStatus { datapath_id: DatapathId(1), error: error.clone() },
+        )]),
         ..Status::default()
     };
-    let bridge = json!({"datapath_id": "0000000000000001"});
+    let bridge = json!({"datapath_id": "0000000000000001", "status": ["map", [["error", error]]]});
     let first = vec![update("Open_vSwitch", 1, json!({"cur_cfg": 3})), update("Bridge", 2, bridge)];
     let second = vec![update("Bridge", 2, json!({"datapath_version": "<built-in>"}))];
     assert_eq!(transactions(&rows, &status), [first, second]);
