@@ -86,10 +86,10 @@ for n in 1 2 3 4 5 6 7 8; do
     vsctl del-br "extra$n"
 done
 
-# A line of the datapath's own ends each flow of a detailed dump.
+# What ends each flow of a detailed dump is what the package `ovs` parses.
 pings client 10.0.0.2
 lines=$(ovs-appctl dpctl/dump-flows -m | grep -c '^ufid')
-same "dp-extra-info" "$lines" "$(ovs-appctl dpctl/dump-flows -m | grep -Ec ', dp-extra-info:[a-z_]+\([0-9,]+\)$')"
+same "dp-extra-info" "$lines" "$(ovs-appctl dpctl/dump-flows -m | grep -Ec ', dp-extra-info:miniflow_bits\([0-9]+,[0-9]+\)$')"
 
 # An incomplete request, an invalid one, and a client that disconnects do no harm.
 socket=$OVS_RUNDIR/ovs-vswitchd.$SWITCH_PID.ctl

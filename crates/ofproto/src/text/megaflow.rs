@@ -43,10 +43,10 @@ pub fn format_megaflow(flow: &DatapathFlow, now: Instant, options: DumpOptions<'
     let actions = format_actions(&flow.actions, &flow.key, options.names);
     let _ = write!(out, ", actions:{actions}");
     if options.verbose && !options.of_bridge {
-        // The content of `dp-extra-info` is specific to a datapath. Open vSwitch's shows how many words of
-        // its two miniflow halves a lookup compares; this shows the words of our mask, which is one piece.
+        // The package `ovs` knows no other content of `dp-extra-info`: how many of the first 64 words, and of the
+        // others, a lookup compares (ovs: `python/ovs/flow/odp.py`). All words of a key are among the first.
         let words = flow.matching.mask().count_words();
-        let _ = write!(out, ", dp-extra-info:mask_words({words})");
+        let _ = write!(out, ", dp-extra-info:miniflow_bits({words},0)");
     }
     out
 }

@@ -441,7 +441,7 @@ fn dumps_read_as_the_tools_expect() {
          in_port(1),packet_type(ns=0,id=0),eth(src=02:00:00:00:00:01,dst=02:00:00:00:00:02),\
          eth_type(0x0800),ipv4(src=10.0.0.1/0.0.0.0,dst=10.0.0.2/0.0.0.0,proto=6/0,tos=0/0,\
          ttl=64/0,frag=no),tcp(src=1000/0,dst=80/0),tcp_flags(0/0), packets:2, bytes:200, \
-         used:0.060s, flags:S., dp:ovs, actions:2,3, dp-extra-info:mask_words(5)"
+         used:0.060s, flags:S., dp:ovs, actions:2,3, dp-extra-info:miniflow_bits(5,0)"
     );
     let flow = switch.ofproto.megaflows().remove(0);
     let text =
