@@ -8,7 +8,9 @@ use port_linux::Routing;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use tunnel::{Addresses, Endpoint, SystemRoutes, TunnelConfig};
+use tunnel::{
+    Addresses, Endpoint, SystemRoute, SystemRoutes, TABLE_LOCAL, TABLE_MAIN, TunnelConfig,
+};
 
 /// State that tunnels share.
 #[derive(Default)]
@@ -17,7 +19,7 @@ pub struct Tunnels {
     ends: BTreeMap<String, (PortNo, usize)>,
     /// The system's last routes and addresses.
     routing: Routing,
-    /// Addresses that tests set on dummy ports.
+    /// Addresses that tests add to dummy ports.
     dummy_addresses: Addresses,
 }
 
@@ -65,10 +67,10 @@ impl Switch {
         }
     }
 
-    /// Sets the address of a dummy port, replacing the one of that family.
-    pub fn set_dummy_address(&mut self, device: &str, address: IpAddr, len: u8) {
+    /// Adds an address to a dummy port.
+    pub fn add_dummy_address(&mut self, device: &str, address: IpAddr, len: u8) {
         let all = self.tunnels.dummy_addresses.entry(device.to_owned()).or_default();
-        all.retain(|(other, _)| other.is_ipv4() != address.is_ipv4());
+        all.retain(|(other, _)| *other != address);
         all.push((address, len));
         self.refresh_routing();
     }
@@ -85,6 +87,7 @@ impl Switch {
             let mut routing = system.routing().clone();
             for (name, own, dummy) in dummies {
                 routing.addresses.insert(name.clone(), own.clone());
+                routing.routes.extend(own.iter().flat_map(|own| routes_of(name, *own)));
                 macs.insert(name.clone(), dummy.mac());
             }
             system = Arc::new(SystemRoutes::new(routing));
@@ -109,4 +112,20 @@ impl Switch {
         status.insert("tunnel_egress_iface_carrier".to_owned(), carrier.to_owned());
         status
     }
+}
+
+/// The routes that come with an address of a device: to itself, in the table of the system's own addresses, and to its
+/// network (ovs: `lib/netdev-dummy.c`, `netdev_dummy_ip4addr`).
+fn routes_of(device: &str, (address, len): (IpAddr, u8)) -> [SystemRoute; 2] {
+    let whole = if address.is_ipv4() { 32 } else { 128 };
+    [(TABLE_LOCAL, whole), (TABLE_MAIN, len)].map(|(table, len)| SystemRoute {
+        table,
+        prefix: address,
+        len,
+        metric: 0,
+        device: device.to_owned(),
+        gateway: None,
+        source: Some(address),
+        mtu: None,
+    })
 }

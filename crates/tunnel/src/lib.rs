@@ -30,7 +30,7 @@ pub use port_map::{Listener, LocalDevice, PortMap};
 pub use receivers::{Arrived, Receivers};
 pub use routes::{
     Hop, Route, Routes, Rule, SystemRoute, SystemRoutes, SystemRouting, TABLE_DEFAULT, TABLE_LOCAL,
-    TABLE_MAIN, UserRoute,
+    TABLE_MAIN, UserRoute, Which,
 };
 
 use std::collections::BTreeMap;

@@ -7,6 +7,7 @@ mod system;
 mod table;
 
 pub use rules::Rule;
+pub use show::Which;
 pub use system::{SystemRoute, SystemRoutes, SystemRouting};
 
 use rules::Rules;

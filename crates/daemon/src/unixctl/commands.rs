@@ -1,6 +1,7 @@
 //! The table of commands.
 
-use super::{Call, Reply};
+use super::{Call, Format, Reply};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -16,22 +17,30 @@ struct Command<C> {
     min_args: usize,
     max_args: usize,
     handler: Handler<C>,
+    /// The answer as a document, if the command has one.
+    document: Option<Documenter<C>>,
 }
 
 type Handler<C> = Box<dyn Fn(&mut C, &[String]) -> Reply>;
+type Documenter<C> = Box<dyn Fn(&mut C, &[String]) -> Result<Value, String>>;
 
-/// The two commands about the commands themselves, which every program has.
+/// The commands about the commands themselves, which every program has.
 const LIST: &str = "list-commands";
 const VERSION: &str = "version";
+const OPTIONS: &str = "set-options";
 
 impl<C> Commands<C> {
-    /// A table with `list-commands` and `version`; the latter answers `version`.
+    /// A table with `list-commands`, `set-options` and `version`; the last one answers `version`.
     pub fn new(version: &str) -> Self {
         let mut commands = Commands { version: version.to_owned(), by_name: BTreeMap::new() };
         for name in [LIST, VERSION] {
             // `run` answers these, because a handler has no access to the table.
             commands.add(name, "", 0, 0, |_, _| Reply::done());
         }
+        commands.add(OPTIONS, "[--format text|json]", 1, 2, |_, args| match format(args) {
+            Ok(format) => Reply::Format(format),
+            Err(error) => Reply::Error(error),
+        });
         commands
     }
 
@@ -50,7 +59,20 @@ impl<C> Commands<C> {
         R: Into<Reply>,
     {
         let handler: Handler<C> = Box::new(move |context, args| handler(context, args).into());
-        self.by_name.insert(name, Command { usage, min_args, max_args, handler });
+        let command = Command { usage, min_args, max_args, handler, document: None };
+        self.by_name.insert(name, command);
+    }
+
+    /// Adds the answer of a command as a document, for clients that ask for [`Format::Json`].
+    ///
+    /// # Panics
+    /// There is no such command.
+    pub fn add_document<H>(&mut self, name: &'static str, document: H)
+    where
+        H: Fn(&mut C, &[String]) -> Result<Value, String> + 'static,
+    {
+        let command = self.by_name.get_mut(name);
+        command.expect("a command's text is added first").document = Some(Box::new(document));
     }
 
     /// Runs a client's command and answers it.
@@ -61,7 +83,17 @@ impl<C> Commands<C> {
             (Ok(_), None) => {
                 Reply::Error(format!("\"{}\" command has non-string argument", call.name))
             }
-            (Ok(_), Some(args)) => self.run(context, &call.name, &args),
+            (Ok(command), Some(args)) => match (call.format, &command.document) {
+                (Format::Json, Some(document)) => match document(context, &args) {
+                    Ok(document) => Reply::Json(document),
+                    Err(error) => Reply::Error(error),
+                },
+                (Format::Json, None) if call.name == LIST => Reply::Json(self.usages()),
+                (Format::Json, None) if call.name == VERSION => {
+                    Reply::Text(self.version.trim_end().to_owned())
+                }
+                _ => self.run(context, &call.name, &args),
+            },
         };
         call.answer(reply);
     }
@@ -99,6 +131,10 @@ impl<C> Commands<C> {
         self.by_name.keys().copied()
     }
 
+    fn usages(&self) -> Value {
+        self.by_name.iter().map(|(name, command)| (*name, command.usage)).collect()
+    }
+
     fn list(&self) -> String {
         let mut out = String::from("The available commands are:\n");
         for (name, command) in &self.by_name {
@@ -107,6 +143,27 @@ impl<C> Commands<C> {
         }
         out
     }
+}
+
+/// Parses the words of `set-options` (ovs: `lib/command-line.c`, `ovs_cmdl_parse_all`).
+fn format(words: &[String]) -> Result<Format, String> {
+    let mut format = Format::Text;
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let value = match (word.strip_prefix("--format="), word.as_str()) {
+            (Some(value), _) => Some(value),
+            (None, "--format" | "-f") => words.next().map(String::as_str),
+            (None, _) if !word.starts_with('-') => continue,
+            (None, _) => return Err(format!("unrecognized option '{word}'")),
+        };
+        format = match value {
+            Some("text") => Format::Text,
+            Some("json") => Format::Json,
+            Some(other) => return Err(format!("option format has invalid value {other}")),
+            None => return Err(format!("option '{word}' requires an argument")),
+        };
+    }
+    Ok(format)
 }
 
 /// Adds `exit [--cleanup]`. The second argument of `exit` is whether `--cleanup` was given; it ends the main

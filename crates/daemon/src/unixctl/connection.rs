@@ -4,7 +4,7 @@
 //! read. Anything other than a request closes the connection without a reply.
 
 use super::clients::Place;
-use super::{Call, Parts, Reply};
+use super::{Call, Format, Parts, Reply};
 use ovsdb::{Framer, Message};
 use serde_json::Value;
 use std::sync::Arc;
@@ -66,8 +66,9 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let mut framer = Framer::with_limit(REQUEST_BYTES);
+    let mut format = Format::Text;
     loop {
-        if let Err(end) = read_request(&mut stream, &mut framer, &queue, place).await {
+        if let Err(end) = read_request(&mut stream, &mut framer, &mut format, &queue, place).await {
             return end;
         }
     }
@@ -76,6 +77,7 @@ where
 async fn read_request<S>(
     stream: &mut S,
     framer: &mut Framer,
+    format: &mut Format,
     queue: &CallQueue,
     place: &Place,
 ) -> Result<(), End>
@@ -86,9 +88,9 @@ where
         let message = Message::parse(bytes)?;
         let _busy = queue.busy.acquire().await.map_err(|_| End::Exiting)?;
         place.set_idle(false);
-        match call(message, &queue.calls).await? {
+        match call(message, format, &queue.calls).await? {
             Outcome::Whole(reply) => write(stream, reply.as_bytes(), place).await?,
-            Outcome::Parts(id, parts) => write_parts(stream, &id, parts, place).await?,
+            Outcome::Parts(id, parts) => write_parts(stream, &id, *format, parts, place).await?,
         }
         place.set_idle(true);
     }
@@ -111,7 +113,11 @@ enum Outcome {
 }
 
 /// Passes a request to the main loop, and encodes the answer.
-async fn call(message: Message, calls: &mpsc::Sender<Call>) -> Result<Outcome, End> {
+async fn call(
+    message: Message,
+    format: &mut Format,
+    calls: &mpsc::Sender<Call>,
+) -> Result<Outcome, End> {
     let (name, params, id) = match message {
         Message::Request { method, params, id } => (method, params, id),
         Message::Notification { .. } => return Err(End::Unexpected("notification")),
@@ -125,12 +131,21 @@ async fn call(message: Message, calls: &mpsc::Sender<Call>) -> Result<Outcome, E
     }
     let args = params.iter().map(|param| param.as_str().map(String::from)).collect();
     let (sender, receiver) = oneshot::channel();
-    calls.send(Call { name, args, reply: sender }).await.map_err(|_| End::Exiting)?;
+    let call = Call { name, args, format: *format, reply: sender };
+    calls.send(call).await.map_err(|_| End::Exiting)?;
     let result = match receiver.await.map_err(|_| End::Exiting)? {
         Reply::Text(text) => Ok(text),
         Reply::Error(text) => Err(text),
         Reply::Later(pending) => {
             pending.0.await.unwrap_or_else(|_| Err("the command was abandoned".into()))
+        }
+        Reply::Json(document) => {
+            log::debug!(target: "unixctl", "replying with success, id={id}: {document}");
+            return Ok(Outcome::Whole(success(&id, &document.to_string())));
+        }
+        Reply::Format(chosen) => {
+            *format = chosen;
+            Ok(String::new())
         }
         Reply::Parts(parts) => {
             log::debug!(target: "unixctl", "replying with success, id={id}: in parts");
@@ -142,21 +157,29 @@ async fn call(message: Message, calls: &mpsc::Sender<Call>) -> Result<Outcome, E
         Err(body) => ("error", body),
     };
     log::debug!(target: "unixctl", "replying with {how}, id={id}: \"{body}\"");
+    let format = *format;
     if body.len() < LONG_ANSWER {
-        return Ok(Outcome::Whole(encode(&id, result)));
+        return Ok(Outcome::Whole(encode(&id, format, result)));
     }
     // Other tasks on this thread do not wait for a large dump to be encoded.
-    let encoded = tokio::task::spawn_blocking(move || encode(&id, result)).await;
+    let encoded = tokio::task::spawn_blocking(move || encode(&id, format, result)).await;
     encoded.map(Outcome::Whole).map_err(|_| End::Exiting)
 }
 
 /// Writes a reply whose text comes in parts. A separate thread generates each part after the client has read
 /// the previous one, so that a client that does not read costs only one part.
-async fn write_parts<S>(stream: &mut S, id: &Value, parts: Parts, place: &Place) -> Result<(), End>
+async fn write_parts<S>(
+    stream: &mut S,
+    id: &Value,
+    format: Format,
+    parts: Parts,
+    place: &Place,
+) -> Result<(), End>
 where
     S: AsyncWrite + Unpin,
 {
-    write(stream, format!("{{\"id\":{id},\"result\":\"").as_bytes(), place).await?;
+    let (before, behind) = around(format);
+    write(stream, format!("{{\"id\":{id},\"result\":{before}\"").as_bytes(), place).await?;
     let mut parts = Some(parts.0);
     while let Some(mut rest) = parts.take() {
         let next = move || {
@@ -171,20 +194,36 @@ where
             parts = Some(rest);
         }
     }
-    write(stream, b"\",\"error\":null}", place).await
+    write(stream, format!("\"{behind},\"error\":null}}").as_bytes(), place).await
+}
+
+/// What stands before and behind a text in an answer (ovs: `lib/unixctl.c`, `unixctl_command_reply`).
+fn around(format: Format) -> (&'static str, &'static str) {
+    match format {
+        Format::Text => ("", ""),
+        Format::Json => ("{\"reply-format\":\"plain\",\"reply\":", "}"),
+    }
+}
+
+fn success(id: &Value, body: &str) -> String {
+    format!("{{\"id\":{id},\"result\":{body},\"error\":null}}")
 }
 
 /// Encodes a reply with Open vSwitch's order of members: a failure has no `result`.
-fn encode(id: &Value, result: Result<String, String>) -> String {
+fn encode(id: &Value, format: Format, result: Result<String, String>) -> String {
     let text = |mut text: String| {
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
         Value::String(text)
     };
-    match result {
-        Ok(result) => format!("{{\"id\":{id},\"result\":{},\"error\":null}}", text(result)),
-        Err(error) => format!("{{\"id\":{id},\"error\":{}}}", text(error)),
+    match (result, format) {
+        (Ok(result), Format::Text) => success(id, &text(result).to_string()),
+        (Ok(result), Format::Json) => {
+            let (before, behind) = around(format);
+            success(id, &format!("{before}{}{behind}", Value::String(result)))
+        }
+        (Err(error), _) => format!("{{\"id\":{id},\"error\":{}}}", text(error)),
     }
 }
 

@@ -72,7 +72,7 @@ mod tests {
             match commands.run(&mut (), name, &args) {
                 Reply::Text(text) => Ok(text),
                 Reply::Error(text) => Err(text),
-                Reply::Later(_) | Reply::Parts(_) => Err("later".into()),
+                other => Err(format!("{other:?}")),
             }
         };
         let error = |text: &str| Err(text.to_owned());

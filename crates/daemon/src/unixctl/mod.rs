@@ -27,7 +27,18 @@ pub use commands::{Commands, add_exit};
 pub use logging::add_commands as add_vlog_commands;
 pub use server::Server;
 
+use serde_json::Value;
 use tokio::sync::oneshot;
+
+/// The form in which a client gets its answers (`ovs-appctl --format`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Format {
+    /// Text.
+    #[default]
+    Text,
+    /// A JSON document. A command that has only a text wraps that in one.
+    Json,
+}
 
 /// A client's command, and the channel for its answer.
 #[derive(Debug)]
@@ -36,6 +47,8 @@ pub struct Call {
     pub name: String,
     /// Its arguments; `None` for one that is not a string.
     pub args: Vec<Option<String>>,
+    /// The form of the answer.
+    pub format: Format,
     reply: oneshot::Sender<Reply>,
 }
 
@@ -53,6 +66,10 @@ impl Call {
 pub enum Reply {
     /// Success; `ovs-appctl` prints the text to standard output. A missing final newline is added.
     Text(String),
+    /// Success with a document, for a client that asks for [`Format::Json`].
+    Json(Value),
+    /// Success, and the form of the answers from now on.
+    Format(Format),
     /// Failure; `ovs-appctl` prints the text to standard error and exits with status 2.
     Error(String),
     /// The answer comes later through the [`Answer`] created with this.

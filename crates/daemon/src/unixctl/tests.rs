@@ -26,6 +26,7 @@ fn commands() -> Commands<Program> {
         program.told.extend_from_slice(args);
         Reply::Error("no such bridge".into())
     });
+    commands.add_document("fdb/show", |_, args| Ok(serde_json::json!([args[0]])));
     commands.add("revalidator/wait", "", 0, 0, |program: &mut Program, _| {
         let (reply, answer) = Reply::later();
         program.waiting.push(answer);
@@ -136,6 +137,38 @@ fn replies_are_those_of_open_vswitch() {
             }
         }
     });
+}
+
+/// The form that a client asks for holds for its later commands (ovs: `lib/unixctl.c`).
+#[test]
+fn answers_are_documents_where_a_client_asks_for_them() {
+    let set = |args: &str| format!(r#"{{"id":0,"method":"set-options","params":[{args}]}}"#);
+    let fdb = r#"{"id":1,"method":"fdb/show","params":["br0"]}"#;
+    let version = r#"{"id":2,"method":"version","params":[]}"#;
+    let done = r#"{"id":0,"result":"","error":null}"#;
+    let wrapped_done = r#"{"id":0,"result":{"reply-format":"plain","reply":""},"error":null}"#;
+    let text = r#"{"id":1,"error":"no such bridge\n"}"#;
+    let document = r#"{"id":1,"result":["br0"],"error":null}"#;
+    let wrapped = concat!(
+        r#"{"id":2,"result":{"reply-format":"plain","#,
+        r#""reply":"ovs-vswitchd (Open vSwitch) 3.1.0"},"error":null}"#
+    );
+    let refused = |what: &str| format!(r#"{{"id":0,"error":"{what}\n"}}"#);
+    let check = |input: String, expect: String| {
+        assert_eq!(run(exchange(input.as_bytes(), 9)).0, expect, "{input}");
+    };
+    let json = set(r#""--format","json""#);
+    check(format!("{fdb}{json}{fdb}"), format!("{text}{wrapped_done}{document}"));
+    check(format!("{json}{version}"), format!("{wrapped_done}{wrapped}"));
+    check(set(r#""--format=json""#), wrapped_done.to_owned());
+    check(
+        format!("{json}{}{fdb}", set(r#""--format=text""#)),
+        format!("{wrapped_done}{done}{text}"),
+    );
+    check(set(r#""--format","xml""#), refused("option format has invalid value xml"));
+    check(set(r#""--format""#), refused("option '--format' requires an argument"));
+    check(set(r#""--pretty""#), refused("unrecognized option '--pretty'"));
+    check(set(""), refused(r#"\"set-options\" command requires at least 1 arguments"#));
 }
 
 #[test]
@@ -266,6 +299,7 @@ fn the_real_ovs_appctl_understands() {
             "  list-commands           \n",
             "  parts                   \n",
             "  revalidator/wait        \n",
+            "  set-options             [--format text|json]\n",
             "  version                 \n",
         );
         let expect_error =

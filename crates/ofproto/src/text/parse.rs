@@ -4,8 +4,6 @@ use super::field::{CT_STATES, TCP_FLAGS};
 use super::mpls::parse_stack;
 use super::nsh;
 use super::parentheses::{check_nesting, closing};
-use super::parse_options::read_geneve;
-use super::tunnel::TUNNEL_FLAGS;
 use crate::datapath_mask::datapath_mask;
 use base::{MacAddr, PortNo};
 use flow::{ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, Field, FlowKey, Mask, VLAN_PRESENT};
@@ -31,8 +29,20 @@ pub fn parse_flow(
     text: &str,
     device: &dyn Fn(&str) -> Option<PortNo>,
 ) -> Result<(FlowKey, Mask), ParseError> {
+    read_flow(text, Reader::new(device))
+}
+
+/// Parses the fields of a packet. The UDP ports of a tunnel's outer header, which no flow matches, may be among them.
+pub fn parse_packet(
+    text: &str,
+    device: &dyn Fn(&str) -> Option<PortNo>,
+) -> Result<FlowKey, ParseError> {
+    let reader = Reader { takes_outer_ports: true, ..Reader::new(device) };
+    Ok(read_flow(text, reader)?.0)
+}
+
+fn read_flow(text: &str, mut reader: Reader<'_>) -> Result<(FlowKey, Mask), ParseError> {
     check_nesting(text)?;
-    let mut reader = Reader::new(device);
     reader.headers(text)?;
     if reader.key.eth_type() == 0 && !reader.mask.has(Field::EthType) {
         // A network header implies the Ethernet type.
@@ -62,22 +72,24 @@ pub(super) fn parse_fields(
     Ok(reader.fields)
 }
 
-struct Reader<'a> {
-    key: FlowKey,
-    mask: Mask,
+pub(super) struct Reader<'a> {
+    pub(super) key: FlowKey,
+    pub(super) mask: Mask,
     /// The parsed fields.
     fields: Vec<(Field, u128, u128)>,
     /// The number of VLAN tags so far.
     tags: usize,
     /// The Ethernet type of the network header, if there is one.
     network: Option<u16>,
+    /// Whether `tp_src` and `tp_dst` of `tunnel()` are skipped.
+    takes_outer_ports: bool,
     device: &'a dyn Fn(&str) -> Option<PortNo>,
 }
 
 impl<'a> Reader<'a> {
     fn new(device: &'a dyn Fn(&str) -> Option<PortNo>) -> Self {
         let (key, mask, fields) = (FlowKey::new(), Mask::new(), Vec::new());
-        Reader { key, mask, fields, tags: 0, network: None, device }
+        Reader { key, mask, fields, tags: 0, network: None, takes_outer_ports: false, device }
     }
 
     /// Parses a sequence of `name(...)`.
@@ -157,11 +169,15 @@ impl<'a> Reader<'a> {
     }
 
     /// `src=1.2.3.4/255.0.0.0,proto=6`
-    fn fields(&mut self, header: &str, inside: &str) -> Result<(), ParseError> {
+    pub(super) fn fields(&mut self, header: &str, inside: &str) -> Result<(), ParseError> {
         for part in inside.split(',').filter(|part| !part.is_empty()) {
             let Some((name, value)) = part.split_once('=') else {
                 return error(part, format!("{header}() wants NAME=VALUE"));
             };
+            if self.takes_outer_ports && header == "tunnel" && matches!(name, "tp_src" | "tp_dst") {
+                fitting(Field::TpDst, value, number(value)?)?;
+                continue;
+            }
             let Some(field) = field_of(header, name) else {
                 return error(part, format!("{header}() has no field {name}"));
             };
@@ -169,34 +185,6 @@ impl<'a> Reader<'a> {
                 Field::NwFrag => self.frag(value)?,
                 _ => self.value(field, value)?,
             }
-        }
-        Ok(())
-    }
-
-    /// `tun_id=0x7b,src=1.1.1.1,erspan(ver=1,idx=0x3),flags(-df+key)`
-    fn tunnel(&mut self, inside: &str) -> Result<(), ParseError> {
-        let mut rest = inside.trim();
-        while !rest.is_empty() {
-            let end = rest.find([',', '(']).unwrap_or(rest.len());
-            if rest[end..].starts_with('(') {
-                let behind = &rest[end + 1..];
-                let Some(close) = closing(behind) else {
-                    return error(rest, "the parenthesis is not closed");
-                };
-                match &rest[..end] {
-                    "flags" => self.flags(Field::TunFlags, &TUNNEL_FLAGS, &behind[..close])?,
-                    "geneve" => {
-                        read_geneve(&mut self.key, &mut self.mask, &behind[..close])?;
-                    }
-                    "vxlan" => self.tunnel(&behind[..close])?,
-                    name => self.fields(name, &behind[..close])?,
-                }
-                rest = &behind[close + 1..];
-            } else {
-                self.fields("tunnel", &rest[..end])?;
-                rest = &rest[end..];
-            }
-            rest = rest.trim_start_matches([',', ' ']);
         }
         Ok(())
     }
@@ -233,7 +221,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `+new-est`, `new|trk` or a number with a mask.
-    fn flags(
+    pub(super) fn flags(
         &mut self,
         field: Field,
         names: &[(u128, &str)],

@@ -57,8 +57,8 @@ impl<'a> Context<'a> {
         for field in ends.into_iter().chain([Field::TunId, Field::TunTos, Field::PacketType]) {
             self.mask.add(field);
         }
-        let flags = TUN_DONT_FRAGMENT | TUN_CSUM | TUN_KEY;
-        self.mask.add_bits(Field::TunFlags, flags.into());
+        // The key flag says whether there is a tunnel id. The others are matched only where a flow does.
+        self.mask.add_bits(Field::TunFlags, TUN_KEY.into());
         self.own_address = destination(self.key);
     }
 
@@ -185,10 +185,11 @@ impl<'a> Context<'a> {
         }
         key.set(Field::TunTtl, ttl.into());
         key.set(Field::TunTos, tos.into());
+        let is_to_ipv6 = u32::try_from(key.get(Field::TunIpv6Dst)).is_err();
         let flag = |is_set: bool, flag: u16| if is_set { flag } else { 0 };
         let flags = (key.get(Field::TunFlags) as u16 & TUN_OAM)
             | flag(config.dont_fragment, TUN_DONT_FRAGMENT)
-            | flag(config.checksum == tunnel::Checksum::On, TUN_CSUM)
+            | flag(config.has_checksum(is_to_ipv6), TUN_CSUM)
             | flag(config.out_key != Key::Absent, TUN_KEY);
         key.set(Field::TunFlags, flags.into());
         if let Some(mark) = config.egress_mark {

@@ -5,12 +5,14 @@ use crate::Switch;
 use base::{MacAddr, OfPort};
 use daemon::unixctl::Commands;
 use ofproto::{Bridge, BridgeId, MacEntry, MacTable};
+use serde_json::{Value, json};
 use std::fmt::Write;
 
 /// Adds these commands.
 pub fn add_all(commands: &mut Commands<Switch>) {
     add(commands, "ofproto/list", "", 0..=0, |switch, _| Ok(list(switch)));
     add(commands, "fdb/show", "bridge", 1..=1, show_macs);
+    commands.add_document("fdb/show", macs_document);
     add(commands, "fdb/flush", "[bridge]", 0..=1, flush_macs);
     add(commands, "fdb/add", "bridge port vlan mac", 4..=4, add_mac);
     add(commands, "fdb/del", "bridge vlan mac", 3..=3, delete_mac);
@@ -31,6 +33,23 @@ fn bridge<'a>(switch: &'a Switch, name: &str) -> Result<&'a Bridge, String> {
 }
 
 /// Returns the learned addresses, oldest first.
+/// The document of `fdb/show` (ovs: `ofproto/ofproto-dpif.c`, `ofproto_unixctl_fdb_show_json`).
+fn macs_document(switch: &mut Switch, words: &[String]) -> Result<Value, String> {
+    let now = clock::now();
+    let id = bridge(switch, &words[0])?.id;
+    let macs = switch.ofproto().macs(id).into_iter().flat_map(MacTable::iter);
+    let documents = macs.map(|entry| {
+        let mut document =
+            json!({ "port": entry.port.0, "vlan": entry.vlan, "mac": entry.mac.to_string() });
+        match entry.is_static {
+            true => document["static"] = json!(true),
+            false => document["age"] = json!((now - entry.seen).as_secs()),
+        }
+        document
+    });
+    Ok(documents.collect())
+}
+
 fn show_macs(switch: &mut Switch, words: &[String]) -> Answer {
     let now = clock::now();
     let id = bridge(switch, &words[0])?.id;

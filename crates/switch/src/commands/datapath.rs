@@ -8,12 +8,14 @@ use crate::devices::{Devices, OpenDevice};
 use base::PortNo;
 use daemon::unixctl::Commands;
 use ofproto::PortDevice;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// Adds these commands.
 pub fn add_all(commands: &mut Commands<Switch>) {
     add(commands, "dpif/show", "", 0..=0, |switch, _| show_bridges(switch));
+    commands.add_document("dpif/show", |switch, _| Ok(bridges_document(switch)));
     add(commands, "dpif/dump-dps", "", 0..=0, |switch, _| list_bridges(switch));
     add(commands, "dpctl/dump-dps", "", 0..=0, |switch, _| list(switch));
     add(commands, "dpctl/show", "[-s] [dp...]", 0..=usize::MAX, show_ports);
@@ -51,6 +53,43 @@ fn names(switch: &Switch) -> BTreeSet<String> {
 }
 
 /// Returns every bridge with its ports, by OpenFlow and datapath numbers.
+/// A port as `dpif/show` describes it.
+struct ShownPort {
+    name: String,
+    ofport: u16,
+    /// The datapath's number, or `none`.
+    number: String,
+    /// Its type, and its configuration behind a colon.
+    description: String,
+}
+
+/// Returns the bridges and their ports in the order of their names.
+fn shown_bridges(switch: &Switch) -> Vec<(String, Vec<ShownPort>)> {
+    let bridges = switch.ofproto().bridges().iter().map(|bridge| {
+        let ports = bridge.ports().map(|port| {
+            let (number, description) = match &port.spec.device {
+                PortDevice::Datapath(number) => {
+                    let label = switch.devices().get(*number).and_then(OpenDevice::label);
+                    (number.to_string(), label.unwrap_or_else(|| "system".to_owned()))
+                }
+                PortDevice::Tunnel { device, config } => {
+                    let (kind, options) = (config.kind.name(), config.describe_options());
+                    (device.to_string(), format!("{kind}: {options}"))
+                }
+                PortDevice::Patch { peer } => ("none".to_owned(), format!("patch: peer={peer}")),
+            };
+            let name = port.spec.name.clone();
+            ShownPort { name, ofport: port.number.0, number, description }
+        });
+        let mut ports: Vec<ShownPort> = ports.collect();
+        ports.sort_by(|a, b| a.name.cmp(&b.name));
+        (bridge.config.name.clone(), ports)
+    });
+    let mut bridges: Vec<_> = bridges.collect();
+    bridges.sort_by(|a, b| a.0.cmp(&b.0));
+    bridges
+}
+
 fn show_bridges(switch: &mut Switch) -> Answer {
     if switch.ofproto().bridges().iter().next().is_none() {
         return Ok(String::new());
@@ -58,34 +97,43 @@ fn show_bridges(switch: &mut Switch) -> Answer {
     let totals = switch.totals();
     let datapath = switch.settings.dummy.datapath_name();
     let mut text = format!("{datapath}: hit:{} missed:{}\n", totals.hits(), totals.misses());
-    let mut bridges: Vec<_> = switch.ofproto().bridges().iter().collect();
-    bridges.sort_by(|a, b| a.config.name.cmp(&b.config.name));
-    for bridge in bridges {
-        let _ = writeln!(text, "  {}:", bridge.config.name);
-        let mut ports: Vec<_> = bridge.ports().collect();
-        ports.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
-        for port in ports {
-            let _ = match &port.spec.device {
-                PortDevice::Datapath(number) => {
-                    let device = switch.devices().get(*number);
-                    let kind = device.and_then(OpenDevice::label);
-                    let kind = kind.as_deref().unwrap_or("system");
-                    let (name, of) = (&port.spec.name, port.number.0);
-                    writeln!(text, "    {name} {of}/{number}: ({kind})")
-                }
-                PortDevice::Tunnel { device, config } => {
-                    let (name, of) = (&port.spec.name, port.number.0);
-                    let (kind, options) = (config.kind.name(), config.describe_options());
-                    writeln!(text, "    {name} {of}/{device}: ({kind}: {options})")
-                }
-                PortDevice::Patch { peer } => {
-                    let (name, of) = (&port.spec.name, port.number.0);
-                    writeln!(text, "    {name} {of}/none: (patch: peer={peer})")
-                }
-            };
+    for (bridge, ports) in shown_bridges(switch) {
+        let _ = writeln!(text, "  {bridge}:");
+        for ShownPort { name, ofport, number, description } in ports {
+            let _ = writeln!(text, "    {name} {ofport}/{number}: ({description})");
         }
     }
     Ok(text)
+}
+
+/// The document of `dpif/show` (ovs: `ofproto/ofproto-dpif.c`, `dpif_show_backer_json`).
+fn bridges_document(switch: &mut Switch) -> Value {
+    let bridges = shown_bridges(switch);
+    if bridges.is_empty() {
+        return json!({});
+    }
+    let totals = switch.totals();
+    let of_port = |port: ShownPort| {
+        let (kind, config) = port.description.split_once(": ").unwrap_or((&port.description, ""));
+        let config = config.split(", ").filter_map(|option| option.split_once('='));
+        let config: serde_json::Map<String, Value> =
+            config.map(|(name, value)| (name.to_owned(), json!(value))).collect();
+        let mut document =
+            json!({ "ofport": port.ofport.to_string(), "port_no": port.number, "type": kind });
+        if !config.is_empty() {
+            document["config"] = Value::Object(config);
+        }
+        (port.name, document)
+    };
+    let bridges: serde_json::Map<String, Value> = bridges
+        .into_iter()
+        .map(|(name, ports)| (name, Value::Object(ports.into_iter().map(of_port).collect())))
+        .collect();
+    let stats = json!({ "hit": totals.hits().to_string(), "missed": totals.misses().to_string() });
+    let mut all = serde_json::Map::new();
+    let datapath = switch.settings.dummy.datapath_name();
+    all.insert(datapath.to_string(), json!({ "stats": stats, "bridges": bridges }));
+    Value::Object(all)
 }
 
 /// Returns the ports of the named datapaths or of all, with their counters for `-s`.

@@ -132,7 +132,7 @@ where
     let len = if len.is_empty() { Some(most) } else { len.parse().ok().filter(|len| *len <= most) };
     let len = len.ok_or("Invalid parameter")?;
     switch.devices().dummy(&words[0]).ok_or("Unknown Dummy Interface")?;
-    switch.set_dummy_address(&words[0], address, len);
+    switch.add_dummy_address(&words[0], address, len);
     Ok("OK".to_owned())
 }
 

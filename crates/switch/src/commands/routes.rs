@@ -3,8 +3,9 @@
 use super::{Answer, add};
 use crate::Switch;
 use daemon::unixctl::Commands;
+use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use tunnel::{Rule, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN, UserRoute};
+use tunnel::{Route, Rule, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN, UserRoute, Which};
 
 /// Adds these commands.
 pub fn add_all(commands: &mut Commands<Switch>) {
@@ -16,9 +17,10 @@ pub fn add_all(commands: &mut Commands<Switch>) {
     let usage = "ip_addr [pkt_mark=mark] [src=src_ip]";
     add(commands, "ovs/route/lookup", usage, 1..=3, look_up_route);
     add(commands, "ovs/route/rule/show", "[-6]", 0..=1, |switch, words| {
-        let is_ipv4 = words.first().is_none_or(|word| word != "-6");
-        Ok(switch.ofproto().underlay().routes.show_rules(is_ipv4))
+        Ok(switch.ofproto().underlay().routes.show_rules(is_of_ipv4(words)))
     });
+    commands.add_document("ovs/route/show", routes_document);
+    commands.add_document("ovs/route/rule/show", rules_document);
     let usage = "[-6] [not] from=all|ip/plen [prio=num] table=local|main|default|id";
     add(commands, "ovs/route/rule/add", usage, 2..=5, |switch, words| {
         switch.ofproto_mut().add_route_rule(rule(words)?);
@@ -27,7 +29,8 @@ pub fn add_all(commands: &mut Commands<Switch>) {
     add(commands, "ovs/route/rule/del", usage, 2..=5, |switch, words| {
         match switch.ofproto_mut().remove_route_rule(&rule(words)?) {
             true => Ok("OK".to_owned()),
-            false => Err("Failed to delete router rule: there is no such rule".to_owned()),
+            // -ENOENT, which is no error number.
+            false => Err("Failed to delete router rule: -2 (Unknown error -2)".to_owned()),
         }
     });
 }
@@ -99,13 +102,9 @@ impl Options {
 }
 
 fn add_route(switch: &mut Switch, words: &[String]) -> Answer {
-    let prefix = cidr(&words[0]).ok_or("Invalid parameters")?;
+    let prefix = cidr(&words[0]).ok_or("Invalid 'ip/plen' parameter")?;
     let is_ipv4 = prefix.0.is_ipv4();
-    let error = match (words.len(), is_ipv4) {
-        (..=3, true) => "Invalid pkt_mark or gateway",
-        (..=3, false) => "Invalid pkt_mark or IPv6 gateway",
-        _ => "Invalid pkt_mark, IP gateway or src_ip",
-    };
+    let error = "Invalid pkt_mark, IP gateway or src_ip";
     let known = ["gw", "pkt_mark", "src", "table"];
     let Options { mark, gateway, source, table } =
         Options::read(&words[2..], is_ipv4, &known, error)?;
@@ -119,9 +118,16 @@ fn add_route(switch: &mut Switch, words: &[String]) -> Answer {
 
 fn delete_route(switch: &mut Switch, words: &[String]) -> Answer {
     let prefix = cidr(&words[0]).ok_or("Invalid parameters")?;
-    let error = if words.len() == 2 { "Invalid pkt_mark" } else { "Invalid pkt_mark or table" };
+    let error = "Invalid pkt_mark or table";
     let is_ipv4 = prefix.0.is_ipv4();
     let options = Options::read(&words[1..], is_ipv4, &["pkt_mark", "table"], error)?;
+    if !switch.ofproto().underlay().routes.has_table(options.table) {
+        let word = words[1..].iter().find(|word| word.starts_with("table="));
+        return Err(format!(
+            "Table {}not found",
+            word.map_or_else(String::new, |it| format!("{it} "))
+        ));
+    }
     match switch.ofproto_mut().remove_route(options.table, prefix, options.mark) {
         true => Ok("OK".to_owned()),
         false => Err("Not found".to_owned()),
@@ -129,23 +135,75 @@ fn delete_route(switch: &mut Switch, words: &[String]) -> Answer {
 }
 
 fn show_routes(switch: &mut Switch, words: &[String]) -> Answer {
-    let routes = &switch.ofproto().underlay().routes;
-    let Some(word) = words.first() else { return Ok(routes.show()) };
+    Ok(switch.ofproto().underlay().routes.show(which(switch, words)?))
+}
+
+/// The document of `ovs/route/show` (ovs: `lib/ovs-router.c`, `ovs_router_show_json`).
+fn routes_document(switch: &mut Switch, words: &[String]) -> Result<Value, String> {
+    let which = which(switch, words)?;
+    let routes = switch.ofproto().underlay().routes.listed(which).into_iter();
+    Ok(routes.map(|(table, route)| document_of(table, route)).collect())
+}
+
+fn document_of(table: u32, route: &Route) -> Value {
+    let mut hop = json!({ "dev": route.device });
+    if let Some(gateway) = route.gateway {
+        hop["gateway"] = json!(gateway.to_string());
+    }
+    let mut document = json!({
+        "table": table,
+        "user": route.is_user,
+        "local": table == TABLE_LOCAL && !route.is_user,
+        "prefix": route.len,
+        "dst": route.prefix.to_string(),
+        "prefsrc": route.source.to_string(),
+        "nexthops": [hop],
+    });
+    if route.mark != 0 {
+        document["mark"] = json!(route.mark);
+    }
+    document
+}
+
+/// Parses the word that chooses tables.
+fn which(switch: &Switch, words: &[String]) -> Result<Which, String> {
+    let Some(word) = words.first() else { return Ok(Which::Standard) };
     let table = word.strip_prefix("table=").ok_or("Invalid table format")?;
     if table == "all" {
-        return Ok(routes.show_all());
+        return Ok(Which::All);
     }
     match number(table).ok_or("Invalid table format")? {
-        0 => Ok(routes.show()),
-        table if routes.has_table(table) => Ok(routes.show_table(table)),
+        0 => Ok(Which::Standard),
+        table if switch.ofproto().underlay().routes.has_table(table) => Ok(Which::One(table)),
         _ => Err(format!("Table '{word}' not found")),
     }
 }
 
+fn is_of_ipv4(words: &[String]) -> bool {
+    words.first().is_none_or(|word| word != "-6")
+}
+
+/// The document of `ovs/route/rule/show` (ovs: `lib/ovs-router.c`, `ovs_router_rules_show_json`).
+fn rules_document(switch: &mut Switch, words: &[String]) -> Result<Value, String> {
+    let routes = &switch.ofproto().underlay().routes;
+    let rules = routes.listed_rules(is_of_ipv4(words)).map(|rule| {
+        json!({
+            "priority": rule.priority,
+            "user": rule.is_user,
+            "invert": rule.is_inverted,
+            "ipv4": rule.prefix.is_ipv4(),
+            "src-prefix": rule.len,
+            "lookup": rule.table,
+            "from": if rule.len == 0 { "all".to_owned() } else { rule.prefix.to_string() },
+        })
+    });
+    Ok(rules.collect())
+}
+
 fn look_up_route(switch: &mut Switch, words: &[String]) -> Answer {
     let is_whole = |(ip, len): &(IpAddr, u8)| *len == if ip.is_ipv4() { 32 } else { 128 };
-    let (ip, _) = cidr(&words[0]).filter(is_whole).ok_or("Invalid parameters")?;
-    let error = if words.len() == 2 { "Invalid pkt_mark" } else { "Invalid pkt_mark or src" };
+    let (ip, _) = cidr(&words[0]).filter(is_whole).ok_or("Invalid 'ip/plen' parameter")?;
+    let error = "Invalid pkt_mark or src";
     let options = Options::read(&words[1..], ip.is_ipv4(), &["pkt_mark", "src"], error)?;
     let routes = &switch.ofproto().underlay().routes;
     let hop = routes.lookup(options.mark, ip, options.source).ok_or("Not found")?;

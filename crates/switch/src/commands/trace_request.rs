@@ -1,10 +1,10 @@
-//! The arguments of `ofproto/trace` (ovs: `ofproto/ofproto-dpif-trace.c`, `parse_flow_and_packet`).
+//! The arguments of `ofproto/trace` (ovs: `ofproto/ofproto-dpif-trace.c`, `parse_packet_and_packet`).
 
 use crate::Switch;
 use base::{OfPort, PortNo, RecircId};
 use flow::{CtState, Field, FlowKey, Frame};
 use ofproto::TraceRequest;
-use ofproto::text::parse_flow;
+use ofproto::text::parse_packet;
 use openflow::OfError;
 use packet::Packet;
 
@@ -66,8 +66,8 @@ pub(super) fn read(switch: &Switch, words: &[String]) -> Result<TraceRequest, St
 fn flow_of(switch: &Switch, of: Option<&str>, text: &str) -> Result<TraceRequest, String> {
     let (text, skb_priority) = without_skb_priority(text)?;
     let device = |name: &str| switch.devices().number_of(name);
-    let mut request = match (parse_flow(&text, &device), of) {
-        (Ok((key, _)), of) => {
+    let mut request = match (parse_packet(&text, &device), of) {
+        (Ok(key), of) => {
             if of.is_some_and(|name| !is_datapath(switch, name)) {
                 return Err("Cannot find the datapath".to_owned());
             }

@@ -7,38 +7,32 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
+/// The tables that are shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Which {
+    /// Those for the system's own addresses, for ordinary routes, and the default one.
+    Standard,
+    /// All.
+    All,
+    /// This one.
+    One(u32),
+}
+
 const STANDARD_TABLES: [u32; 3] = [TABLE_LOCAL, TABLE_MAIN, TABLE_DEFAULT];
 
 impl Routes {
-    /// Returns the standard tables as `ovs/route/show` prints them.
-    pub fn show(&self) -> String {
-        self.text("Route Table:\n".to_owned(), &STANDARD_TABLES, false)
-    }
-
-    /// Returns all tables as `ovs/route/show table=all` prints them.
-    pub fn show_all(&self) -> String {
-        let tables: BTreeSet<u32> = self.tables().flat_map(BTreeMap::keys).copied().collect();
-        self.text(String::new(), &Vec::from_iter(tables), true)
-    }
-
-    /// Returns one table as `ovs/route/show table=ID` prints it.
-    pub fn show_table(&self, table: u32) -> String {
-        let title = match name_of(table) {
-            Some(_) => "Route Table:\n".to_owned(),
-            None => format!("Route Table #{table}:\n"),
+    /// Returns tables as `ovs/route/show` prints them.
+    pub fn show(&self, which: Which) -> String {
+        let title = match which {
+            Which::All => String::new(),
+            Which::One(table) if name_of(table).is_none() => format!("Route Table #{table}:\n"),
+            Which::Standard | Which::One(_) => "Route Table:\n".to_owned(),
         };
-        self.text(title, &[table], false)
+        Self::text(title, &self.listed(which), which == Which::All)
     }
 
-    fn text(&self, mut text: String, tables: &[u32], names_table: bool) -> String {
-        let of_table = |number: u32| {
-            let tables = self.tables().filter_map(move |tables| tables.get(&number));
-            let routes = tables.flat_map(Table::iter);
-            routes.map(move |route| (number, route))
-        };
-        let mut routes: Vec<(u32, &Route)> = tables.iter().copied().flat_map(of_table).collect();
-        routes.sort_by_key(|(table, it)| (it.prefix, it.len, Reverse(it.mark), it.is_user, *table));
-        for (table, route) in routes {
+    fn text(mut text: String, routes: &[(u32, &Route)], names_table: bool) -> String {
+        for &(table, route) in routes {
             let cached = if route.is_user { "User" } else { "Cached" };
             // Writing to a string does not fail.
             let _ = write!(text, "{cached}: {}/{}", route.prefix, route.len);
@@ -61,10 +55,41 @@ impl Routes {
         text
     }
 
+    /// Returns the routes of the tables that `which` names, with their tables: one table after the other, and in each
+    /// the longest prefixes first.
+    pub fn listed(&self, which: Which) -> Vec<(u32, &Route)> {
+        match which {
+            Which::Standard => self.of_tables(&STANDARD_TABLES),
+            Which::All => self.of_tables(&self.numbers()),
+            Which::One(table) => self.of_tables(&[table]),
+        }
+    }
+
+    fn numbers(&self) -> Vec<u32> {
+        let numbers: BTreeSet<u32> = self.tables().flat_map(BTreeMap::keys).copied().collect();
+        Vec::from_iter(numbers)
+    }
+
+    fn of_tables(&self, tables: &[u32]) -> Vec<(u32, &Route)> {
+        let of_table = |number: u32| {
+            let tables = self.tables().filter_map(move |tables| tables.get(&number));
+            let mut routes: Vec<&Route> = tables.flat_map(Table::iter).collect();
+            routes.sort_by_key(|it| {
+                (it.prefix.is_ipv6(), Reverse(it.len), it.is_user, it.prefix, Reverse(it.mark))
+            });
+            routes.into_iter().map(move |route| (number, route))
+        };
+        tables.iter().copied().flat_map(of_table).collect()
+    }
+
     /// Returns the rules of IPv4 or IPv6 as `ovs/route/rule/show` prints them.
     pub fn show_rules(&self, is_ipv4: bool) -> String {
-        let rules = self.rules.iter().filter(|rule| rule.prefix.is_ipv4() == is_ipv4);
-        rules.map(line).collect()
+        self.listed_rules(is_ipv4).map(line).collect()
+    }
+
+    /// Returns the rules of IPv4 or IPv6, in their order.
+    pub fn listed_rules(&self, is_ipv4: bool) -> impl Iterator<Item = &Rule> {
+        self.rules.iter().filter(move |rule| rule.prefix.is_ipv4() == is_ipv4)
     }
 }
 

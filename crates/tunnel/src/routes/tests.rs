@@ -170,17 +170,17 @@ fn the_systems_routes_are_replaced_and_the_users_stay() {
     let mut routes = routes();
     assert!(routes.add(user("10.3.9.0", 16, 5, "br0", Some("10.1.0.9"))));
     assert_eq!(
-        routes.show(),
+        routes.show(Which::Standard),
         "Route Table:\n\
-         Cached: 0.0.0.0/0 dev br0 GW 10.1.0.254 SRC 10.1.0.1\n\
-         Cached: 10.1.0.0/24 dev br0 SRC 10.1.0.1\n\
          Cached: 10.1.0.1/32 dev br0 SRC 10.1.0.1 local\n\
+         Cached: 10.1.0.0/24 dev br0 SRC 10.1.0.1\n\
          User: 10.3.0.0/16 MARK 5 dev br0 GW 10.1.0.9 SRC 10.1.0.1\n\
+         Cached: 0.0.0.0/0 dev br0 GW 10.1.0.254 SRC 10.1.0.1\n\
          Cached: fd00::/64 dev br1 SRC fd00::1\n"
     );
     assert!(set(&mut routes, SystemRouting::default()));
     let user = "User: 10.3.0.0/16 MARK 5 dev br0 GW 10.1.0.9 SRC 10.1.0.1\n";
-    assert_eq!(routes.show(), format!("Route Table:\n{user}"));
+    assert_eq!(routes.show(Which::Standard), format!("Route Table:\n{user}"));
 }
 
 #[test]
@@ -247,14 +247,17 @@ fn rules_choose_the_table_by_the_source() {
     assert!(!routes.remove_rule(&rule("not 10.0.0.100/32", 4)));
     check(&routes, 0, "10.0.0.100", Some("10.0.0.22"), Some(near));
     assert_eq!(
-        routes.show_all().lines().filter(|line| line.starts_with("User")).collect::<Vec<_>>(),
+        routes.show(Which::All).lines().filter(|line| line.starts_with("User")).collect::<Vec<_>>(),
         [
             "User: 10.0.0.0/8 dev p1 SRC 10.0.0.11 table 4",
             "User: 10.0.0.0/24 dev p1 GW 10.0.0.1 SRC 10.0.0.11 table 11",
             "User: ::/0 dev p1 GW fd00::1 SRC fd00::11 table 11",
         ]
     );
-    assert_eq!(routes.show_table(4), "Route Table #4:\nUser: 10.0.0.0/8 dev p1 SRC 10.0.0.11\n");
+    assert_eq!(
+        routes.show(Which::One(4)),
+        "Route Table #4:\nUser: 10.0.0.0/8 dev p1 SRC 10.0.0.11\n"
+    );
     assert!(routes.remove(4, (ip("10.0.0.0"), 8), 0) && !routes.has_table(4));
 }
 
