@@ -34,7 +34,7 @@ fuzz_target!(|data: &[u8]| {
                 let (desired, _) = Desired::from_rows(session.replica());
                 assert!(control::difference(&desired, &desired).is_empty());
                 let status = status(session.replica(), &mut dice);
-                if let Some(transaction) = control::report(session.replica(), &status) {
+                for transaction in control::report(session.replica(), &status) {
                     let _ = session.transact(transaction);
                 }
             }

@@ -7,6 +7,7 @@ use super::statistics::named;
 use super::system_statistics;
 use base::{Instant, OfPort};
 use control::{BridgeStatus, Desired, InterfaceStatus, LinkStatus, Status};
+use ofproto::PortDevice;
 use ovsdb::{Event, Session, SessionConfig, TransactionId};
 use port_linux::{Duplex, LinkInfo};
 use std::collections::{BTreeMap, BTreeSet};
@@ -293,17 +294,25 @@ impl Switch {
         statuses
     }
 
-    /// Returns the status of a patch port: it has no device, is up, and counts the packets that cross it.
+    /// Returns the status of a patch port: it has no device, is up, and counts the packets that cross it. Without a peer
+    /// that names it, it leads nowhere (ovs: `ofproto/ofproto-dpif.c`, `vport_get_status`).
     fn patch_status(&self, name: &str, ofport: OfPort, with_statistics: bool) -> LinkStatus {
         let up =
             LinkStatus { ofport, admin_up: Some(true), link_up: true, ..LinkStatus::default() };
         let mut bridges = self.ofproto.bridges().iter();
         let Some(port) = bridges.find_map(|bridge| bridge.port_named(name)) else { return up };
+        let error = match &port.spec.device {
+            PortDevice::Patch { peer } if self.ofproto.bridges().patch_peer(port).is_none() => {
+                Some(format!("No usable peer '{peer}' exists in 'netdev' datapath."))
+            }
+            _ => None,
+        };
         let (rx, tx) = (port.patch_rx.pair(), port.patch_tx.pair());
         let counters =
             [("rx_packets", rx.0), ("rx_bytes", rx.1), ("tx_packets", tx.0), ("tx_bytes", tx.1)];
         LinkStatus {
             mac: Some(port.spec.mac),
+            error,
             statistics: with_statistics.then(|| named(counters)),
             ..up
         }
