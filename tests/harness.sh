@@ -23,6 +23,13 @@ export OVS_RUNDIR=/run/openvswitch OVS_DBDIR=$work OVS_LOGDIR=$work OVS_SYSCONFD
 SWITCH_PID='' DATABASE_PID=''
 # The stock tools' python, which has scapy.
 python=/usr/bin/python3
+# The same with the clients of tests/clients/requirements.txt; clients_of MODULE skips the case without them.
+clients=$tests/../target/clients/python
+client_python=(env "PYTHONPATH=$clients" PYTHONDONTWRITEBYTECODE=1 $python)
+clients_of() {
+    "${client_python[@]}" -c "import $1" 2>/dev/null ||
+        skip "there is no Python package $1; tests/clients/prepare installs it"
+}
 
 # Whether the switch under test is ours.
 ours() { [ "$(basename "$(realpath "$TIDEGATE_SWITCH")")" != ovs-vswitchd ]; }
