@@ -42,6 +42,17 @@ for told in "a thousand regions|its guest broke the protocol of vhost-user: " \
     same "no fault" "[]" "$(error_of)"
 done
 
+# A notification that waits for ever, if it is a write, holds up nothing; nor does a descriptor whose closing takes
+# a while, not even the end of its port.
+lie "notifications that wait for ever" >lies
+same "the lie" "notifications that wait for ever" "$(cat lies)"
+pings client 10.0.0.2
+lie "a descriptor with request 12 that is slow to close" >lies
+vsctl --timeout=5 del-port vhost0
+pings client 10.0.0.2
+vsctl --timeout=5 add-port br0 vhost0 -- set interface vhost0 type=dpdkvhostuser
+same "its error" "[]" "$(error_of)"
+
 # All lies, one after the other, and much noise, in both kinds of rings. None
 # leaves a descriptor behind.
 descriptors() { ls /proc/$SWITCH_PID/fd | wc -l; }

@@ -13,7 +13,8 @@ import sys
 import time
 
 GET_FEATURES, SET_FEATURES, SET_OWNER, SET_MEM_TABLE = 1, 2, 3, 5
-SET_VRING_NUM, SET_VRING_ADDR, SET_VRING_BASE, SET_VRING_KICK, SET_VRING_CALL = 8, 9, 10, 12, 13
+SET_VRING_NUM, SET_VRING_ADDR, SET_VRING_BASE = 8, 9, 10
+SET_VRING_KICK, SET_VRING_CALL, SET_VRING_ERR = 12, 13, 14
 VERSION = 1
 MEMORY, BASE, ADDRESS = 1 << 20, 0x100000, 0x7F0000000000
 PROTOCOL_FEATURES, PACKED = 1 << 30, 1 << 34
@@ -45,7 +46,8 @@ class Guest:
         self.say(SET_MEM_TABLE, table + b"".join(struct.pack("<QQQQ", *each) for each in regions),
                  files)
 
-    def rings(self, descriptors, size=256, apart=0):
+    def rings(self, descriptors, size=256, apart=0, bell=None):
+        """Starts both; `bell` is the eventfd for notifications, if it is not one of each."""
         for index in range(2):
             descriptors += apart * index
             self.say(SET_VRING_NUM, struct.pack("<II", index, size))
@@ -53,7 +55,7 @@ class Guest:
             self.say(SET_VRING_ADDR, struct.pack("<IIQQQQ", index, 0, descriptors,
                                                  descriptors + 0x4000, descriptors + 0x2000, 0))
             for request in (SET_VRING_CALL, SET_VRING_KICK):
-                event = os.eventfd(0)
+                event = os.dup(bell) if bell and request == SET_VRING_CALL else os.eventfd(0)
                 self.say(request, struct.pack("<Q", index), [event])
                 os.close(event)
 
@@ -141,11 +143,48 @@ def storm(guest, seed):
             os.pwrite(file, noise.randbytes(2), AVAILABLE + 2)
 
 
-def pages(guest, file):
-    """A descriptor for notifications that is none."""
+def full_bell(guest):
+    """A notification that waits for ever, if it is a write: the switch's flag is taken back, the counter full."""
+    file, bell = memfd(), os.eventfd(0)
+    small_buffers(file, 64)
+    os.pwrite(file, struct.pack("<H", 0), AVAILABLE + 2)
+    guest.memory([whole_region()], [file])
+    guest.rings(ADDRESS, apart=0x20000, bell=bell)
+    guest.say(GET_FEATURES)
+    guest.socket.recv(20)
+    os.set_blocking(bell, True)
+    # A first notification may be there.
+    os.write(bell, struct.pack("<Q", 1))
+    os.read(bell, 8)
+    os.write(bell, struct.pack("<Q", 2**64 - 2))
+    os.pwrite(file, struct.pack("<H", 256), AVAILABLE + 2)
+    time.sleep(0.5)
+    if os.pread(file, 2, USED + 2) == bytes(2):
+        print("it got no frame: ", end="")
+    os.close(bell)
+
+
+def odd_bell(guest, file):
+    """A descriptor for notifications that is not an eventfd."""
     guest.memory([whole_region()], [memfd()])
     guest.say(SET_VRING_CALL, struct.pack("<Q", 0), [file])
     guest.hangs_up(0.3)
+
+
+def slow_to_close(guest, request):
+    """A descriptor that the switch closes last, for which the kernel waits for two seconds."""
+    server = socket.create_server(("127.0.0.1", 0))
+    client = socket.create_connection(server.getsockname())
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 2))
+    client.setblocking(False)
+    try:
+        while True:
+            client.send(bytes(65536))
+    except BlockingIOError:
+        pass
+    guest.say(request, struct.pack("<Q", 0), [client.fileno()])
+    client.close()
+    guest.hangs_up(0.5)
 
 
 def many_tables(guest):
@@ -189,8 +228,15 @@ def ring_lies():
             os.write(writing, bytes(65536))
     except BlockingIOError:
         os.set_blocking(writing, True)
-    yield "a full pipe for notifications", lambda guest: pages(guest, writing)
-    yield "memory for notifications", lambda guest: pages(guest, memfd())
+    yield "notifications that wait for ever", full_bell
+    for name, bell in [("a full pipe", writing), ("memory", memfd()),
+                       ("a socket", socket.socket(socket.AF_UNIX).detach()),
+                       ("a terminal", os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY)),
+                       ("a device", os.open("/dev/null", os.O_RDWR))]:
+        yield f"{name} for notifications", lambda guest: odd_bell(guest, bell)
+    for request in (SET_VRING_KICK, SET_VRING_CALL, SET_VRING_ERR):
+        yield f"a descriptor with request {request} that is slow to close", (
+            lambda guest: slow_to_close(guest, request))
     yield "a device that never ends as memory", lambda guest: (
         guest.memory([whole_region()], [os.open("/dev/zero", os.O_RDWR)]), guest.rings(ADDRESS))
     yield "tables that fail", many_tables

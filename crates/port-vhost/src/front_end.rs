@@ -5,14 +5,16 @@
 
 use crate::fault::Fault;
 use crate::message::Request;
+use crate::notifier::Notifier;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::socket::{Connection, Ended, accept, problem_of};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 /// The interval of attempts to connect.
@@ -45,8 +47,12 @@ pub struct FrontEnd {
     pub offered: u64,
     /// The port's state.
     pub shared: Arc<Shared>,
+    /// Notifies guests.
+    pub notifier: Arc<Notifier>,
     /// Whether the thread must end.
     pub stops: Arc<AtomicBool>,
+    /// Closed when the thread is done with everything that the front-end passed.
+    pub alive: mpsc::Sender<Infallible>,
     /// Called when the status of the port changed, and again only after [`Shared::has_news`] was cleared.
     pub notify: Box<dyn Fn() + Send>,
 }
@@ -77,6 +83,8 @@ impl FrontEnd {
             }
             self.wait(&[], Some(BETWEEN));
         }
+        // Before the notifier, which takes a while.
+        drop(self.alive);
     }
 
     /// Reports a fault; in the log only if it differs from the last one.
@@ -143,7 +151,8 @@ impl FrontEnd {
 
     /// Serves one front-end until it ends. Returns what it did wrong.
     fn serve(&self, mut connection: Connection) -> Option<Fault> {
-        let mut session = Session::new(Arc::clone(&self.shared), self.offered);
+        let mut session =
+            Session::new(Arc::clone(&self.shared), Arc::clone(&self.notifier), self.offered);
         self.shared.take_fault();
         let ended = loop {
             match &self.side {

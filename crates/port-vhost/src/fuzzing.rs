@@ -6,6 +6,7 @@ use crate::feature;
 use crate::format::Format;
 use crate::memory::{GuestMemory, Region, RegionPlace};
 use crate::message::{HEADER_BYTES, Header, Request};
+use crate::notifier::Notifier;
 use crate::queues::{VhostRx, VhostTx};
 use crate::ring::Ring;
 use crate::session::Session;
@@ -16,7 +17,7 @@ use packet::{Batch, Packet, Pool};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use vm_memory::Bytes;
 
 /// The guest's memory: 64 KiB at both addresses.
@@ -75,7 +76,11 @@ pub fn ring(bytes: &[u8]) {
 pub fn exchange(mut bytes: &[u8]) {
     let Ok(shared) = Shared::new(1522) else { return };
     let shared = Arc::new(shared);
-    let mut session = Session::new(Arc::clone(&shared), feature::OFFERED);
+    // One for all inputs, since the kernel takes a while to end it.
+    static NOTIFIER: LazyLock<Arc<Notifier>> =
+        LazyLock::new(|| Arc::new(Notifier::new().expect("asynchronous I/O")));
+    let notifier = Arc::clone(&NOTIFIER);
+    let mut session = Session::new(Arc::clone(&shared), notifier, feature::OFFERED);
     let mut rx = VhostRx::new(Arc::clone(&shared), 0, 1);
     let mut tx = VhostTx::new(Arc::clone(&shared), 0, 1);
     let mut pool = Pool::new(4);

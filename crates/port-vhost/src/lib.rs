@@ -9,7 +9,8 @@
 //! there, and a frame is copied before it is parsed. A violation ends the connection, and only that. The work per
 //! burst and the memory per guest are bounded.
 //!
-//! `unsafe` is only in `guard`, which handles the signal for memory whose file became shorter.
+//! `unsafe` is only in `guard`, which handles the signal for memory whose file became shorter, and in `notifier`, which
+//! calls the kernel's asynchronous I/O.
 
 mod areas;
 mod chain;
@@ -25,6 +26,7 @@ mod header;
 mod mapping;
 mod memory;
 mod message;
+mod notifier;
 mod packed;
 mod port;
 mod queues;

@@ -3,15 +3,17 @@
 use crate::counters::RingCounts;
 use crate::feature;
 use crate::front_end::{FrontEnd, Side};
+use crate::notifier::Notifier;
 use crate::queues::{VhostRx, VhostTx};
 use crate::shared::{Shared, Status};
 use crate::socket::listen_at;
 use ::port::PortError;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
 
 /// Bytes of a frame besides its IP packet: Ethernet header and two VLAN tags.
 const FRAME_OVERHEAD: u32 = 14 + 8;
@@ -19,6 +21,8 @@ const FRAME_OVERHEAD: u32 = 14 + 8;
 const MTU: u32 = 1500;
 const MTU_LEAST: u32 = 68;
 const MTU_MAX: u32 = 65_521;
+/// How long a removed port's thread may take to end.
+const END_TIME: Duration = Duration::from_millis(200);
 /// Maximum length of a socket's path, including the terminating zero (unix(7)).
 const PATH_BYTES: usize = 108;
 
@@ -49,7 +53,7 @@ pub struct VhostConfig {
     pub tx_retries: u16,
 }
 
-/// A port. Its thread ends when it is dropped; its queues then carry no packets.
+/// A port. Its thread ends after it is dropped; its queues then carry no packets.
 #[derive(Debug)]
 pub struct VhostPort {
     name: String,
@@ -57,8 +61,9 @@ pub struct VhostPort {
     mtu: u32,
     shared: Arc<Shared>,
     stops: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-    /// The entry in [`SOCKETS`], removed after the thread has ended.
+    /// Closed when the thread has ended. The lock is for shared references, and never contended.
+    ended: Mutex<mpsc::Receiver<Infallible>>,
+    /// The entry in [`SOCKETS`].
     _claim: Claim,
 }
 
@@ -126,23 +131,27 @@ impl VhostPort {
         };
         let frame_max = (mtu + FRAME_OVERHEAD) as usize;
         let shared = Arc::new(Shared::new(frame_max).map_err(failed("create an eventfd"))?);
+        let notifier = Notifier::new().map_err(|error| invalid(without_notifier(&error)))?;
         let stops = Arc::new(AtomicBool::new(false));
+        let (alive, ended) = mpsc::channel();
         let front_end = FrontEnd {
             name: name.to_owned(),
             path: config.socket.clone(),
             side,
             offered: feature::OFFERED,
             shared: Arc::clone(&shared),
+            notifier: Arc::new(notifier),
             stops: Arc::clone(&stops),
+            alive,
             notify,
         };
         let thread = std::thread::Builder::new().name("vhost-events".to_owned());
-        let thread = thread.spawn(move || front_end.run()).map_err(failed("start a thread"))?;
+        thread.spawn(move || front_end.run()).map_err(failed("start a thread"))?;
         let queues = usize::from(config.rx_queues.max(1));
         let rx = (0..queues).map(|queue| VhostRx::new(Arc::clone(&shared), queue, queues));
         let rx = rx.collect();
-        let (name, thread) = (name.to_owned(), Some(thread));
-        Ok((VhostPort { name, config, mtu, shared, stops, thread, _claim: claim }, rx))
+        let (name, ended) = (name.to_owned(), Mutex::new(ended));
+        Ok((VhostPort { name, config, mtu, shared, stops, ended, _claim: claim }, rx))
     }
 
     /// The transmit queue of the worker with this number.
@@ -231,9 +240,14 @@ impl Drop for VhostPort {
     fn drop(&mut self) {
         self.stops.store(true, Ordering::Release);
         self.shared.wake();
-        if let Some(thread) = self.thread.take() {
-            // It only fails if the thread panicked.
-            let _ = thread.join();
+        // A front-end can pass a file that the kernel is slow to examine or to close, such as one of FUSE or a socket
+        // with SO_LINGER, and so occupy the thread. Then it ends later; it has no rings that a worker knows any more.
+        let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if ended.recv_timeout(END_TIME) == Err(mpsc::RecvTimeoutError::Timeout) {
+            log::warn!(
+                target: "netdev_dpdk",
+                "{}: a file of its front-end is slow to be closed; the port goes on without", self.name
+            );
         }
         if self.config.role == VhostRole::Server {
             // Another program may have removed it.
@@ -249,4 +263,15 @@ fn check_path(path: &Path) -> Result<(), String> {
         PATH_BYTES.. => Err(format!("the path of the socket, {shown}, is longer than 107 bytes")),
         _ => Ok(()),
     }
+}
+
+/// Why guests cannot be notified.
+fn without_notifier(error: &std::io::Error) -> String {
+    let remedy = match error.raw_os_error() {
+        Some(libc::EAGAIN) => "raise the limit (sysctl fs.aio-max-nr)",
+        _ => "this needs the system calls io_setup and io_submit (CONFIG_AIO, seccomp)",
+    };
+    format!(
+        "the kernel's asynchronous I/O, which notifies guests, is not available: {error}; {remedy}"
+    )
 }

@@ -8,6 +8,7 @@ use crate::feature::{self, protocol};
 use crate::format::Format;
 use crate::memory::{GuestMemory, REGIONS_MAX, Region, RegionPlace};
 use crate::message::{Request, RingAddresses};
+use crate::notifier::Notifier;
 use crate::ring::Ring;
 use crate::shared::{PAIRS_MAX, Shared, Status};
 use arrayvec::ArrayVec;
@@ -41,6 +42,7 @@ struct Setup {
 #[derive(Debug)]
 pub struct Session {
     shared: Arc<Shared>,
+    notifier: Arc<Notifier>,
     offered: u64,
     features: u64,
     protocol_features: u64,
@@ -52,9 +54,10 @@ pub struct Session {
 
 impl Session {
     /// A new connection, to which these features are offered.
-    pub fn new(shared: Arc<Shared>, offered: u64) -> Session {
+    pub fn new(shared: Arc<Shared>, notifier: Arc<Notifier>, offered: u64) -> Session {
         Session {
             shared,
+            notifier,
             offered,
             features: 0,
             protocol_features: 0,
@@ -160,7 +163,8 @@ impl Session {
             }
             Request::SetVringCall { ring, has_file } => {
                 let file = if has_file { files.next() } else { None };
-                let call = file.map(Doorbell::new).transpose().map_err(Fault::Protocol)?;
+                let call = file.map(|file| Doorbell::new(file, Arc::clone(&self.notifier)));
+                let call = call.transpose().map_err(Fault::Protocol)?;
                 self.set_call(ring, call.map(Arc::new))?;
             }
             Request::SetVringErr { ring, .. } => {
@@ -239,8 +243,11 @@ impl Session {
     /// Replaces the memory, for rings in use, too. The old one is unmapped when this returns.
     fn set_memory(&mut self, memory: GuestMemory) -> Result<(), Fault> {
         let log = self.log.clone().filter(|_| self.features & feature::LOG_ALL != 0);
-        self.memory = Arc::new(memory.with_log(log));
-        (0..self.setups.len()).try_for_each(|ring| self.place_again(ring))
+        let before = std::mem::replace(&mut self.memory, Arc::new(memory.with_log(log)));
+        let placed = (0..self.setups.len()).try_for_each(|ring| self.place_again(ring));
+        // Unmapping much memory takes long, and a worker must not wait for it: no ring is locked here.
+        drop(before);
+        placed
     }
 
     fn set_entries(&mut self, ring: u32, entries: u32) -> Result<(), Fault> {
@@ -259,7 +266,8 @@ impl Session {
     }
 
     fn set_call(&mut self, ring: u32, call: Option<Arc<Doorbell>>) -> Result<(), Fault> {
-        self.setup(ring)?.call.clone_from(&call);
+        // Closed at the end, when no ring is locked.
+        let _before = std::mem::replace(&mut self.setup(ring)?.call, call.clone());
         let is_live = match self.slot(ring as usize).as_mut() {
             Some(live) => {
                 live.set_call(call.clone());

@@ -1,5 +1,6 @@
 mod guest;
 mod hostile;
+mod notify;
 mod protocol;
 
 use crate::counters::Burst;

@@ -1,6 +1,7 @@
 //! Front-ends, honest ones and others.
 
 use super::guest::{BASE, MEMORY, USER};
+use super::notify::notifier;
 use crate::dirty_log::DirtyLog;
 use crate::fault::Fault;
 use crate::feature::{self, protocol};
@@ -29,7 +30,7 @@ const PLACE: RegionPlace = RegionPlace { guest: BASE, length: MEMORY, user: USER
 
 fn session() -> (Arc<Shared>, Session) {
     let shared = Arc::new(Shared::new(1522).unwrap());
-    (Arc::clone(&shared), Session::new(shared, feature::OFFERED))
+    (Arc::clone(&shared), Session::new(shared, notifier(), feature::OFFERED))
 }
 
 /// Starts a ring.
@@ -157,10 +158,6 @@ fn what_a_front_end_must_not_do_is_a_fault() {
             (Request::SetMemTable(vec![PLACE; 2]), vec![file(MEMORY), file(MEMORY)]),
         ),
         ("an eventfd as memory", (Request::SetMemTable(vec![PLACE]), vec![event()])),
-        (
-            "memory as an eventfd",
-            (Request::SetVringCall { ring: 0, has_file: true }, vec![file(8)]),
-        ),
         ("a ring of none", (Request::SetVringNum { ring: 0, entries: 0 }, vec![])),
         ("a ring of 65,535", (Request::SetVringNum { ring: 0, entries: 65_535 }, vec![])),
         ("a ring of 65,536", (Request::SetVringNum { ring: 0, entries: 65_536 }, vec![])),

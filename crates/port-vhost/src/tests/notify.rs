@@ -1,0 +1,162 @@
+//! Notifications, and front-ends that try to make the switch wait.
+
+use crate::doorbell::Doorbell;
+use crate::notifier::Notifier;
+use crate::port::{VhostConfig, VhostPort, VhostRole};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use std::io::{IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, LazyLock, mpsc};
+use std::time::Duration;
+
+/// Longer than anything that does not wait, on a busy machine.
+const LONG: Duration = Duration::from_secs(20);
+/// Requests.
+const GET_FEATURES: u32 = 1;
+const SET_VRING_KICK: u32 = 12;
+
+/// One for all tests, since the kernel takes a while to end it.
+pub fn notifier() -> Arc<Notifier> {
+    static NOTIFIER: LazyLock<Arc<Notifier>> = LazyLock::new(|| Arc::new(Notifier::new().unwrap()));
+    Arc::clone(&NOTIFIER)
+}
+
+fn event() -> OwnedFd {
+    eventfd(0, EventfdFlags::CLOEXEC).unwrap()
+}
+
+/// Reads an eventfd's counter, which must not be zero.
+fn count(event: &OwnedFd) -> u64 {
+    let mut bytes = [0; 8];
+    rustix::io::read(event, &mut bytes).unwrap();
+    u64::from_ne_bytes(bytes)
+}
+
+/// Runs something on another thread, which must end.
+fn ends<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (done, result) = mpsc::channel();
+    std::thread::spawn(move || done.send(run()));
+    result.recv_timeout(LONG).ok()
+}
+
+#[test]
+fn each_notification_is_counted() {
+    for (threads, each) in [(1, 1), (1, 1000), (4, 5000)] {
+        let event = event();
+        let bell = Arc::new(Doorbell::new(event.try_clone().unwrap(), notifier()).unwrap());
+        let all: Vec<_> = (0..threads)
+            .map(|_| {
+                let bell = Arc::clone(&bell);
+                std::thread::spawn(move || (0..each).for_each(|_| bell.ring()))
+            })
+            .collect();
+        all.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(count(&event), threads * each);
+    }
+}
+
+#[test]
+fn a_full_counter_that_blocks_does_not_hold_up_a_notification() {
+    for (flags, room) in
+        [(OFlags::empty(), 0), (OFlags::empty(), 1), (OFlags::NONBLOCK, 0), (OFlags::NONBLOCK, 1)]
+    {
+        let event = event();
+        let bell = Doorbell::new(event.try_clone().unwrap(), notifier()).unwrap();
+        // The other side clears the flag after the switch has the descriptor, and fills the counter.
+        fcntl_setfl(&event, flags).unwrap();
+        rustix::io::write(&event, &(u64::MAX - 1 - room).to_ne_bytes()).unwrap();
+        let rings = ends(move || (0..500).for_each(|_| bell.ring()));
+        assert!(rings.is_some(), "it waits: {flags:?}, room for {room}");
+        assert_eq!(count(&event), u64::MAX, "{flags:?}, room for {room}");
+    }
+}
+
+/// A notification writes to eventfds only, and those are told from all other kinds of files.
+#[test]
+fn only_eventfds_are_doorbells() {
+    use rustix::event::epoll;
+    use rustix::fs::{MemfdFlags, Mode, memfd_create, open};
+    use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
+    let path = |path: &str| open(path, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+    let (reading, writing) = rustix::pipe::pipe().unwrap();
+    let (socket, _other) = UnixStream::pair().unwrap();
+    let named = tempfile::tempdir().unwrap();
+    let named = std::fs::File::create(named.path().join("anon_inode:[eventfd]")).unwrap();
+    let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC).unwrap();
+    for (what, file) in [
+        ("a pipe to read", reading),
+        ("a pipe to write", writing),
+        ("a socket", socket.into()),
+        ("a file", named.into()),
+        ("memory", memfd_create("anon_inode:[eventfd]", MemfdFlags::CLOEXEC).unwrap()),
+        ("a device", path("/dev/null")),
+        ("a terminal", path("/dev/ptmx")),
+        ("a timer", timer),
+        ("an epoll", epoll::create(epoll::CreateFlags::CLOEXEC).unwrap()),
+    ] {
+        assert!(Doorbell::new(file, notifier()).is_err(), "{what}");
+    }
+    assert!(Doorbell::new(event(), notifier()).is_ok());
+}
+
+/// The bytes of a message.
+fn message(request: u32, payload: &[u8]) -> Vec<u8> {
+    let header = [request, 1, payload.len() as u32].into_iter().flat_map(u32::to_le_bytes);
+    header.chain(payload.iter().copied()).collect()
+}
+
+/// A TCP socket with data that the other side does not take. Closing its last descriptor waits for a minute.
+fn slow_to_close() -> (OwnedFd, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (other, _) = listener.accept().unwrap();
+    rustix::net::sockopt::set_socket_linger(&socket, Some(Duration::from_secs(60))).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    while socket.write(&[0; 65536]).is_ok() {}
+    (socket.into(), other)
+}
+
+#[test]
+fn a_descriptor_that_is_slow_to_close_holds_up_only_its_port() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("guest");
+    let config = VhostConfig {
+        socket: socket.clone(),
+        role: VhostRole::Server,
+        rx_queues: 1,
+        mtu: None,
+        tx_retries: 0,
+    };
+    let open = {
+        let config = config.clone();
+        move || VhostPort::open("guest", config.clone(), Box::new(|| ())).unwrap()
+    };
+    let (port, queues) = open();
+    let mut front_end = UnixStream::connect(&socket).unwrap();
+    front_end.write_all(&message(GET_FEATURES, &[])).unwrap();
+    // A kick, which the switch does not need, with such a file. It is then closed by the switch alone.
+    let (file, _other) = slow_to_close();
+    let message = message(SET_VRING_KICK, &[0; 8]);
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let files = [file.as_fd()];
+    assert!(ancillary.push(SendAncillaryMessage::ScmRights(&files)));
+    sendmsg(&front_end, &[IoSlice::new(&message)], &mut ancillary, SendFlags::empty()).unwrap();
+    drop(file);
+    // The connection is the switch's now, with the file in it.
+    front_end.read_exact(&mut [0; 20]).unwrap();
+    assert!(ends(move || drop((port, queues))).is_some(), "the port is not removed");
+    // Another one may have its place.
+    let (_port, _queues) = open();
+    let answered = ends(move || {
+        let mut again = UnixStream::connect(&socket).unwrap();
+        again.write_all(&self::message(GET_FEATURES, &[])).unwrap();
+        again.read_exact(&mut [0; 20]).unwrap();
+    });
+    assert!(answered.is_some(), "the socket is dead");
+}
