@@ -3,9 +3,12 @@
 # limit: 90
 ours || skip "Open vSwitch's DPDK is another program"
 # Without huge pages the memory that guests share is an ordinary file's.
-memory="--no-huge -m 256" socket_mem=
-[ "$(awk '/HugePages_Free/ {print $2}' /proc/meminfo)" -lt 400 ] ||
+memory="--no-huge -m 256" socket_mem= guest_socket_mem=
+if [ "$(awk '/HugePages_Free/ {print $2}' /proc/meminfo)" -ge 400 ]; then
     memory=--single-file-segments socket_mem=64
+    guest_socket_mem='dpdk_socket_limit = "300"
+dpdk_socket_mem = "64"'
+fi
 host client 10.0.0.1/24 02:00:00:00:00:01
 host other 10.0.0.3/24 02:00:00:00:00:03
 host server 10.0.0.2/24 02:00:00:00:00:02
@@ -27,8 +30,7 @@ start_guest() {
 [switch]
 dpdk_init = "true"
 dpdk_extra = "--no-pci $memory"
-${socket_mem:+dpdk_socket_limit = "300"}
-${socket_mem:+dpdk_socket_mem = "$socket_mem"}
+$guest_socket_mem
 run_dir = "$work/guest"
 unixctl = "$work/guest/ctl"
 
