@@ -30,10 +30,19 @@ impl MacAddr {
         self.0[0] & 1 != 0
     }
 
-    /// Returns whether this is one of 01:80:c2:00:00:00 to 01:80:c2:00:00:0f, which bridges do not forward
-    /// (IEEE 802.1D, table 7-10).
+    /// Returns whether this is an address of a protocol between neighbours, which bridges do not forward: IEEE 802.1D,
+    /// table 7-10, and the protocols of Cisco and Extreme (ovs: `lib/packets.c`, `eth_addr_is_reserved`).
     pub const fn is_reserved(self) -> bool {
-        self.to_u64() & 0xffff_ffff_fff0 == 0x0180_c200_0000
+        match self.to_u64() {
+            // STP, pause frames, LACP, 802.1X, LLDP.
+            0x0180_c200_0000..=0x0180_c200_000f => true,
+            // Extreme's EDP and EAPS.
+            0x00e0_2b00_0000 | 0x00e0_2b00_0004 | 0x00e0_2b00_0006 => true,
+            // Cisco's ISL; CDP, VTP, DTP, PAgP and UDLD; PVST+; STP's uplink fast; CFM.
+            0x0100_0c00_0000 | 0x0100_0ccc_cccc | 0x0100_0ccc_cccd | 0x0100_0ccd_cdcd => true,
+            0x0100_0ccc_ccc0..=0x0100_0ccc_ccc7 => true,
+            _ => false,
+        }
     }
 }
 
@@ -94,6 +103,28 @@ mod tests {
         {
             assert!(bad.parse::<MacAddr>().is_err(), "{bad:?}");
         }
-        assert!("01:80:c2:00:00:0e".parse::<MacAddr>().unwrap().is_reserved());
+    }
+
+    #[test]
+    fn addresses_of_protocols_between_neighbours_are_reserved() {
+        let ranges = [
+            // The first address and the number of addresses that follow.
+            ("01:80:c2:00:00:00", 15),
+            ("00:e0:2b:00:00:00", 0),
+            ("00:e0:2b:00:00:04", 0),
+            ("00:e0:2b:00:00:06", 0),
+            ("01:00:0c:00:00:00", 0),
+            ("01:00:0c:cc:cc:c0", 7),
+            ("01:00:0c:cc:cc:cc", 1),
+            ("01:00:0c:cd:cd:cd", 0),
+        ];
+        let ranges = ranges.map(|(first, more)| {
+            let first = first.parse::<MacAddr>().unwrap().to_u64();
+            first..=first + more
+        });
+        for near in ranges.iter().flat_map(|range| range.start() - 9..range.end() + 9) {
+            let expect = ranges.iter().any(|range| range.contains(&near));
+            assert_eq!(MacAddr::from_u64(near).is_reserved(), expect, "{near:#x}");
+        }
     }
 }
