@@ -4,13 +4,16 @@
 //! Trusting text of a remote host is how firewalls get holes ("NAT slipstreaming"). So a
 //! helper works only where the connection was committed with it; believes only whole lines, sent
 //! in the right direction, within the windows, at the start of a segment that starts a line; only
-//! endpoints of the two hosts of the connection itself, with ports of 1024 and up; and nothing any
-//! more once the client has sent what no FTP client sends. Open vSwitch 3.1 looks at the start of
-//! any segment (ovs: `lib/conntrack.c`, `handle_ftp_ctl`).
+//! endpoints of the two hosts of the connection itself, with ports of 1024 and up; only what both
+//! ends agreed on, that is, a server's port if the client asked for one, and a client's port when
+//! the server has accepted it; and nothing any more once the client has sent what no FTP client
+//! sends. Open vSwitch looks at the start of any segment (ovs: `lib/conntrack.c`,
+//! `handle_ftp_ctl`).
 //!
 //! A connection's record has only a bit for a helper and one for an expected connection. All other state is
 //! here, so that other connections pay nothing for it.
 
+mod dialogue;
 pub(crate) mod expectations;
 
 pub(crate) mod ftp;
@@ -29,6 +32,7 @@ use crate::key::{Address, Key};
 use crate::protocols::connection::Helper;
 use crate::protocols::tcp::Segment;
 use base::Instant;
+use dialogue::{Answer, Dialogue};
 use flow::{Frame, NatKind};
 use ftp::{Announcement, Line, Mode};
 use lines::Lines;
@@ -76,6 +80,7 @@ pub(crate) struct Announced(pub bool);
 #[derive(Debug, Default)]
 struct Session {
     lines: [Lines; 2],
+    dialogue: Dialogue,
     skews: [SeqSkew; 2],
     rewrites: [Option<Rewrite>; 2],
     /// The client sent something that is not FTP.
@@ -176,7 +181,8 @@ impl Algs {
     ) -> Result<Announced, Event> {
         let session = self.sessions.entry(connection.id).or_default();
         let direction = usize::from(is_reply);
-        let starts_line = session.lines[direction].take(seq, payload);
+        let place = session.lines[direction].take(seq, payload);
+        let starts_line = place.starts_line;
         if session.is_foreign {
             return Ok(Announced(false));
         }
@@ -185,11 +191,36 @@ impl Algs {
             self.expectations.forget(connection.id);
             return Err(Event::HelperOff);
         }
-        let Some(line) = lines::first_whole(payload).filter(|_| starts_line) else {
+        let dialogue = &mut session.dialogue;
+        let mut is_first = starts_line;
+        if place.is_new && !is_reply {
+            // Where it is unknown whether a line begins, one may: the server decides what it answers.
+            let lines = lines::beginning(payload, starts_line || !place.follows);
+            lines.for_each(|line| dialogue.command(line));
+        } else if place.is_new {
+            if !place.follows {
+                dialogue.skip();
+            }
+            is_first &= dialogue.begins_reply();
+            for line in lines::beginning(payload, starts_line) {
+                match dialogue.reply(line) {
+                    Answer::Other => {}
+                    Answer::Accepts => self.expectations.accept(connection.id),
+                    Answer::Refuses => self.expectations.refuse(connection.id),
+                }
+            }
+        }
+        let Some(line) = lines::first_whole(payload).filter(|_| is_first) else {
             return Ok(Announced(false));
         };
         let family = connection.original.family;
-        let read = if is_reply { ftp::reply(line, family) } else { ftp::command(line, family) };
+        let read = match is_reply {
+            false => ftp::command(line, family),
+            true => match ftp::reply(line, family) {
+                Line::Announces(_) | Line::Broken if !dialogue.take_passive() => Line::Other,
+                read => read,
+            },
+        };
         match read {
             Line::Other => Ok(Announced(false)),
             Line::Broken => Err(Event::HelperRefused),
@@ -228,6 +259,7 @@ impl Algs {
         }
         let key = Key { src: opener, dst: seen, l4: [0, announced.port], ..*original };
         let mut expectation = Expectation::new((connection.id, *original), key, now);
+        expectation.is_agreed = announced.mode == Mode::Passive;
         inherit_nat(&mut expectation, connection, announced.mode, announced.port);
         if seen != own {
             let port = self.expectations.free_port(&key, connection.id, now);

@@ -261,13 +261,14 @@ struct Announcer {
     conntrack: Arc<Conntrack>,
     tracker: Tracker,
     seq: u32,
+    server_seq: u32,
 }
 
 impl Announcer {
     fn new() -> Announcer {
         let conntrack = Arc::new(Conntrack::new(3, Config::default()));
         let tracker = conntrack.tracker().expect("a tracker");
-        let mut announcer = Announcer { conntrack, tracker, seq: 101 };
+        let mut announcer = Announcer { conntrack, tracker, seq: 101, server_seq: 501 };
         let helped = CtAction { helper: Some("ftp"), ..support::commit(0) };
         announcer.send("10.0.0.1:1000>10.0.0.2:21 S seq=100 win=60000", &helped);
         let look = support::look(0);
@@ -276,6 +277,7 @@ impl Announcer {
         let user = "PA seq=101 ack=501 win=60000 data=USER%20joe%0d%0a";
         announcer.send(&format!("10.0.0.1:1000>10.0.0.2:21 {user}"), &look);
         announcer.seq = 111;
+        announcer.reply("220 x");
         announcer
     }
 
@@ -285,16 +287,26 @@ impl Announcer {
         assert!(!frame.key.ct_state().contains(CtState::INV), "{text}");
     }
 
-    /// The client announces its port, and the server acknowledges that.
+    /// The client announces its port, and the server accepts it.
     fn announce(&mut self, port: u16) {
         let [high, low] = port.to_be_bytes();
         let line = format!("PORT%2010,0,0,1,{high},{low}%0d%0a");
         let seq = self.seq;
-        let text = format!("10.0.0.1:1000>10.0.0.2:21 PA seq={seq} ack=501 win=60000 data={line}");
+        let text = format!(
+            "10.0.0.1:1000>10.0.0.2:21 PA seq={seq} ack={} win=60000 data={line}",
+            self.server_seq
+        );
         self.send(&text, &support::look(0));
         self.seq += (format!("PORT 10,0,0,1,{high},{low}").len() + 2) as u32;
-        let ack = format!("10.0.0.2:21>10.0.0.1:1000 A seq=501 ack={} win=60000", self.seq);
-        self.send(&ack, &support::look(0));
+        self.reply("200 x");
+    }
+
+    fn reply(&mut self, line: &str) {
+        let (seq, ack, line) = (self.server_seq, self.seq, line.replace(' ', "%20"));
+        let numbers = format!("seq={seq} ack={ack} win=60000");
+        let text = format!("10.0.0.2:21>10.0.0.1:1000 PA {numbers} data={line}%0d%0a");
+        self.send(&text, &support::look(0));
+        self.server_seq += 7;
     }
 }
 

@@ -1,8 +1,9 @@
 //! Expected connections: the data connections that FTP and TFTP announce.
 //!
 //! An expectation is narrow: one connection, between the two hosts of its parent, to one port, for
-//! a limited time. Open vSwitch 3.1 keeps it until the parent ends (ovs: `lib/conntrack.c`,
-//! `expectation_create`).
+//! a limited time. A port that an FTP client announces is held at once; the connection is expected
+//! when the server has accepted the port. Open vSwitch 3.1 keeps an expectation until the parent
+//! ends (ovs: `lib/conntrack.c`, `expectation_create`).
 
 mod dump;
 
@@ -36,6 +37,8 @@ pub(crate) struct Expectation {
     pub address: Address,
     /// The destination port after NAT.
     pub port: u16,
+    /// The connection is expected; otherwise only its port is held.
+    pub is_agreed: bool,
     deadline: Instant,
     /// Its number among all expectations ever added.
     serial: u64,
@@ -75,8 +78,19 @@ impl Expectation {
     pub fn new((parent_id, parent): (Id, Key), key: Key, now: Instant) -> Expectation {
         let (kind, address, port) = (NatKind::Src, key.src, key.l4[1]);
         let deadline = now + LIFETIME;
-        let (mark, label, serial) = (0, 0, 0);
-        Expectation { key, parent, parent_id, mark, label, kind, address, port, deadline, serial }
+        Expectation {
+            key,
+            parent,
+            parent_id,
+            mark: 0,
+            label: 0,
+            kind,
+            address,
+            port,
+            is_agreed: true,
+            deadline,
+            serial: 0,
+        }
     }
 
     /// The NAT of the new connection, if its `ct` action has NAT.
@@ -151,7 +165,24 @@ impl Expectations {
     pub fn find(&self, key: &Key, now: Instant) -> Option<Expectation> {
         let Expected { expectation, claim } = self.by_place.get(&place(key))?;
         let is_open = claim.is_none_or(|claim| claim.port == key.l4[0]);
-        (now < expectation.deadline && is_open).then_some(*expectation)
+        let is_expected = expectation.is_agreed && now < expectation.deadline;
+        (is_expected && is_open).then_some(*expectation)
+    }
+
+    /// The server accepts the port that `parent` announced.
+    pub fn accept(&mut self, parent: Id) {
+        let place = self.by_parent.get(&parent);
+        if let Some(expected) = place.and_then(|place| self.by_place.get_mut(place)) {
+            expected.expectation.is_agreed = true;
+        }
+    }
+
+    /// The server refuses the port that `parent` announced, if it has not accepted it.
+    pub fn refuse(&mut self, parent: Id) {
+        let expected = self.by_parent.get(&parent).and_then(|place| self.by_place.get(place));
+        if expected.is_some_and(|it| !it.expectation.is_agreed) {
+            self.forget(parent);
+        }
     }
 
     /// [`Self::find`] for a thread that creates the connection and then [releases](Self::release)
@@ -219,7 +250,8 @@ impl Expectations {
         let ports = (key.l4[1]..=u16::MAX).take(PORTS_TRIED.into());
         ports.into_iter().find(|&port| {
             let at = Key { l4: [key.l4[0], port], ..*key };
-            self.find(&at, now).is_none_or(|it| it.parent_id == parent)
+            let holder = self.by_place.get(&place(&at)).map(|it| &it.expectation);
+            holder.is_none_or(|it| it.parent_id == parent || it.deadline <= now)
         })
     }
 }

@@ -37,6 +37,16 @@ fn say(algs: &mut Algs, from: &Connection, seq: u32, data: &str) -> Frame {
     frame
 }
 
+/// The server accepts what the client announced.
+fn accept(algs: &mut Algs, from: &Connection) {
+    for (seq, data) in [(500, "220%20hello"), (511, "200%20ok")] {
+        let port = from.original.l4[0];
+        let text = format!("20.0.0.1:21>10.0.0.1:{port} PA seq={seq} ack=500 data={data}%0d%0a");
+        let frame = frame(&text);
+        let _ = algs.observe(from, true, frame.l4().unwrap(), Instant::ZERO).unwrap();
+    }
+}
+
 fn is_right(frame: &Frame) -> bool {
     let upper = wire::UpperLayer::find(frame.l3()).unwrap();
     upper.verify(frame.l3()) == wire::checksum::Verdict::Good
@@ -58,6 +68,8 @@ fn two_clients_behind_one_address_get_two_ports() {
         assert!(is_right(&frame));
     }
     let data = key([20, 0, 0, 1], [30, 0, 0, 100], [20, 50001]);
+    assert_eq!(algs.expectations.find(&data, Instant::ZERO), None);
+    accept(&mut algs, &second);
     let expected = algs.expectations.find(&data, Instant::ZERO).unwrap();
     assert_eq!((expected.parent, expected.port), (second.original, 50000));
     assert_eq!(expected.nat_range().ports, Some((50000, 50000)));
@@ -173,6 +185,7 @@ fn what_goes_leaves_nothing_behind() {
     let connection = client(1000);
     say(&mut algs, &connection, 100, "USER%20joe%0d%0a");
     say(&mut algs, &connection, 110, "PORT%2010,0,0,1,195,80%0d%0a");
+    accept(&mut algs, &connection);
     let data = key([20, 0, 0, 1], [30, 0, 0, 100], [20, 50000]);
     let expected = algs.expectations.find(&data, Instant::ZERO).unwrap();
     algs.adopt(9, &expected);

@@ -53,7 +53,7 @@ const CHUNKS: [&str; 16] = [
     "shutdown-complete!",
 ];
 /// Lines of FTP control connections.
-const LINES: [&str; 12] = [
+const LINES: [&str; 17] = [
     "USER%20joe%0d%0a",
     "220%20hello%0d%0a",
     "PORT%2010,0,0,1,19,136%0d%0a",
@@ -66,6 +66,11 @@ const LINES: [&str; 12] = [
     "PORT%2010,0,0,1,195",
     "POST%20/%20HTTP/1.1%0d%0aHost:%20x%0d%0a",
     "LIST%0d%0aPORT%2010,0,0,1,19,136%0d%0a",
+    "PASV%0d%0a",
+    "EPSV%0d%0a",
+    "200%20ok%0d%0a",
+    "500%20no%0d%0a",
+    "200-ok%0d%0a",
 ];
 
 /// Counters of connections refused or dropped for lack of room.
@@ -326,7 +331,7 @@ impl World {
         let Progress::Tcp(sides) = &known.progress else { return };
         let line = LINES[usize::from(b) % LINES.len()];
         let is_answered = sides[1].state as u8 != 0;
-        let from = usize::from(!is_answered || line.starts_with("22"));
+        let from = usize::from(!is_answered || line.starts_with(['2', '5']));
         let zone = known.zone;
         let next =
             |tuple: Tuple, first: u32| self.seqs.get(&(zone, tuple)).copied().unwrap_or(first);

@@ -53,6 +53,10 @@ impl Bench {
         for (text, number) in [(CONTROL, "S seq=99"), (ANSWERS, "SA seq=499 ack=100")] {
             self.send(&ftp(), &format!("{text} {number} win=9000"));
         }
+        let accepts = |seq: u32, ack: u32, line: &str| {
+            format!("{ANSWERS} PA seq={seq} ack={ack} win=9000 data={line}%0d%0a")
+        };
+        self.send(&ftp(), &accepts(500, 100, "220%20hello"));
         for (seq, line) in [(100, "USER%20joe%0d%0a"), (110, "PORT%2010,0,0,1,195,80%0d%0a")] {
             let text = format!("{CONTROL} PA seq={seq} ack=500 win=9000 data={line}");
             let frame = self.send(&ftp(), &text);
@@ -60,6 +64,7 @@ impl Bench {
             assert_eq!(frame.connection, None, "a helper reads every packet");
         }
         assert_eq!(held(&self.conntrack.connections.algs)[2], 1);
+        self.send(&ftp(), &accepts(511, 132, "200%20ok"));
     }
 
     /// The data connection, established.

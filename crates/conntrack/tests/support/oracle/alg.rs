@@ -27,12 +27,15 @@ pub struct Expected {
     /// The destination port after NAT.
     pub real_port: u16,
     deadline_ms: u64,
+    /// A server's port was asked for, or the server said 200 to a client's.
+    pub is_agreed: bool,
 }
 
 impl Expected {
     pub fn is(&self, now_ms: u64, zone: u16, tuple: &Tuple) -> bool {
         let TupleL4::Ports { dst, .. } = tuple.l4 else { return false };
         self.zone == zone
+            && self.is_agreed
             && self.lives(now_ms)
             && (self.src, self.dst, self.protocol, self.port)
                 == (tuple.src, tuple.dst, tuple.protocol, dst)
@@ -54,7 +57,19 @@ pub struct Session {
     /// The next sequence number, and whether a line begins there.
     next: [Option<(u32, bool)>; 2],
     is_foreign: bool,
+    /// The client waits for a 227 or 229.
+    asked: bool,
+    /// The code of the server's reply that goes on.
+    goes_on: Option<String>,
     pub changes: [Vec<Change>; 2],
+}
+
+/// What a segment of a control connection brings.
+pub enum News {
+    Nothing,
+    Expects(Expected),
+    /// The server takes the client's port, or does not.
+    Judges(bool),
 }
 
 /// A rewritten line.
@@ -118,8 +133,7 @@ enum Line<'a> {
     Broken,
 }
 
-/// Handles a valid segment of an FTP control connection; returns the connection that it announces. `others`
-/// are expected by other connections.
+/// Handles a valid segment of an FTP control connection. `others` are expected by other connections.
 pub fn ftp(
     known: &mut Known,
     from: usize,
@@ -127,36 +141,82 @@ pub fn ftp(
     seq: u32,
     payload: &[u8],
     others: &[Expected],
-) -> Result<Option<Expected>, Event> {
+) -> Result<News, Event> {
     let session = &mut known.session;
     let starts_line = session.next[from] == Some((seq, true));
-    if session.next[from].is_some_and(|(next, _)| is_after(next, seq)) {
-        // A retransmission.
-    } else {
+    let follows = session.next[from].is_some_and(|(next, _)| next == seq);
+    let is_old = session.next[from].is_some_and(|(next, _)| is_after(next, seq));
+    if from == 1 && !follows && !is_old {
+        session.goes_on = None;
+    }
+    if !is_old {
         let next = seq.wrapping_add(payload.len() as u32);
         session.next[from] = Some((next, payload.last() == Some(&b'\n')));
     }
     let text: String = payload.iter().map(|&byte| char::from(byte)).collect();
     if session.is_foreign {
-        return Ok(None);
+        return Ok(News::Nothing);
     }
-    if from == 0 && !text.split_inclusive('\n').skip(usize::from(!starts_line)).all(may_be_command)
-    {
+    let mut lines = text.split_inclusive('\n').skip(usize::from(!starts_line));
+    if from == 0 && !lines.clone().all(may_be_command) {
         session.is_foreign = true;
         return Err(Event::HelperOff);
     }
-    let Some((line, _)) = text.split_once('\n').filter(|_| starts_line) else { return Ok(None) };
+    let goes_on = session.goes_on.is_some();
+    let mut verdict = None;
+    if !is_old && from == 0 {
+        // The first line seen may be whole.
+        session.asked |= lines.any(asks) || (!follows && asks(&text));
+    } else if !is_old {
+        for code in lines.filter_map(|line| ends(&mut session.goes_on, line)) {
+            match code.as_str() {
+                "200" => verdict = verdict.or(Some(true)),
+                _ if code.starts_with(['4', '5']) => verdict = verdict.or(Some(false)),
+                _ => {}
+            }
+        }
+    }
+    let nothing = verdict.map_or(News::Nothing, News::Judges);
+    let first = text.split_once('\n').filter(|_| starts_line && !(from == 1 && goes_on));
+    let Some((line, _)) = first else { return Ok(nothing) };
     let line = line.strip_suffix('\r').unwrap_or(line);
     let is_v4 = known.original.src.is_ipv4();
     let named = if from == 0 { command(line, is_v4) } else { reply(line, is_v4) };
+    if from == 1 && !matches!(named, Line::Other) && !std::mem::take(&mut known.session.asked) {
+        return Ok(nothing);
+    }
     match named {
-        Line::Other => Ok(None),
+        Line::Other => Ok(nothing),
         Line::Broken => Err(Event::HelperRefused),
         Line::Names(endpoint) => {
             let at = endpoint.text.as_ptr() as usize - line.as_ptr() as usize;
-            expect(known, from, now_ms, seq, at, &endpoint, others).map(Some)
+            expect(known, from, now_ms, seq, at, &endpoint, others).map(News::Expects)
         }
     }
+}
+
+/// Whether a command asks for a port of the server.
+fn asks(line: &str) -> bool {
+    let end = line.find(|it: char| !it.is_ascii_alphabetic()).unwrap_or(line.len());
+    ["PASV", "EPSV"].contains(&line[..end].to_ascii_uppercase().as_str())
+}
+
+/// The code of a reply that ends with this line.
+fn ends(goes_on: &mut Option<String>, line: &str) -> Option<String> {
+    let (code, rest) = line.split_at_checked(3)?;
+    if !code.chars().all(|it| it.is_ascii_digit()) || goes_on.as_ref().is_some_and(|it| it != code)
+    {
+        return None;
+    }
+    match rest.chars().next()? {
+        '-' => *goes_on = Some(code.to_owned()),
+        ' ' | '\r' | '\n' => {
+            *goes_on = None;
+            return Some(code.to_owned());
+        }
+        _ => {}
+    }
+    None
 }
 
 fn may_be_command(line: &str) -> bool {
@@ -285,6 +345,7 @@ fn expect(
         address: real_address,
         real_port: endpoint.port,
         deadline_ms: now_ms + LIFETIME_MS,
+        is_agreed: from == 1,
     };
     if own == seen {
         return Ok(expected);
@@ -340,6 +401,7 @@ pub fn tftp(known: &Known, from: usize, now_ms: u64, payload: &[u8]) -> Option<E
         address,
         real_port: src,
         deadline_ms: now_ms + LIFETIME_MS,
+        is_agreed: true,
     })
 }
 

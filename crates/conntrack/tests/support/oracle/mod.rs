@@ -17,7 +17,7 @@ mod sctp;
 mod tcp;
 mod writing;
 
-use alg::{Expected, Session};
+use alg::{Expected, News, Session};
 use base::{Instant, Zone};
 use conntrack::{Config, Entry, Event, Timeout, TimeoutPolicy, Traffic};
 use early_drop::{ANSWERED, CLOSED};
@@ -402,12 +402,21 @@ impl Oracle {
                 let payload = &l4[l4.len() - segment.len as usize..];
                 alg::ftp(known, from, now_ms, segment.seq, payload, &others)
             }
-            ("tftp", What::Other) => Ok(alg::tftp(known, from, now_ms, &l4[8..])),
-            _ => Ok(None),
+            ("tftp", What::Other) => {
+                Ok(alg::tftp(known, from, now_ms, &l4[8..]).map_or(News::Nothing, News::Expects))
+            }
+            _ => Ok(News::Nothing),
         };
         match announced {
-            Ok(None) => CtState::empty(),
-            Ok(Some(expected)) => {
+            Ok(News::Nothing) => CtState::empty(),
+            Ok(News::Judges(accepts)) => {
+                let id = known.id;
+                self.expected.retain(|it| it.parent_id != id || it.is_agreed || accepts);
+                let own = self.expected.iter_mut().find(|it| it.parent_id == id);
+                own.into_iter().for_each(|it| it.is_agreed = true);
+                CtState::empty()
+            }
+            Ok(News::Expects(expected)) => {
                 let id = expected.parent_id;
                 self.expected.retain(|it| it.parent_id != id && !it.is_same_place(&expected));
                 self.expected.push(expected);
