@@ -4,10 +4,10 @@
 //! Trusting text of a remote host is how firewalls get holes ("NAT slipstreaming"). So a
 //! helper works only where the connection was committed with it; believes only whole lines, sent
 //! in the right direction, within the windows, at the start of a segment that starts a line; only
-//! endpoints of the two hosts of the connection itself, with ports of 1024 and up; only what both
-//! ends agreed on, that is, a server's port if the client asked for one, and a client's port when
-//! the server has accepted it; and nothing any more once the client has sent what no FTP client
-//! sends. Open vSwitch looks at the start of any segment (ovs: `lib/conntrack.c`,
+//! endpoints of the two hosts of the connection itself, with ports of 1024 and up; a
+//! server's port only if the client asked for one, and a client's port only until the server refuses
+//! it; and nothing any more once the client has sent what no FTP client sends. Some servers connect
+//! before they answer, so that a client's port cannot wait for their consent. Open vSwitch looks at the start of any segment (ovs: `lib/conntrack.c`,
 //! `handle_ftp_ctl`).
 //!
 //! A connection's record has only a bit for a helper and one for an expected connection. All other state is

@@ -37,7 +37,7 @@ pub(crate) struct Expectation {
     pub address: Address,
     /// The destination port after NAT.
     pub port: u16,
-    /// The connection is expected; otherwise only its port is held.
+    /// The server has named or accepted the port. Before that, a refusal of it ends the expectation.
     pub is_agreed: bool,
     deadline: Instant,
     /// Its number among all expectations ever added.
@@ -165,8 +165,7 @@ impl Expectations {
     pub fn find(&self, key: &Key, now: Instant) -> Option<Expectation> {
         let Expected { expectation, claim } = self.by_place.get(&place(key))?;
         let is_open = claim.is_none_or(|claim| claim.port == key.l4[0]);
-        let is_expected = expectation.is_agreed && now < expectation.deadline;
-        (is_expected && is_open).then_some(*expectation)
+        (now < expectation.deadline && is_open).then_some(*expectation)
     }
 
     /// The server accepts the port that `parent` announced.

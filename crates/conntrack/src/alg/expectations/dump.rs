@@ -50,7 +50,7 @@ impl Expectations {
         let last = part.last().filter(|_| part.len() == PART);
         let next = last.map(|(place, _)| ExpectedCursor(Some(**place)));
         let live = part.iter().map(|(_, expected)| &expected.expectation);
-        let live = live.filter(|it| it.is_agreed && now < it.deadline);
+        let live = live.filter(|it| now < it.deadline);
         ExpectedPage { connections: live.map(ExpectedConnection::from).collect(), next }
     }
 }

@@ -27,7 +27,7 @@ pub struct Expected {
     /// The destination port after NAT.
     pub real_port: u16,
     deadline_ms: u64,
-    /// A server's port was asked for, or the server said 200 to a client's.
+    /// A server's port was asked for, or the server said 200 to a client's: no refusal ends it.
     pub is_agreed: bool,
 }
 
@@ -35,7 +35,6 @@ impl Expected {
     pub fn is(&self, now_ms: u64, zone: u16, tuple: &Tuple) -> bool {
         let TupleL4::Ports { dst, .. } = tuple.l4 else { return false };
         self.zone == zone
-            && self.is_agreed
             && self.lives(now_ms)
             && (self.src, self.dst, self.protocol, self.port)
                 == (tuple.src, tuple.dst, tuple.protocol, dst)
