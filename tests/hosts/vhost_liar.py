@@ -297,4 +297,5 @@ def main():
         print(name, flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

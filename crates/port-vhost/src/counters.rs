@@ -16,6 +16,8 @@ pub struct RingCounters {
     /// Frames shorter than 64 bytes.
     undersize: AtomicU64,
     sizes: [AtomicU64; SIZES.len() + 1],
+    notifications: AtomicU64,
+    suppressed: AtomicU64,
 }
 
 /// A copy of [`RingCounters`].
@@ -33,6 +35,10 @@ pub struct RingCounts {
     pub undersize: u64,
     /// Packets by size: 64, up to 127, 255, 511, 1023 and 1518 bytes, and longer ones.
     pub sizes: [u64; SIZES.len() + 1],
+    /// Notifications of the guest.
+    pub notifications: u64,
+    /// Bursts of which the guest did not want to be notified.
+    pub suppressed: u64,
 }
 
 /// Frames that are shorter belong to no class (DPDK: `lib/vhost/virtio_net.c`, `vhost_queue_stats_update`).
@@ -65,6 +71,13 @@ impl Burst {
         counts.sizes[class] += u64::from(frame.len() >= LEAST);
     }
 
+    /// Counts a notification that the guest wanted or not.
+    #[inline]
+    pub fn count_notification(&mut self, is_wanted: bool) {
+        let counts = &mut self.0;
+        *(if is_wanted { &mut counts.notifications } else { &mut counts.suppressed }) += 1;
+    }
+
     /// Packets so far.
     pub fn packets(&self) -> u64 {
         self.0.packets
@@ -79,16 +92,19 @@ impl Burst {
 impl RingCounters {
     /// Adds a burst.
     pub fn add(&self, burst: &Burst) {
-        if burst.0.packets == 0 {
+        let counts = &burst.0;
+        // A burst of invalid frames may end with a notification.
+        if counts.packets + counts.notifications + counts.suppressed == 0 {
             return;
         }
-        let counts = &burst.0;
         add(&self.packets, counts.packets);
         add(&self.bytes, counts.bytes);
         for (counter, more) in [
             (&self.broadcast, counts.broadcast),
             (&self.multicast, counts.multicast),
             (&self.undersize, counts.undersize),
+            (&self.notifications, counts.notifications),
+            (&self.suppressed, counts.suppressed),
         ] {
             if more > 0 {
                 add(counter, more);
@@ -111,6 +127,8 @@ impl RingCounters {
             multicast: read(&self.multicast),
             undersize: read(&self.undersize),
             sizes: self.sizes.each_ref().map(read),
+            notifications: read(&self.notifications),
+            suppressed: read(&self.suppressed),
         }
     }
 }
@@ -122,6 +140,8 @@ impl std::ops::AddAssign for RingCounts {
         self.broadcast += more.broadcast;
         self.multicast += more.multicast;
         self.undersize += more.undersize;
+        self.notifications += more.notifications;
+        self.suppressed += more.suppressed;
         self.sizes.iter_mut().zip(more.sizes).for_each(|(count, more)| *count += more);
     }
 }

@@ -9,8 +9,8 @@
 //! there, and a frame is copied before it is parsed. A violation ends the connection, and only that. The work per
 //! burst and the memory per guest are bounded.
 //!
-//! `unsafe` is only in `guard`, which handles the signal for memory whose file became shorter, and in `notifier`, which
-//! calls the kernel's asynchronous I/O.
+//! `unsafe` is only in `guard`, which handles the signal for memory whose file became shorter, in `notifier`, which
+//! calls the kernel's asynchronous I/O, and in `numa`, which asks for the node of a page.
 
 mod areas;
 mod chain;
@@ -27,6 +27,7 @@ mod mapping;
 mod memory;
 mod message;
 mod notifier;
+mod numa;
 mod packed;
 mod port;
 mod queues;

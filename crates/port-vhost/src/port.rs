@@ -176,7 +176,12 @@ impl VhostPort {
 
     /// Whether packets can pass.
     pub fn is_link_up(&self) -> bool {
-        self.is_admin_up() && self.shared.link_up.load(Ordering::Relaxed)
+        self.is_admin_up() && self.has_guest()
+    }
+
+    /// Whether a guest uses its rings.
+    pub fn has_guest(&self) -> bool {
+        self.shared.link_up.load(Ordering::Relaxed)
     }
 
     /// Whether it is administratively up.

@@ -153,8 +153,9 @@ impl Ring {
             }
             format.put_used(&view, memory, areas, (&taken, 0))?;
         }
-        if has_used && format.publish(&view, memory, areas)? {
-            self.notify();
+        if has_used {
+            let is_wanted = format.publish(&view, memory, areas)?;
+            self.notify(is_wanted, burst);
         }
         Ok(got)
     }
@@ -181,8 +182,9 @@ impl Ring {
             }
             sent.count += 1;
         }
-        if has_used && self.format.publish(&view, &memory, &self.areas)? {
-            self.notify();
+        if has_used {
+            let is_wanted = self.format.publish(&view, &memory, &self.areas)?;
+            self.notify(is_wanted, burst);
         }
         Ok(sent)
     }
@@ -233,8 +235,10 @@ impl Ring {
     }
 
     #[inline]
-    fn notify(&self) {
-        if let Some(call) = &self.call {
+    fn notify(&self, is_wanted: bool, burst: &mut Burst) {
+        let Some(call) = &self.call else { return };
+        burst.count_notification(is_wanted);
+        if is_wanted {
             call.ring();
         }
     }

@@ -9,6 +9,7 @@ use crate::format::Format;
 use crate::memory::{GuestMemory, REGIONS_MAX, Region, RegionPlace};
 use crate::message::{Request, RingAddresses};
 use crate::notifier::Notifier;
+use crate::numa::node_of;
 use crate::ring::Ring;
 use crate::shared::{PAIRS_MAX, Shared, Status};
 use arrayvec::ArrayVec;
@@ -186,6 +187,7 @@ impl Session {
     pub fn publish(&self) -> bool {
         let changed = self.shared.look_at_rings();
         let is_up = self.shared.link_up.load(Ordering::Relaxed);
+        let numa = if changed && is_up { self.numa() } else { None };
         self.shared.features.store(self.features, Ordering::Relaxed);
         let mut status = self.shared.status();
         status.features = self.features;
@@ -193,7 +195,16 @@ impl Session {
         if is_up {
             status.fault = None;
         }
+        if changed {
+            status.numa = numa;
+        }
         changed
+    }
+
+    /// The NUMA node of its first ring.
+    fn numa(&self) -> Option<u16> {
+        let areas = self.areas(self.setups.first()?).ok()?;
+        node_of(&self.memory.slice(areas.table)?)
     }
 
     fn set_features(&mut self, features: u64) -> Result<(), Fault> {

@@ -33,6 +33,8 @@ pub struct Status {
     pub features: u64,
     /// Its MTU, if its front-end told one.
     pub mtu: Option<u16>,
+    /// The NUMA node of its memory, if it is known.
+    pub numa: Option<u16>,
     /// The sizes of its rings.
     pub ring_sizes: Vec<u16>,
     /// What it or the last guest did wrong, until a guest does better.

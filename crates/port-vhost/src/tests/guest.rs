@@ -127,6 +127,11 @@ impl Guest {
         self.set_available(self.available);
     }
 
+    /// Asks the switch for notifications, or not to notify; of a split ring without events.
+    pub fn want_notifications(&self, is_wanted: bool) {
+        self.write_u16(DRIVER, u16::from(!is_wanted));
+    }
+
     pub fn set_available(&self, index: u16) {
         self.write_u16(DRIVER + 2, index);
     }

@@ -1,8 +1,12 @@
 //! Notifications, and front-ends that try to make the switch wait.
 
+use super::guest::{BASE, BUFFERS, Guest};
+use crate::counters::{Burst, RingCounters};
 use crate::doorbell::Doorbell;
 use crate::notifier::Notifier;
 use crate::port::{VhostConfig, VhostPort, VhostRole};
+use ::port::vnet::Backlog;
+use packet::{Batch, Pool};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -159,4 +163,31 @@ fn a_descriptor_that_is_slow_to_close_holds_up_only_its_port() {
         again.read_exact(&mut [0; 20]).unwrap();
     });
     assert!(answered.is_some(), "the socket is dead");
+}
+
+#[test]
+fn notifications_are_counted_as_the_guest_wants_them() {
+    for (has_bell, is_wanted, frame_bytes, expect) in [
+        (true, true, 60, [1, 0]),
+        (true, false, 60, [0, 1]),
+        (false, true, 60, [0, 0]),
+        // An invalid frame comes back, too.
+        (true, true, 5, [1, 0]),
+    ] {
+        let mut guest = Guest::new(0, 8);
+        let mut ring = guest.ring();
+        let event = event();
+        let bell = Doorbell::new(event.try_clone().unwrap(), notifier()).unwrap();
+        ring.set_call(has_bell.then(|| Arc::new(bell)));
+        guest.want_notifications(is_wanted);
+        guest.post(&[(BASE + BUFFERS, 10 + frame_bytes, false)], false);
+        let (counters, mut burst) = (RingCounters::default(), Burst::default());
+        let (mut pool, mut batch) = (Pool::new(1), Batch::new());
+        ring.receive(&mut pool, &mut batch, &mut Backlog::default(), &mut burst).unwrap();
+        counters.add(&burst);
+        let counts = counters.read();
+        assert_eq!([counts.notifications, counts.suppressed], expect, "{has_bell} {is_wanted}");
+        fcntl_setfl(&event, OFlags::NONBLOCK).unwrap();
+        assert_eq!(rustix::io::read(&event, &mut [0; 8]).is_ok(), expect == [1, 0]);
+    }
 }
