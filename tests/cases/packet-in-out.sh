@@ -44,3 +44,25 @@ for version in 10 13 15; do
     ovs-ofctl -O OpenFlow$version mod-port br0 server forward
     unmonitor
 done
+
+# A traced packet goes to controllers, as it is at that place, and nowhere else.
+ovs-ofctl del-flows br0
+ovs-ofctl add-flow br0 "udp,actions=mod_nw_tos:32,controller,server"
+# traced OPTION...: what a controller is told of a traced packet.
+traced() {
+    monitor br0 65534 -P nxt_packet_in2
+    contains "trace" "$(ovs-appctl ofproto/trace br0 \
+        "in_port=client,udp,dl_src=02:00:00:00:00:01,nw_src=10.0.0.1,nw_dst=10.0.0.2,nw_ttl=7,tp_src=5,tp_dst=6" "$@")" \
+        "dont_send=0"
+    eventually 3 grep -q "nw_tos=32,nw_ecn=0,nw_ttl=7,nw_frag=no,tp_src=5,tp_dst=6" monitor.printed
+    sed -n 's/.*total_len=\([0-9]*\) in_port=\([0-9]*\).*/\1 \2/p' monitor.printed
+    unmonitor
+}
+listen server
+same "64 bytes of payload" "106 1" "$(traced --generate)"
+same "the last option counts" "42 1" "$(traced -generate --l7 0001 --l7-len 0)"
+same "bytes" "45 1" "$(traced --l7 "00 01 02" --generate)"
+same "nothing went out" "" "$(heard server)"
+for wrong in "--l7 0|Trailing garbage in packet data" "--l7-len 64001|64001: too much L7 data" "--l7|Missing argument for option --l7"; do
+    contains "$wrong" "$(must_fail ovs-appctl ofproto/trace br0 in_port=1 --generate ${wrong%|*})" "${wrong#*|}"
+done

@@ -1,6 +1,7 @@
 //! `ofproto/trace`: follows one packet through the tables (ovs: `ofproto/ofproto-dpif-trace.c`).
 
-use crate::Ofproto;
+mod side_effects;
+
 use crate::bridge::Bridge;
 use crate::effect::Effect;
 use crate::ids::BridgeId;
@@ -10,9 +11,11 @@ use crate::translate::{
     Entry, Fork, Keys, Memory, Note, NoteKind, Notes, Sent, Translation, World, fix_tpid,
     translate_from, translate_sent,
 };
-use base::{Instant, OfPort, PortNo, RecircId};
+use crate::{Ofproto, Outbox};
+use base::{Instant, OfPort, PortNo, RecircId, WorkerId};
 use flow::{
-    CtState, DropReason, Field, FlowKey, FlowStats, Match, NatKind, NatRange, VLAN_PRESENT,
+    CtState, DropReason, Field, FlowCommand, FlowKey, FlowStats, Match, NatKind, NatRange,
+    VLAN_PRESENT,
 };
 use openflow::Action as OfAction;
 use std::fmt::Write;
@@ -28,8 +31,9 @@ pub struct TraceRequest {
     pub key: FlowKey,
     /// Actions to execute instead of a table lookup, as for a packet-out.
     pub actions: Option<Vec<OfAction>>,
-    /// The length of an actual packet: addresses are learned from it. No port counts it.
-    pub packet_bytes: Option<u64>,
+    /// An actual packet: addresses are learned from it, and it goes to controllers and connection tracking. No port
+    /// sends or counts it.
+    pub packet: Option<Vec<u8>>,
     /// The assumed connection states of the `ct` actions in order; after the last, `new|trk`.
     pub ct_next: Vec<CtState>,
     /// Print ports by name.
@@ -41,9 +45,9 @@ pub struct TraceRequest {
 impl TraceRequest {
     /// A trace of this packet with the defaults.
     pub fn new(bridge: BridgeId, key: FlowKey) -> Self {
-        let (actions, packet_bytes, ct_next) = (None, None, Vec::new());
+        let (actions, packet, ct_next) = (None, None, Vec::new());
         let (names, skb_priority) = (false, 0);
-        TraceRequest { bridge, key, actions, packet_bytes, ct_next, names, skb_priority }
+        TraceRequest { bridge, key, actions, packet, ct_next, names, skb_priority }
     }
 }
 
@@ -56,19 +60,20 @@ impl Ofproto {
         self.recirc.get(id).is_some()
     }
 
-    /// Follows a packet through the tables, and each of its recirculated copies.
-    pub fn trace(&mut self, now: Instant, request: &TraceRequest) -> String {
+    /// Follows a packet through the tables, and each of its recirculated copies. A worker carries out what an actual
+    /// packet causes beside its output.
+    pub fn trace(&mut self, now: Instant, request: &TraceRequest, to: &mut Outbox) -> String {
         let mut out = String::new();
         let mut key = request.key.clone();
         // Users name a VLAN and omit the tag's Ethernet type.
         fix_tpid(&mut key);
-        let mut queue = self.trace_pass(now, request, key, &mut out);
+        let mut queue = self.trace_pass(now, request, key, (&mut out, &mut *to));
         let mut ct_next = request.ct_next.iter();
         let mut passes = 1;
         while !queue.is_empty() && passes < MAX_PASSES {
             let mut fork = queue.remove(0);
             begin_pass(&mut fork, ct_next.next().copied(), &mut out);
-            queue.extend(self.trace_pass(now, request, fork.key, &mut out));
+            queue.extend(self.trace_pass(now, request, fork.key, (&mut out, &mut *to)));
             passes += 1;
         }
         out
@@ -80,7 +85,7 @@ impl Ofproto {
         now: Instant,
         request: &TraceRequest,
         key: FlowKey,
-        out: &mut String,
+        (out, to): (&mut String, &mut Outbox),
     ) -> Vec<Fork> {
         let translation = self.trace_translate(now, request, &key);
         let in_bridge =
@@ -111,7 +116,7 @@ impl Ofproto {
         let megaflow = Match::new(&key, &mask);
         let _ = writeln!(out, "Megaflow: {}", text::format_match(&megaflow, names));
         let mut actions = text::format_actions(&translation.actions, &key, names);
-        if request.packet_bytes.is_none() {
+        if request.packet.is_none() {
             // Without an actual packet, controllers receive nothing (ovs: `ofproto/ofproto-dpif-xlate.c`,
             // `xlate_controller_action`).
             actions = actions.replace("dont_send=0,continuation=0", "dont_send=1,continuation=0");
@@ -126,10 +131,21 @@ impl Ofproto {
                  - Uses action(s) not supported by datapath.",
             );
         }
-        if request.packet_bytes.is_some() {
+        if let Some(bytes) = &request.packet {
             self.learn_from(&translation.links.effects, now);
+            let device = self.source_of(request.bridge, &key);
+            let execute = side_effects::of(bytes, &key, device, &translation.actions);
+            let execute = execute.filter(|_| translation.error.is_none());
+            to.commands.extend(execute.map(|it| (WorkerId(0), FlowCommand::Execute(it))));
         }
         translation.forks
+    }
+
+    /// The datapath's number of the port from which a traced packet comes.
+    fn source_of(&self, bridge: BridgeId, key: &FlowKey) -> PortNo {
+        let port =
+            self.bridges.get(bridge).and_then(|it| it.port(OfPort(key.in_port_raw() as u16)));
+        port.and_then(|port| port.source()).unwrap_or(NO_DEVICE)
     }
 
     /// Applies learned addresses and flows; flows, tables and patch ports do not count the packet (ovs:
@@ -148,12 +164,11 @@ impl Ofproto {
         request: &TraceRequest,
         key: &FlowKey,
     ) -> Translation {
-        let notes = Notes::On { names: request.names, learns: request.packet_bytes.is_some() };
+        let notes = Notes::On { names: request.names, learns: request.packet.is_some() };
         let in_port = OfPort(key.in_port_raw() as u16);
         let bridge = self.bridges.get(request.bridge);
-        let device = bridge.and_then(|bridge| bridge.port(in_port)?.source());
-        let device = device.unwrap_or(NO_DEVICE);
-        let packet_len = request.packet_bytes.map(|bytes| bytes as usize);
+        let device = self.source_of(request.bridge, key);
+        let packet_len = request.packet.as_ref().map(Vec::len);
         let world = World { packet_len, ..self.world(now) };
         match &request.actions {
             Some(actions) if key.recirc_id() == RecircId(0) => {

@@ -116,7 +116,7 @@ impl World {
         let mut request = TraceRequest::new(id, self.key(case));
         request.ct_next = case.ct_next.iter().map(|state| ct_state(state)).collect();
         request.names = case.names;
-        let trace = self.ofproto.trace(self.now, &request);
+        let trace = self.ofproto.trace(self.now, &request, &mut ofproto::Outbox::default());
         if !case.without_flow {
             return trace;
         }

@@ -4,7 +4,7 @@ use flow::{ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, Field, FlowKey, VLAN_PRESENT};
 use wire::{Addresses, checksum, ethertype, icmp, icmpv6, protocol};
 
 /// Bytes of payload if the flow key does not determine the length.
-const PAYLOAD_BYTES: usize = 64;
+pub const PAYLOAD_BYTES: usize = 64;
 /// Offset of a later fragment, in units of eight bytes.
 const LATER_OFFSET: u16 = 100;
 const MORE_FRAGMENTS: u16 = 0x2000;
@@ -14,15 +14,23 @@ const LLC_SNAP: u16 = 14;
 /// longer.
 #[must_use]
 pub fn compose(key: &FlowKey, bytes: Option<usize>) -> Option<Vec<u8>> {
-    let Some(bytes) = bytes else { return Some(with_payload(key, PAYLOAD_BYTES)) };
-    let short = with_payload(key, 0);
-    let mut frame = with_payload(key, bytes.checked_sub(short.len())?);
+    let Some(bytes) = bytes else { return Some(compose_with(key, &payload(PAYLOAD_BYTES))) };
+    let short = compose_with(key, &[]);
+    let mut frame = compose_with(key, &payload(bytes.checked_sub(short.len())?));
     // A frame without payload is padded, as in Ethernet.
     frame.resize(bytes, 0);
     Some(frame)
 }
 
-fn with_payload(key: &FlowKey, payload: usize) -> Vec<u8> {
+/// The payload of this length.
+#[must_use]
+pub fn payload(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| at as u8).collect()
+}
+
+/// Builds the frame with this payload, if its protocol has one.
+#[must_use]
+pub fn compose_with(key: &FlowKey, payload: &[u8]) -> Vec<u8> {
     let mut frame = Vec::with_capacity(256);
     frame.extend(key.eth_dst().0);
     frame.extend(key.eth_src().0);
@@ -56,7 +64,7 @@ fn with_payload(key: &FlowKey, payload: usize) -> Vec<u8> {
     frame
 }
 
-fn ipv4(key: &FlowKey, payload: usize, frame: &mut Vec<u8>) {
+fn ipv4(key: &FlowKey, payload: &[u8], frame: &mut Vec<u8>) {
     let (source, destination) = (key.ipv4_src(), key.ipv4_dst());
     let addresses = Addresses::V4 { source, destination };
     let l4 = transport(key, payload, &addresses);
@@ -80,7 +88,7 @@ fn ipv4(key: &FlowKey, payload: usize, frame: &mut Vec<u8>) {
     frame.extend(l4);
 }
 
-fn ipv6(key: &FlowKey, payload: usize, frame: &mut Vec<u8>) {
+fn ipv6(key: &FlowKey, payload: &[u8], frame: &mut Vec<u8>) {
     let (source, destination) = (key.ipv6_src(), key.ipv6_dst());
     let l4 = transport(key, payload, &Addresses::V6 { source, destination });
     let first = 6 << 28 | u32::from(key.nw_tos()) << 20 | key.ipv6_label();
@@ -106,7 +114,7 @@ fn arp(key: &FlowKey, frame: &mut Vec<u8>) {
 }
 
 /// Returns the part after the IP header, with a correct checksum.
-fn transport(key: &FlowKey, payload: usize, addresses: &Addresses) -> Vec<u8> {
+fn transport(key: &FlowKey, payload: &[u8], addresses: &Addresses) -> Vec<u8> {
     if key.nw_frag() & (FRAG_ANY | FRAG_LATER) == FRAG_ANY | FRAG_LATER {
         return Vec::new();
     }
@@ -126,7 +134,7 @@ fn transport(key: &FlowKey, payload: usize, addresses: &Addresses) -> Vec<u8> {
         }
         protocol::UDP => {
             l4.extend(&ports);
-            l4.extend((8 + payload as u16).to_be_bytes());
+            l4.extend((8 + payload.len() as u16).to_be_bytes());
             l4.extend([0, 0]);
             checksum_at = Some(6);
         }
@@ -159,7 +167,7 @@ fn transport(key: &FlowKey, payload: usize, addresses: &Addresses) -> Vec<u8> {
         _ => has_payload = false,
     }
     if has_payload {
-        l4.extend((0..payload).map(|at| at as u8));
+        l4.extend(payload);
     }
     if let Some(at) = checksum_at {
         let has_pseudo = !matches!(key.nw_proto(), protocol::ICMP | protocol::IGMP);

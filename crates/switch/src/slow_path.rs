@@ -7,6 +7,7 @@ use super::worker_thread::WorkerThread;
 use base::{PortNo, WorkerId};
 use control::{InterfaceKind, UpcallRateList};
 use datapath::{Answers, UpcallRates};
+use ofproto::TraceRequest;
 use port::PortError;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,6 +24,11 @@ impl Switch {
                 false => self.ofproto.upcall(now, upcall, &mut self.outbox),
             }
         }
+    }
+
+    /// Traces a packet through the tables. What an actual packet causes beside its output is carried out.
+    pub(super) fn trace_packet(&mut self, request: &TraceRequest) -> String {
+        self.ofproto.trace(clock::now(), request, &mut self.outbox)
     }
 
     /// Counts the upcalls that the stopped workers left as lost, and creates the queue for the next workers.

@@ -32,7 +32,11 @@ fn groups(switch: &TestBridge) -> Vec<String> {
 /// The datapath's actions for a packet.
 fn trace(switch: &mut TestBridge, packet: &str) -> String {
     let key = parse_match(packet, &|_| None).unwrap().key().clone();
-    let text = switch.ofproto.trace(switch.now, &TraceRequest::new(switch.id, key));
+    let text = switch.ofproto.trace(
+        switch.now,
+        &TraceRequest::new(switch.id, key),
+        &mut Outbox::default(),
+    );
     text.rsplit_once("Datapath actions: ").unwrap().1.to_owned()
 }
 

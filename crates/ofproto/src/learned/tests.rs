@@ -184,7 +184,7 @@ fn a_packet_without_an_ethernet_header_teaches_flows_of_frames() {
     key.set_eth_type(0x800);
     let request = crate::TraceRequest::new(switch.id, key);
     for _ in 0..2 {
-        let trace = switch.ofproto.trace(switch.now, &request);
+        let trace = switch.ofproto.trace(switch.now, &request, &mut crate::Outbox::default());
         assert!(trace.contains("Datapath actions: drop"), "{trace}");
     }
 }

@@ -114,7 +114,7 @@ fn packets_to_controllers_pass_the_meter_that_their_action_names() {
     let trace = |bridge: &mut TestBridge| {
         let matching = openflow::text::parse_match("in_port=1", &|_| None).unwrap();
         let request = crate::TraceRequest::new(bridge.id, matching.key().clone());
-        let text = bridge.ofproto.trace(bridge.now, &request);
+        let text = bridge.ofproto.trace(bridge.now, &request, &mut crate::Outbox::default());
         text.rsplit_once("Datapath actions: ").unwrap().1.to_owned()
     };
     let change = |bridge: &mut TestBridge, command, meter| {

@@ -15,10 +15,11 @@ fn switch() -> (Ofproto, BridgeId) {
     (bridge.ofproto, bridge.id)
 }
 
-fn trace(ofproto: &mut Ofproto, id: BridgeId, flow: &str, packet_bytes: Option<u64>) -> String {
+fn trace(ofproto: &mut Ofproto, id: BridgeId, flow: &str, packet_bytes: Option<usize>) -> String {
     let matching = openflow::text::parse_match(flow, &|_| None).unwrap();
-    let request = TraceRequest { packet_bytes, ..TraceRequest::new(id, matching.key().clone()) };
-    ofproto.trace(NOW, &request)
+    let packet = packet_bytes.map(|bytes| vec![0; bytes]);
+    let request = TraceRequest { packet, ..TraceRequest::new(id, matching.key().clone()) };
+    ofproto.trace(NOW, &request, &mut Outbox::default())
 }
 
 /// `VLAN MAC PORT`, sorted.
@@ -52,6 +53,51 @@ fn only_a_packet_is_learned_from_and_nothing_counts_it() {
     }
     for table in ofproto.table_stats(id) {
         assert_eq!((table.lookups, table.matched), (0, 0), "{table:?}");
+    }
+}
+
+/// What the datapath is ordered to do for a traced packet, without and with an actual packet.
+#[test]
+fn a_packet_goes_to_controllers_and_connection_tracking_and_not_out() {
+    let cases = [
+        ("output:2", ""),
+        ("controller,output:2", "userspace(pid=0,controller("),
+        ("mod_nw_tos:4,controller,output:2", "set(ipv4(tos=0x4/0xfc)),userspace(pid=0,controller("),
+        ("clone(mod_nw_ttl:9,controller,output:2),output:2", "set(ipv4(ttl=9)),userspace("),
+        (
+            "check_pkt_larger(100)->reg0[0],controller,output:2",
+            "check_pkt_len(size=100,gt(userspace(",
+        ),
+        ("ct(commit),output:2", "ct(commit)"),
+        ("ct(table=1),output:2", "ct"),
+        ("mod_nw_tos:4,output:2", ""),
+    ];
+    for (actions, expect) in cases {
+        let config = BridgeConfig::new("br0", MacAddr::ZERO);
+        let mut bridge = TestBridge::configured(Config::default(), config).with_ports(2);
+        bridge.add(&format!("udp,actions={actions}"));
+        let flow = "in_port=1,udp,nw_src=10.0.0.1,nw_dst=10.0.0.2";
+        let matching = openflow::text::parse_match(flow, &|_| None).unwrap();
+        let mut request = TraceRequest::new(bridge.id, matching.key().clone());
+        let mut out = Outbox::default();
+        bridge.ofproto.trace(NOW, &request, &mut out);
+        assert!(out.commands.is_empty(), "{actions}: no packet");
+        request.packet = Some(vec![7; 60]);
+        bridge.ofproto.trace(NOW, &request, &mut out);
+        let told = match out.commands.as_slice() {
+            [] => String::new(),
+            [(WorkerId(0), FlowCommand::Execute(it))] => {
+                assert_eq!(it.packet.data(), [7; 60]);
+                let text = text::format_actions(&it.actions, &it.key, PortNames::default());
+                assert!(!text.contains("recirc(") && !text.ends_with(",2"), "{actions}: {text}");
+                text
+            }
+            other => panic!("{actions}: {other:?}"),
+        };
+        assert!(
+            told.starts_with(expect) && told.is_empty() == expect.is_empty(),
+            "{actions}: {told}"
+        );
     }
 }
 
@@ -96,7 +142,7 @@ fn the_priority_that_linux_keeps_is_told_behind_the_mark() {
     let (mut ofproto, id) = switch();
     let matching = openflow::text::parse_match("in_port=1,pkt_mark=2", &|_| None).unwrap();
     let request = TraceRequest { skb_priority: 7, ..TraceRequest::new(id, matching.key().clone()) };
-    let text = ofproto.trace(NOW, &request);
+    let text = ofproto.trace(NOW, &request, &mut Outbox::default());
     assert!(text.starts_with("Flow: pkt_mark=0x2,skb_priority=0x7,in_port=1,"), "{text}");
 }
 

@@ -298,7 +298,7 @@ fn dump_rules(switch: &mut Switch, words: &[String]) -> Answer {
 fn trace(switch: &mut Switch, words: &[String], actions: Option<&str>) -> Answer {
     let mut request = trace_request::read(switch, words)?;
     request.actions = actions.map(|text| sent_actions(switch, request.bridge, text)).transpose()?;
-    Ok(switch.ofproto_mut().trace(clock::now(), &request))
+    Ok(switch.trace_packet(&request))
 }
 
 /// Parses the actions of a packet-out, which has no instructions.

@@ -7,24 +7,30 @@ use ofproto::TraceRequest;
 use ofproto::text::parse_packet;
 use openflow::OfError;
 use packet::Packet;
+use port_dummy::frame;
 
 /// Bytes of an Ethernet header.
 const HEADER: usize = 14;
+/// Maximum payload of a generated packet.
+const PAYLOAD_MAX: usize = 64_000;
 
 /// Parses the arguments: options, `{[dp_name] odp_flow | bridge br_flow}` and a packet's bytes.
 pub(super) fn read(switch: &Switch, words: &[String]) -> Result<TraceRequest, String> {
     let (mut ct_next, mut rest) = (Vec::new(), Vec::new());
     let (mut names, mut generate) = (false, false);
+    let mut payload = frame::payload(frame::PAYLOAD_BYTES);
     let mut words = words.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
             "--names" | "-names" => names = true,
             "--no-names" => names = false,
             "-generate" | "--generate" => generate = true,
+            "--l7" => payload = hex(words.next().ok_or_else(|| missing(word))?)?,
+            "--l7-len" => payload = payload_of(words.next().ok_or_else(|| missing(word))?)?,
             // Actions that a controller must not use are always rejected.
             "-consistent" | "--consistent" => {}
             "--ct-next" | "-ct-next" => {
-                let list = words.next().ok_or(format!("Missing argument for option {word}"))?;
+                let list = words.next().ok_or_else(|| missing(word))?;
                 ct_next.push(states(list)?);
             }
             text => match text.strip_prefix("--ct-next=") {
@@ -53,10 +59,10 @@ pub(super) fn read(switch: &Switch, words: &[String]) -> Result<TraceRequest, St
         [] => return Err("Syntax error".to_owned()),
     };
     if let Some(bytes) = packet {
-        request.packet_bytes = Some(bytes.len() as u64);
         request.key = key_of(&bytes, &request.key)?;
+        request.packet = Some(bytes);
     } else if generate {
-        request.packet_bytes = Some(0);
+        request.packet = Some(frame::compose_with(&request.key, &payload));
     }
     (request.ct_next, request.names) = (ct_next, names);
     Ok(request)
@@ -161,16 +167,36 @@ fn key_of(bytes: &[u8], flow: &FlowKey) -> Result<FlowKey, String> {
 }
 
 fn packet(text: &str) -> Result<Vec<u8>, String> {
+    let bytes = hex(text)?;
+    let is_whole = bytes.len() >= HEADER;
+    is_whole.then_some(bytes).ok_or("Packet data too short for Ethernet".to_owned())
+}
+
+/// Parses pairs of digits, which spaces may separate.
+fn hex(text: &str) -> Result<Vec<u8>, String> {
+    let digits = text.chars().filter(|letter| !letter.is_ascii_whitespace());
     let digits: Option<Vec<u8>> =
-        text.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect();
+        digits.map(|it| it.to_digit(16).map(|digit| digit as u8)).collect();
     match digits {
         Some(digits) if digits.len() % 2 == 0 => {
-            let bytes: Vec<u8> = digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect();
-            let is_whole = bytes.len() >= HEADER;
-            is_whole.then_some(bytes).ok_or("Packet data too short for Ethernet".to_owned())
+            Ok(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
         }
         _ => Err("Trailing garbage in packet data".to_owned()),
     }
+}
+
+/// The payload of this length. A text that is no number counts as 0.
+fn payload_of(length: &str) -> Result<Vec<u8>, String> {
+    let end = length.find(|it: char| !it.is_ascii_digit() && it != '-').unwrap_or(length.len());
+    let bytes = length[..end].parse::<i64>().unwrap_or(0);
+    match usize::try_from(bytes) {
+        Ok(bytes) if bytes <= PAYLOAD_MAX => Ok(frame::payload(bytes)),
+        _ => Err(format!("{length}: too much L7 data")),
+    }
+}
+
+fn missing(option: &str) -> String {
+    format!("Missing argument for option {option}")
 }
 
 /// Parses `trk,new` or `trk|new`.
@@ -198,6 +224,30 @@ mod tests {
         assert_eq!(packet("0a1B0a1B0a1B0a1B0a1B0a1B0a1B").map(|bytes| bytes.len()), Ok(14));
         for (text, what) in [("0a1", "garbage"), ("0a1b", "short"), ("xy", "garbage")] {
             assert!(packet(text).unwrap_err().contains(what), "{text}");
+        }
+    }
+
+    #[test]
+    fn payloads_are_read() {
+        for (text, expect) in
+            [("0a1b", Ok(2)), ("0a 1b", Ok(2)), ("", Ok(0)), ("0a1", Err("garbage"))]
+        {
+            let got = hex(text).map(|bytes| bytes.len());
+            assert_eq!(got.is_ok(), expect.is_ok(), "{text}");
+            assert!(
+                got.map_or_else(|error| error.contains(expect.unwrap_err()), |it| Ok(it) == expect)
+            );
+        }
+        for (text, expect) in [
+            ("0", Some(0)),
+            ("100", Some(100)),
+            ("64000", Some(64_000)),
+            ("64001", None),
+            ("-1", None),
+            ("7x", Some(7)),
+            ("x", Some(0)),
+        ] {
+            assert_eq!(payload_of(text).ok().map(|bytes| bytes.len()), expect, "{text}");
         }
     }
 
