@@ -89,6 +89,8 @@ vsctl add-port br0 vhost0 -- set interface vhost0 type=dpdkvhostuserclient optio
 same "without a guest" "mode=client status=disconnected" "$(status)"
 start_guest listen:$work/vm 2 64
 eventually 5 reads up vsctl get interface vhost0 link_state
+# Its rings start one after the other.
+eventually 5 reads 2 eval 'status | grep -o "n_txq=[0-9]*" | cut -d= -f2'
 same "status" "features=$features mode=client mtu=1450 n_rxq=1 n_txq=2 num_of_vrings=4 socket=$work/vm status=connected \
 vring_0_size=64 vring_1_size=64 vring_2_size=64 vring_3_size=64" "$(status | sed 's/ numa=0//')"
 echo send 60 >&5
