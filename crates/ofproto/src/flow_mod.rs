@@ -136,6 +136,7 @@ impl Ofproto {
         let (collected, mut due) = (self.collected(now), Vec::new());
         let more = self.timeouts.take_due(&self.rules, now, collected, &mut due);
         self.upkeep.set_expiring(more);
+        coverage::add(coverage::Event::Expired, due.len() as u64);
         for (id, reason) in due {
             let Some(bridge) = self.rules.get(id).map(|rule| rule.bridge) else { continue };
             self.delete_rule(id, reason, now);

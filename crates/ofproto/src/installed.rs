@@ -172,6 +172,7 @@ impl Installed {
     }
 
     pub fn insert(&mut self, new: NewFlow<'_>, recirc: &RecircTable) -> FlowId {
+        coverage::count(coverage::Event::FlowPut);
         let slot = self.slots.take();
         let row = self.keys.insert(slot, new.key, new.mask, moved(&mut self.slots));
         self.by_match.insert(new.hash, slot);
@@ -303,6 +304,7 @@ impl Installed {
     pub fn remove(&mut self, id: FlowId, now: Instant, recirc: &RecircTable) {
         let Some(slot) = self.slots.slot(id) else { return };
         let Some(place) = self.slots.at(slot) else { return };
+        coverage::count(coverage::Event::FlowDel);
         let (worker, row, actions, stats) = (place.worker, place.row, place.actions, place.stats());
         if let Some(links) = self.links.get(place.links) {
             self.dumps.delete(worker, id, Dying { links: Arc::clone(links), stats });

@@ -43,6 +43,7 @@ impl Ofproto {
         now: Instant,
         out: &mut Outbox,
     ) -> Result<(), OfError> {
+        coverage::count(coverage::Event::PacketOut);
         let packet_out = &*self.placed_packet_out(id, packet_out)?;
         let Some(bridge) = self.bridges.get(id) else { return Err(no_bridge(id)) };
         if packet_out.buffer_id.is_some() {
@@ -80,6 +81,7 @@ impl Ofproto {
         let Frame { packet, key, .. } = frame;
         let key = Box::new(key);
         let execute = Execute { packet, key, actions, flow: None, trace: None, stamps: None };
+        coverage::count(coverage::Event::Execute);
         out.commands.push((WorkerId(0), FlowCommand::Execute(execute)));
     }
 }

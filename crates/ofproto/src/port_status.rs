@@ -88,6 +88,7 @@ impl Ofproto {
         before: Option<PortDesc>,
     ) {
         let (port, before) = (Box::new(port), before.map(Box::new));
+        coverage::count(coverage::Event::UpdatePort);
         self.events.push(Event::PortStatus { bridge, reason, port, before });
     }
 }

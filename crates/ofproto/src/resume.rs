@@ -88,6 +88,7 @@ impl Ofproto {
         let Frame { packet, key, .. } = frame;
         let key = Box::new(key);
         let execute = Execute { packet, key, actions, flow: None, trace: None, stamps: None };
+        coverage::count(coverage::Event::Execute);
         out.commands.push((WorkerId(0), FlowCommand::Execute(execute)));
         Ok(())
     }

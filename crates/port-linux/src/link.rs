@@ -5,6 +5,7 @@
 use crate::ethtool::{self, Driver, Duplex};
 use crate::socket;
 use base::MacAddr;
+use coverage::Event;
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
@@ -274,8 +275,10 @@ impl Links {
         let mut bytes = vec![0; message.buffer_len()];
         message.serialize(&mut bytes);
         self.socket.send(&bytes, 0).map_err(failed)?;
+        coverage::count(Event::NetlinkSent);
         loop {
             let (answer, _) = self.socket.recv_from_full().map_err(failed)?;
+            coverage::count(Event::NetlinkReceived);
             let mut rest = answer.as_slice();
             while let Some((part, after)) = split_message(rest) {
                 rest = after;

@@ -2,6 +2,7 @@
 
 use crate::link::{LinkInfo, Links, NETLINK, split_message};
 use crate::socket;
+use coverage::Event;
 use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::link::LinkMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
@@ -76,6 +77,8 @@ impl LinkMonitor {
         loop {
             match self.announcements.recv_from_full() {
                 Ok((bytes, _)) => {
+                    coverage::count(Event::NetlinkReceived);
+                    coverage::count(Event::LinksChanged);
                     if self.take_in(&bytes, &mut events).is_none() {
                         self.compare_all(&mut events)?;
                     }
@@ -83,7 +86,10 @@ impl LinkMonitor {
                 Err(e) => match e.raw_os_error() {
                     Some(libc::EAGAIN) => return Ok(events),
                     Some(libc::EINTR) => {}
-                    Some(libc::ENOBUFS) => self.compare_all(&mut events)?,
+                    Some(libc::ENOBUFS) => {
+                        coverage::count(Event::NetlinkOverflow);
+                        self.compare_all(&mut events)?;
+                    }
                     _ => return Err(socket::system_error(NETLINK, "read announcements", e)),
                 },
             }

@@ -5,6 +5,7 @@ mod rules;
 use crate::link::{LinkInfo, Links, NETLINK, split_message};
 use crate::socket;
 use base::MacAddr;
+use coverage::Event;
 use netlink_packet_core::{NLM_F_DUMP, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::route::{
@@ -100,13 +101,18 @@ impl RouteMonitor {
         loop {
             match self.announcements.recv_from_full() {
                 Ok((announced, _)) => {
+                    coverage::count(Event::NetlinkReceived);
+                    coverage::count(Event::LinksChanged);
                     is_stale = true;
                     self.went_down.extend(went_down(&announced));
                 }
                 Err(e) => match e.raw_os_error() {
                     Some(libc::EAGAIN) => return Ok(is_stale),
                     Some(libc::EINTR) => {}
-                    Some(libc::ENOBUFS) => (is_stale, self.has_lost) = (true, true),
+                    Some(libc::ENOBUFS) => {
+                        coverage::count(Event::NetlinkOverflow);
+                        (is_stale, self.has_lost) = (true, true);
+                    }
                     _ => return Err(socket::system_error(NETLINK, "read announcements", e)),
                 },
             }
@@ -118,6 +124,7 @@ impl RouteMonitor {
     /// # Errors
     /// The kernel refuses to list them.
     pub fn read(&mut self) -> Result<Routing, PortError> {
+        coverage::count(Event::RoutesDump);
         let links = self.links.list()?;
         let macs = links.iter().map(|link| (link.name.clone(), link.mac)).collect();
         let mtus = links.iter().map(|link| (link.name.clone(), link.mtu)).collect();

@@ -4,6 +4,7 @@
 //! generated from the results, and a test compares them.
 
 mod commands;
+mod counters;
 mod differences;
 mod flows;
 mod messages;
@@ -22,6 +23,7 @@ Open vSwitch 3.1.
 | error | answered with an error, for the reason in the note |
 | sent | sent by the switch, never by a controller |
 | own | this switch's own, or of later versions of Open vSwitch |
+| none | never counted, for the reason in the note |
 
 This half is written by `WRITE_DOCUMENTATION=1 cargo test -p switch compatibility`, which tries each row.
 ";
@@ -51,6 +53,7 @@ fn document() -> String {
         ("Match fields", "field", flows::fields()),
         ("Commands of ovs-appctl", "command", commands::commands()),
         ("Options of ovs-vswitchd", "option", commands::options()),
+        ("Counters of coverage/show, as of Open vSwitch 3.7.1", "counter", counters::counters()),
     ] {
         let _ = write!(text, "\n## {title}\n\n| {what} | state | note |\n|---|---|---|\n");
         // Rows with the same state and note are merged at the place of the first.
@@ -109,8 +112,9 @@ fn the_documentation_says_what_the_program_does() {
 #[test]
 fn every_error_has_a_reason() {
     let rows = [messages::messages(), flows::actions(), flows::fields()];
-    let others = [commands::commands(), commands::options()];
-    for row in rows.iter().chain(&others).flatten().filter(|row| row.state == "error") {
-        assert!(!row.note.is_empty(), "{} is refused, and no note says why", row.names);
+    let others = [commands::commands(), commands::options(), counters::counters()];
+    let refused = |row: &&Row| matches!(row.state, "error" | "none");
+    for row in rows.iter().chain(&others).flatten().filter(refused) {
+        assert!(!row.note.is_empty(), "{} is not there, and no note says why", row.names);
     }
 }

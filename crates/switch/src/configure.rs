@@ -84,6 +84,7 @@ impl Drop for RunningBridge {
 impl Switch {
     /// Applies `desired`, change by change.
     pub fn configure(&mut self, mut desired: Desired) {
+        coverage::count(coverage::Event::BridgeReconfigure);
         self.note_numbers(&mut desired);
         let changes = control::difference(&self.desired, &desired);
         let changed = !changes.is_empty();

@@ -4,6 +4,7 @@ use super::Switch;
 use base::Instant;
 use conntrack::Event;
 use datapath::WorkerStats;
+use ofproto::MacCounters;
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
@@ -11,6 +12,38 @@ use std::time::Duration;
 /// Interval of samples for rates, and the number of samples in an hour.
 const SAMPLE_EVERY: Duration = Duration::from_secs(5);
 const SAMPLES: usize = 721;
+
+/// A counter's name, and where to find its value.
+type Counter<T> = (&'static str, fn(&T) -> u64);
+
+const REVALIDATED: &str = "flows_revalidated";
+/// Counters of workers.
+const OF_WORKERS: [Counter<WorkerStats>; 5] = [
+    ("netdev_received", |stats| stats.received),
+    ("netdev_sent", |stats| stats.sent),
+    ("upcalls", |stats| stats.misses),
+    ("upcall_lost", |stats| stats.lost),
+    ("recirculated", |stats| stats.recirculated),
+];
+/// Counters of learned addresses.
+const OF_MACS: [Counter<MacCounters>; 5] = [
+    ("mac_learning_learned", |macs| macs.learned),
+    ("mac_learning_expired", |macs| macs.expired),
+    ("mac_learning_evicted", |macs| macs.evicted),
+    ("mac_learning_moved", |macs| macs.moved),
+    ("mac_learning_static_none_move", |macs| macs.static_none_move),
+];
+
+/// The names of all counters.
+#[cfg(test)]
+pub fn counter_names() -> Vec<&'static str> {
+    let of_workers = OF_WORKERS.iter().map(|(name, _)| *name);
+    let of_macs = OF_MACS.iter().map(|(name, _)| *name);
+    let drops = flow::DropReason::ALL.iter().map(|reason| reason.name());
+    let conntrack = Event::ALL.iter().map(|event| event.name());
+    let coverage = coverage::Event::ALL.iter().map(|event| event.name());
+    of_workers.chain(of_macs).chain(drops).chain(conntrack).chain(coverage).collect()
+}
 
 /// The counters at one moment, by name.
 pub type Sample = (Instant, Vec<(String, u64)>);
@@ -117,28 +150,17 @@ impl Switch {
     fn counters(&self) -> Vec<(String, u64)> {
         let totals = self.totals();
         let stats = &totals.stats;
-        let mut counters = vec![
-            ("netdev_received".to_owned(), stats.received),
-            ("netdev_sent".to_owned(), stats.sent),
-            ("dpif_execute".to_owned(), stats.misses),
-            ("upcall_lost".to_owned(), stats.lost),
-            ("recirculated".to_owned(), stats.recirculated),
-            ("flows_revalidated".to_owned(), self.ofproto.megaflow_counters().revalidated),
-        ];
+        let revalidated = self.ofproto.megaflow_counters().revalidated;
+        let mut counters = vec![(REVALIDATED.to_owned(), revalidated)];
+        counters.extend(OF_WORKERS.map(|(name, count)| (name.to_owned(), count(stats))));
+        counters.extend(coverage::counts().map(|(event, n)| (event.name().to_owned(), n)));
         counters.extend(stats.drops.iter().map(|(reason, n)| (reason.name().to_owned(), n)));
         let conntrack = self.conntrack.counters();
         counters.extend(conntrack.iter().map(|(event, n)| (event.name().to_owned(), n)));
         let macs = self.ofproto.bridges().iter().filter_map(|bridge| self.ofproto.macs(bridge.id));
-        let of_macs = macs.map(ofproto::MacTable::counters).flat_map(|macs| {
-            [
-                ("mac_learning_learned", macs.learned),
-                ("mac_learning_expired", macs.expired),
-                ("mac_learning_evicted", macs.evicted),
-                ("mac_learning_moved", macs.moved),
-                ("mac_learning_static_none_move", macs.static_none_move),
-            ]
-        });
-        counters.extend(of_macs.map(|(name, count)| (name.to_owned(), count)));
+        for macs in macs.map(ofproto::MacTable::counters) {
+            counters.extend(OF_MACS.map(|(name, count)| (name.to_owned(), count(&macs))));
+        }
         // Counters of several components or bridges may have the same name, as in Open vSwitch.
         counters.sort_by(|a, b| a.0.cmp(&b.0));
         counters.dedup_by(|later, kept| {

@@ -146,6 +146,7 @@ impl Devices {
         let place = Place::Named;
         let device = OpenDevice { name, kind, queues, opening, numa, ifindex, place, handle };
         self.open.insert(number, device);
+        coverage::count(coverage::Event::PortAdd);
         self.pin(number, &interface.rxq_affinity);
         let slots =
             (0..).zip(rx).map(|(queue, rx)| RxSlot::new(number, opening, queue, rx)).collect();
@@ -205,6 +206,7 @@ impl Devices {
     /// is removed from the system, at the latest by [`Self::remove_doomed`].
     pub fn close(&mut self, number: PortNo, remove: bool, workers: &[WorkerThread]) {
         let Some(device) = self.open.remove(&number) else { return };
+        coverage::count(coverage::Event::PortDel);
         self.close_queues(number, &device.name, workers);
         if let (Handle::Tap(tap), true) = (device.handle, remove)
             && device.kind == DeviceKind::Internal

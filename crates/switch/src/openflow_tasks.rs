@@ -106,6 +106,7 @@ pub fn connect(shared: &Shared, target: Target, service: Service) -> JoinHandle<
         loop {
             let Some(tls) = with(&shared, |switch| switch.tls().clone()) else { return };
             let Some(most) = with(&shared, |switch| switch.backoff_max(&service)) else { return };
+            coverage::count(coverage::Event::VconnOpen);
             let error = match Stream::connect(&target, &tls).await {
                 Ok(stream) => {
                     log_end!(Level::Info, "{name}: connected");

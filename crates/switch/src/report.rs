@@ -7,6 +7,7 @@ use super::statistics::named;
 use super::system_statistics;
 use base::{Instant, OfPort};
 use control::{BridgeStatus, Desired, InterfaceStatus, LinkStatus, Status};
+use coverage::Event as Counted;
 use ofproto::PortDevice;
 use ovsdb::{Event, Session, SessionConfig, TransactionId};
 use port_linux::{Duplex, LinkInfo};
@@ -118,6 +119,10 @@ impl Switch {
             }
             Event::TransactionDone { id, result } => {
                 database.sent.remove(&id);
+                coverage::count(match &result {
+                    Ok(_) => Counted::TransactionSuccess,
+                    Err(_) => Counted::TransactionError,
+                });
                 match result {
                     Ok(_) if database.sent.is_empty() && database.again_at.is_none() => {
                         self.report_ready();
@@ -182,7 +187,12 @@ impl Switch {
         let cur_cfg = database.cur_cfg;
         let status = self.status(cur_cfg, due);
         let Some(database) = &mut self.database else { return };
-        for transaction in control::report(database.session.replica(), &status) {
+        let transactions = control::report(database.session.replica(), &status);
+        if transactions.is_empty() {
+            coverage::count(Counted::TransactionUnchanged);
+        }
+        for transaction in transactions {
+            coverage::count(Counted::TransactionIncomplete);
             match database.session.transact(transaction) {
                 Ok(id) => {
                     database.sent.insert(id);
@@ -331,6 +341,8 @@ impl Switch {
 }
 
 fn device_status(ofport: OfPort, link: &LinkInfo, with_statistics: bool) -> LinkStatus {
+    coverage::count(Counted::EthtoolRead);
+    coverage::add(Counted::StatisticsRead, with_statistics.into());
     let (speed_mbps, duplex) = link.speed_and_duplex();
     let driver = link.driver().map(|driver| {
         // As in Open vSwitch 4.0 (ovs: `lib/netdev-linux.c`, `netdev_linux_get_peer_ifindex`).

@@ -129,6 +129,7 @@ async fn call(
         let given = Value::from(params.as_slice());
         log::debug!(target: "unixctl", "received request {name}{given}, id={id}");
     }
+    coverage::count(coverage::Event::UnixctlReceived);
     let args = params.iter().map(|param| param.as_str().map(String::from)).collect();
     let (sender, receiver) = oneshot::channel();
     let call = Call { name, args, format: *format, reply: sender };

@@ -56,6 +56,7 @@ impl Call {
     /// Sends the answer. It is dropped if the client has left.
     pub fn answer(self, reply: Reply) {
         // The connection may have ended.
+        coverage::count(coverage::Event::UnixctlReplied);
         let _ = self.reply.send(reply);
     }
 }

@@ -191,7 +191,9 @@ impl Session {
             other => other.insert(Limiter::new(rate, now)),
         };
         let port = OfPort(packet_in.metadata.key().in_port_raw() as u16);
-        self.dropped += u64::from(limiter.push(port, Message::PacketIn(packet_in)));
+        let dropped = u64::from(limiter.push(port, Message::PacketIn(packet_in)));
+        coverage::add(coverage::Event::PacketInOverflow, dropped);
+        self.dropped += dropped;
         self.send_limited(now);
     }
 

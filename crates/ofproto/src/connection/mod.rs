@@ -128,6 +128,9 @@ impl Connections {
             session.resume_monitors(core);
         }
         let output = session.take_output();
+        let messages = std::mem::take(&mut session.unsent);
+        coverage::add(coverage::Event::RconnSent, messages);
+        coverage::add(coverage::Event::VconnSent, messages);
         self.copy_to_snoopers(&session, &output);
         self.sessions.insert(id, session);
         output
@@ -297,6 +300,9 @@ impl Connections {
             let reply = statistics::flows(session.bridge, &waiting.request, switch);
             session.reply(waiting.xid, &reply);
         }
-        session.next_message()
+        let message = session.next_message()?;
+        coverage::count(coverage::Event::VconnReceived);
+        coverage::count(coverage::Event::ReceiveOpenflow);
+        Some(message)
     }
 }

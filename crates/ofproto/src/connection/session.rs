@@ -138,6 +138,8 @@ pub(super) struct Session {
     last_written: Instant,
     /// When the unanswered echo request was sent.
     probed: Option<Instant>,
+    /// Messages in the output.
+    pub unsent: u64,
 }
 
 impl Session {
@@ -174,6 +176,7 @@ impl Session {
             last_received: now,
             last_written: now,
             probed: None,
+            unsent: 0,
         };
         let spoken = Version::ALL.into_iter().filter(|v| settings.versions & (1 << *v as u8) != 0);
         let highest = spoken.max().unwrap_or(Version::V10);
@@ -232,8 +235,7 @@ impl Session {
         }
     }
 
-    /// Replies to a message in the message's own version. Only for echo replies and errors with the same
-    /// numbers in all versions.
+    /// Replies in the message's own version: only echo replies, and errors with the same numbers in all versions.
     pub fn reply_to(&mut self, header: Header, message: &Message) {
         let start = self.output.len();
         self.write(self.version.unwrap_or(Version::V10), header.xid, message);
@@ -276,6 +278,8 @@ impl Session {
         };
         for bytes in encode(version, xid, message, &options) {
             self.output.extend_from_slice(&bytes);
+            self.unsent += 1;
+            coverage::count(coverage::Event::RconnQueued);
         }
         self.output.len() - before
     }

@@ -299,6 +299,7 @@ pub(crate) fn translate_resumed(
 
 #[inline(always)]
 fn finish(context: Context<'_>) -> Translation {
+    coverage::count(coverage::Event::Translate);
     let Context { key, base, original, mut mask, mut actions, notes, error, .. } = context;
     if context.copies_ecn {
         outer::match_ecn(&mut mask, &mut actions);

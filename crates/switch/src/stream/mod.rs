@@ -53,6 +53,7 @@ impl Stream {
     /// # Errors
     /// The peer refuses, does not answer in time, or fails the TLS handshake.
     pub async fn connect(target: &Target, tls: &TlsSettings) -> io::Result<Stream> {
+        coverage::count(coverage::Event::StreamOpen);
         match tokio::time::timeout(CONNECT_TIMEOUT, Stream::open(target, tls)).await {
             Ok(opened) => opened,
             Err(_) => Err(timed_out()),
@@ -95,6 +96,7 @@ impl Listener {
     /// # Errors
     /// The address or the file is in use, or TLS is not configured.
     pub fn bind(target: &Target, tls: &TlsSettings) -> io::Result<Listener> {
+        coverage::count(coverage::Event::PstreamOpen);
         match target {
             Target::ListenUnix(path) => {
                 let socket = daemon::listen_unix(path, SOCKET_MODE)?;
