@@ -47,6 +47,9 @@ done
 lie "notifications that wait for ever" >lies
 same "the lie" "notifications that wait for ever" "$(cat lies)"
 pings client 10.0.0.2
+lie "notifications that thousands watch" >lies
+eventually 5 grep -qF "vhost0: notifications of its guest take long" $work/ovs-vswitchd.log
+pings client 10.0.0.2
 lie "a descriptor with request 12 that is slow to close" >lies
 vsctl --timeout=5 del-port vhost0
 pings client 10.0.0.2

@@ -7,6 +7,7 @@ QEMU's docs/interop/vhost-user.rst has the messages."""
 import array
 import os
 import random
+import select
 import socket
 import struct
 import sys
@@ -17,7 +18,7 @@ SET_VRING_NUM, SET_VRING_ADDR, SET_VRING_BASE = 8, 9, 10
 SET_VRING_KICK, SET_VRING_CALL, SET_VRING_ERR = 12, 13, 14
 VERSION = 1
 MEMORY, BASE, ADDRESS = 1 << 20, 0x100000, 0x7F0000000000
-PROTOCOL_FEATURES, PACKED = 1 << 30, 1 << 34
+EVENT_IDX, PROTOCOL_FEATURES, PACKED = 1 << 29, 1 << 30, 1 << 34
 # Places in the memory, and flags of descriptors.
 AVAILABLE, USED, BUFFERS = 0x2000, 0x4000, 0x10000
 NEXT, WRITE, INDIRECT = 1, 2, 4
@@ -143,6 +144,24 @@ def storm(guest, seed):
             os.pwrite(file, noise.randbytes(2), AVAILABLE + 2)
 
 
+def watched_bell(guest):
+    """A notification for which the kernel has much to do: sixty thousand watch it."""
+    file, bell = memfd(), os.eventfd(0)
+    small_buffers(file, 64)
+    epolls = [select.epoll() for _ in range(80)]
+    for epoll in epolls:
+        copies = [os.dup(bell) for _ in range(750)]
+        for copy in copies:
+            epoll.register(copy, select.EPOLLIN)
+        for copy in copies:
+            os.close(copy)
+    # Each frame is to be notified.
+    guest.begin(PROTOCOL_FEATURES | PACKED | EVENT_IDX)
+    guest.memory([whole_region()], [file])
+    guest.rings(ADDRESS, apart=0x20000, bell=bell)
+    guest.hangs_up(1)
+
+
 def full_bell(guest):
     """A notification that waits for ever, if it is a write: the switch's flag is taken back, the counter full."""
     file, bell = memfd(), os.eventfd(0)
@@ -229,6 +248,7 @@ def ring_lies():
     except BlockingIOError:
         os.set_blocking(writing, True)
     yield "notifications that wait for ever", full_bell
+    yield "notifications that thousands watch", watched_bell
     for name, bell in [("a full pipe", writing), ("memory", memfd()),
                        ("a socket", socket.socket(socket.AF_UNIX).detach()),
                        ("a terminal", os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY)),

@@ -4,12 +4,15 @@ use crate::notifier::Notifier;
 use rustix::fs::readlink;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An eventfd of the other side.
 #[derive(Debug)]
 pub struct Doorbell {
     file: OwnedFd,
     notifier: Arc<Notifier>,
+    /// Whether the thread of the port must notify.
+    is_due: AtomicBool,
 }
 
 impl Doorbell {
@@ -22,11 +25,22 @@ impl Doorbell {
         if !link.is_ok_and(|link| link.as_bytes() == b"anon_inode:[eventfd]") {
             return Err("a descriptor for notifications is not an eventfd".to_owned());
         }
-        Ok(Doorbell { file, notifier })
+        Ok(Doorbell { file, notifier, is_due: AtomicBool::new(false) })
     }
 
-    /// Notifies, without waiting for anything.
+    /// Notifies, without waiting for anything, or leaves it to the thread of the port.
+    #[inline]
     pub fn ring(&self) {
-        self.notifier.signal(self.file.as_fd());
+        if !self.notifier.signal_in_time(self.file.as_fd()) {
+            self.is_due.store(true, Ordering::Release);
+            self.notifier.wake();
+        }
+    }
+
+    /// Notifies on the thread of the port, if that was left to it.
+    pub fn ring_if_due(&self) {
+        if self.is_due.swap(false, Ordering::AcqRel) {
+            self.notifier.signal(self.file.as_fd());
+        }
     }
 }

@@ -154,6 +154,7 @@ impl FrontEnd {
         let mut session =
             Session::new(Arc::clone(&self.shared), Arc::clone(&self.notifier), self.offered);
         self.shared.take_fault();
+        let mut is_deferred = false;
         let ended = loop {
             match &self.side {
                 Side::Client => self.wait(&[connection.socket()], None),
@@ -161,6 +162,15 @@ impl FrontEnd {
             }
             if self.stops() {
                 break Ended::Closed;
+            }
+            if self.notifier.is_deferred() {
+                if !std::mem::replace(&mut is_deferred, true) {
+                    log::warn!(
+                        target: "netdev_dpdk",
+                        "{}: notifications of its guest take long, and no worker sends them any more", self.name
+                    );
+                }
+                session.ring_due();
             }
             if let Some(fault) = self.shared.take_fault() {
                 break Ended::Faulty(fault);

@@ -7,6 +7,7 @@ use crate::format::Format;
 use crate::memory::{GuestMemory, Region, RegionPlace};
 use crate::message::{HEADER_BYTES, Header, Request};
 use crate::notifier::Notifier;
+use crate::pace::Clocks;
 use crate::queues::{VhostRx, VhostTx};
 use crate::ring::Ring;
 use crate::session::Session;
@@ -78,7 +79,7 @@ pub fn exchange(mut bytes: &[u8]) {
     let shared = Arc::new(shared);
     // One for all inputs, since the kernel takes a while to end it.
     static NOTIFIER: LazyLock<Arc<Notifier>> =
-        LazyLock::new(|| Arc::new(Notifier::new().expect("asynchronous I/O")));
+        LazyLock::new(|| Arc::new(notifier().expect("asynchronous I/O")));
     let notifier = Arc::clone(&NOTIFIER);
     let mut session = Session::new(Arc::clone(&shared), notifier, feature::OFFERED);
     let mut rx = VhostRx::new(Arc::clone(&shared), 0, 1);
@@ -103,6 +104,12 @@ pub fn exchange(mut bytes: &[u8]) {
     }
     drop(session);
     assert!(shared.rings.iter().all(|slot| slot.lock().is_none()), "a ring outlives its session");
+}
+
+/// A notifier whose time stands still.
+fn notifier() -> std::io::Result<Notifier> {
+    let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+    Notifier::new(wake, Clocks::STILL)
 }
 
 /// Memory, or an eventfd.

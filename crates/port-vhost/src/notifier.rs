@@ -5,6 +5,7 @@
 //! is done (io_submit(2), `IOCB_FLAG_RESFD`). Here the request asks whether a readable descriptor is readable, which is
 //! done at once.
 
+use crate::pace::{Clocks, Pace};
 use libc::{c_long, c_ulong, iocb};
 use rustix::event::{EventfdFlags, PollFlags, eventfd};
 use std::io;
@@ -27,17 +28,20 @@ pub struct Notifier {
     context: c_ulong,
     /// An eventfd that is always readable.
     readable: OwnedFd,
+    pace: Pace,
+    /// Wakes the thread of the port, which notifies if a worker must not.
+    wake: OwnedFd,
 }
 
 /// `struct io_event`: four words, none of which is of interest.
 type IoEvent = [u64; 4];
 
 impl Notifier {
-    /// Prepares the kernel's side.
+    /// Prepares the kernel's side. `wake` is an eventfd that wakes the thread of the port.
     ///
     /// # Errors
     /// The kernel has no asynchronous I/O, or other programs have taken all of it (`fs.aio-max-nr`).
-    pub fn new() -> io::Result<Notifier> {
+    pub fn new(wake: OwnedFd, clocks: Clocks) -> io::Result<Notifier> {
         let readable = eventfd(1, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let mut context: c_ulong = 0;
         // SAFETY: needed because there is no safe interface of io_setup(2). It writes to a local.
@@ -45,7 +49,24 @@ impl Notifier {
         if result != 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(Notifier { context, readable })
+        Ok(Notifier { context, readable, pace: Pace::new(clocks), wake })
+    }
+
+    /// Signals, as [`Self::signal`]. Returns false if the thread of the port must do it.
+    #[inline]
+    pub fn signal_in_time(&self, file: BorrowedFd<'_>) -> bool {
+        self.pace.run(|| self.signal(file))
+    }
+
+    /// Wakes the thread of the port.
+    #[cold]
+    pub fn wake(&self) {
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+
+    /// Whether the thread of the port notifies.
+    pub fn is_deferred(&self) -> bool {
+        self.pace.is_deferred()
     }
 
     /// Adds one to the counter of an eventfd. A counter at its limit remains there.

@@ -4,6 +4,7 @@ use crate::counters::RingCounts;
 use crate::feature;
 use crate::front_end::{FrontEnd, Side};
 use crate::notifier::Notifier;
+use crate::pace::Clocks;
 use crate::queues::{VhostRx, VhostTx};
 use crate::shared::{Shared, Status};
 use crate::socket::listen_at;
@@ -111,6 +112,7 @@ impl VhostPort {
     pub fn open(
         name: &str,
         config: VhostConfig,
+        clocks: Clocks,
         notify: Box<dyn Fn() + Send>,
     ) -> Result<(VhostPort, Vec<VhostRx>), PortError> {
         let invalid = |reason| PortError::Invalid { device: name.to_owned(), reason };
@@ -131,7 +133,9 @@ impl VhostPort {
         };
         let frame_max = (mtu + FRAME_OVERHEAD) as usize;
         let shared = Arc::new(Shared::new(frame_max).map_err(failed("create an eventfd"))?);
-        let notifier = Notifier::new().map_err(|error| invalid(without_notifier(&error)))?;
+        let wake = shared.wake_fd().try_clone().map_err(failed("create an eventfd"))?;
+        let notifier = Notifier::new(wake, clocks);
+        let notifier = notifier.map_err(|error| invalid(without_notifier(&error)))?;
         let stops = Arc::new(AtomicBool::new(false));
         let (alive, ended) = mpsc::channel();
         let front_end = FrontEnd {

@@ -1,16 +1,15 @@
 //! One connection with a front-end: its requests, one after the other, and what they change.
 
-use crate::areas::Areas;
 use crate::dirty_log::DirtyLog;
 use crate::doorbell::Doorbell;
-use crate::fault::{Fault, RingFault};
+use crate::fault::Fault;
 use crate::feature::{self, protocol};
-use crate::format::Format;
 use crate::memory::{GuestMemory, REGIONS_MAX, Region, RegionPlace};
-use crate::message::{Request, RingAddresses};
+use crate::message::Request;
 use crate::notifier::Notifier;
 use crate::numa::node_of;
 use crate::ring::Ring;
+use crate::setup::Setup;
 use crate::shared::{PAIRS_MAX, Shared, Status};
 use arrayvec::ArrayVec;
 use std::os::fd::OwnedFd;
@@ -26,18 +25,6 @@ const REPLY_MAX: usize = 24;
 
 /// The payload of a reply.
 pub type Reply = ArrayVec<u8, REPLY_MAX>;
-
-/// What a ring was told.
-#[derive(Debug, Default)]
-struct Setup {
-    entries: u16,
-    base: u32,
-    addresses: Option<RingAddresses>,
-    /// Whether the guest may have put entries into it: the ring is started.
-    is_kicked: bool,
-    is_enabled: bool,
-    call: Option<Arc<Doorbell>>,
-}
 
 /// The state of a connection.
 #[derive(Debug)]
@@ -183,6 +170,14 @@ impl Session {
         Ok(None)
     }
 
+    /// Notifies the guest where workers left it to this thread.
+    pub fn ring_due(&self) {
+        self.setups
+            .iter()
+            .filter_map(|setup| setup.call.as_ref())
+            .for_each(|call| call.ring_if_due());
+    }
+
     /// Publishes what changed. Returns whether the link changed.
     pub fn publish(&self) -> bool {
         let changed = self.shared.look_at_rings();
@@ -203,7 +198,7 @@ impl Session {
 
     /// The NUMA node of its first ring.
     fn numa(&self) -> Option<u16> {
-        let areas = self.areas(self.setups.first()?).ok()?;
+        let areas = self.setups.first()?.areas(self.features, &self.memory).ok()?;
         node_of(&self.memory.slice(areas.table)?)
     }
 
@@ -296,12 +291,11 @@ impl Session {
     /// Starts a ring that was told everything.
     fn start(&mut self, ring: usize) -> Result<(), Fault> {
         let Some(setup) = self.setups.get(ring) else { return Ok(()) };
-        let is_told = setup.is_kicked && setup.entries > 0 && setup.addresses.is_some();
-        if !is_told || self.slot(ring).is_some() {
+        if !setup.is_complete() || self.slot(ring).is_some() {
             return Ok(());
         }
         let of_ring = |fault| Fault::of_ring(ring as u16, fault);
-        let areas = self.areas(setup).map_err(of_ring)?;
+        let areas = setup.areas(self.features, &self.memory).map_err(of_ring)?;
         let memory = Arc::clone(&self.memory);
         let live = Ring::new(self.features, setup.entries, setup.base, areas, memory);
         let mut live = live.map_err(of_ring)?;
@@ -315,24 +309,12 @@ impl Session {
     fn place_again(&self, ring: usize) -> Result<(), Fault> {
         let Some(setup) = self.setups.get(ring) else { return Ok(()) };
         if let Some(live) = self.slot(ring).as_mut() {
-            let areas = self.areas(setup).map_err(|fault| Fault::of_ring(ring as u16, fault))?;
+            let areas = setup
+                .areas(self.features, &self.memory)
+                .map_err(|fault| Fault::of_ring(ring as u16, fault))?;
             live.set_memory(Arc::clone(&self.memory), areas);
         }
         Ok(())
-    }
-
-    fn areas(&self, setup: &Setup) -> Result<Areas, RingFault> {
-        let addresses = setup.addresses.unwrap_or_default();
-        let [table, driver, device] = Format::lengths(self.features, setup.entries);
-        // Their alignments (VIRTIO 1.2 sections 2.7 and 2.8).
-        let find = |address, length, alignment| {
-            self.memory.find_user(address, length, alignment).ok_or(RingFault::Place)
-        };
-        Ok(Areas {
-            table: find(addresses.table, table, 16)?,
-            driver: find(addresses.driver, driver, 2)?,
-            device: find(addresses.device, device, 4)?,
-        })
     }
 
     /// Stops a ring. Returns its base.

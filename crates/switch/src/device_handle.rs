@@ -9,7 +9,10 @@ use port_afxdp::{XdpOptions, XdpPort};
 use port_dpdk::{DpdkConfig, DpdkPort};
 use port_dummy::{DummyOptions, DummyPort};
 use port_linux::{LinkInfo, PacketPort, TapKind, TapPort};
-use port_vhost::{VhostConfig, VhostPort};
+use port_vhost::{Clocks, VhostConfig, VhostPort};
+
+/// The clocks by which a guest's port judges its notifications.
+const CLOCKS: Clocks = Clocks { now: clock::now, thread_time: clock::thread_time };
 
 /// An open device, of any kind.
 pub enum Handle {
@@ -91,7 +94,7 @@ impl Handle {
                     (Handle::Dpdk(port), rx)
                 }
                 Some(DeviceConfig::Vhost(config, notify)) => {
-                    let (port, queues) = VhostPort::open(name, config, notify)?;
+                    let (port, queues) = VhostPort::open(name, config, CLOCKS, notify)?;
                     let boxed = |rx| Box::new(rx) as Box<dyn RxQueue>;
                     (Handle::Vhost(port), queues.into_iter().map(boxed).collect())
                 }

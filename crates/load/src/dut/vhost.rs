@@ -10,7 +10,7 @@ use crate::error::LoadError;
 use crate::link::Link;
 use port::{RxQueue, TxQueue};
 use port_dpdk::{DpdkConfig, DpdkPort, EalOptions};
-use port_vhost::{VhostConfig, VhostPort, VhostRole};
+use port_vhost::{Clocks, VhostConfig, VhostPort, VhostRole};
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::mpsc;
@@ -143,7 +143,12 @@ pub fn cable(wanted: &Wanted, prefix: &str) -> Result<Place, LoadError> {
             mtu: None,
             tx_retries: 8,
         };
-        let vhost_end = VhostPort::open(&format!("{prefix}{name}-far"), config, Box::new(|| ()))?;
+        let vhost_end = VhostPort::open(
+            &format!("{prefix}{name}-far"),
+            config,
+            Clocks::STILL,
+            Box::new(|| ()),
+        )?;
         let virtio_end = virtio(&format!("{prefix}{name}"), wanted, &mut || Ok(()))?;
         patched.push((virtio_end, vhost_end));
     }

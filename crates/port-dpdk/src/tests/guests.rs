@@ -4,7 +4,7 @@ use super::{dpdk, open, receive, send};
 use crate::{DpdkConfig, DpdkPort};
 use packet::{Batch, Packet, Pool};
 use port::{RxQueue, TxQueue};
-use port_vhost::{VhostConfig, VhostPort, VhostRole, VhostRx};
+use port_vhost::{Clocks, VhostConfig, VhostPort, VhostRole, VhostRx};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ const RINGS: [&str; 4] = [
 pub fn port(socket: &Path, role: VhostRole, rx_queues: u16) -> (VhostPort, Vec<VhostRx>) {
     let socket = socket.to_owned();
     let config = VhostConfig { socket, role, rx_queues, mtu: None, tx_retries: 8 };
-    VhostPort::open("switch", config, Box::new(|| ())).unwrap()
+    VhostPort::open("switch", config, Clocks::STILL, Box::new(|| ())).unwrap()
 }
 
 /// Waits until a guest is connected or disconnected.

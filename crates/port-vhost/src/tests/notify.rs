@@ -4,12 +4,15 @@ use super::guest::{BASE, BUFFERS, Guest};
 use crate::counters::{Burst, RingCounters};
 use crate::doorbell::Doorbell;
 use crate::notifier::Notifier;
+use crate::pace::{Clocks, Pace};
 use crate::port::{VhostConfig, VhostPort, VhostRole};
 use ::port::vnet::Backlog;
+use base::Instant;
 use packet::{Batch, Pool};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use std::cell::Cell;
 use std::io::{IoSlice, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::{TcpListener, TcpStream};
@@ -24,9 +27,17 @@ const LONG: Duration = Duration::from_secs(20);
 const GET_FEATURES: u32 = 1;
 const SET_VRING_KICK: u32 = 12;
 
+/// Clocks that stand still, unless a test sets them for its thread.
+const CLOCKS: Clocks = Clocks { now: || NOW.get(), thread_time: || TIME.get() };
+thread_local! {
+    static NOW: Cell<Instant> = const { Cell::new(Instant::ZERO) };
+    static TIME: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
+
 /// One for all tests, since the kernel takes a while to end it.
 pub fn notifier() -> Arc<Notifier> {
-    static NOTIFIER: LazyLock<Arc<Notifier>> = LazyLock::new(|| Arc::new(Notifier::new().unwrap()));
+    static NOTIFIER: LazyLock<Arc<Notifier>> =
+        LazyLock::new(|| Arc::new(Notifier::new(event(), CLOCKS).unwrap()));
     Arc::clone(&NOTIFIER)
 }
 
@@ -138,7 +149,7 @@ fn a_descriptor_that_is_slow_to_close_holds_up_only_its_port() {
     };
     let open = {
         let config = config.clone();
-        move || VhostPort::open("guest", config.clone(), Box::new(|| ())).unwrap()
+        move || VhostPort::open("guest", config.clone(), CLOCKS, Box::new(|| ())).unwrap()
     };
     let (port, queues) = open();
     let mut front_end = UnixStream::connect(&socket).unwrap();
@@ -190,4 +201,62 @@ fn notifications_are_counted_as_the_guest_wants_them() {
         fcntl_setfl(&event, OFlags::NONBLOCK).unwrap();
         assert_eq!(rustix::io::read(&event, &mut [0; 8]).is_ok(), expect == [1, 0]);
     }
+}
+
+/// Signals that take these microseconds, interruptions and processor time, after pauses of milliseconds.
+#[test]
+fn slow_signals_are_left_to_another_thread() {
+    let normal = (0, 2, 2);
+    let interrupted = (0, 4000, 2);
+    let (slow, after_a_while) = ((0, 4000, 4000), (1000, 4000, 4000));
+    for (what, signals, expect) in [
+        ("quick ones", vec![normal; 10_000], None),
+        ("a worker that is interrupted", vec![interrupted; 10_000], None),
+        ("a slow one now and then", vec![after_a_while; 1000], None),
+        // The first only raises suspicion.
+        ("a second each", vec![(0, 1_000_000, 1_000_000); 5], Some(2)),
+        ("slow ones one after the other", vec![slow; 10], Some(4)),
+        ("a bit too slow", vec![(0, 60, 60); 10_000], Some(177)),
+        ("more than a twentieth of the time", vec![(50, 4000, 4000); 100], Some(7)),
+        ("less than that", vec![(100, 4000, 4000); 100], None),
+    ] {
+        let pace = Pace::new(CLOCKS);
+        let mut done = 0;
+        for (pause, time, own) in &signals {
+            NOW.set(NOW.get() + Duration::from_millis(*pause));
+            let ran = pace.run(|| {
+                NOW.set(NOW.get() + Duration::from_micros(*time));
+                TIME.set(TIME.get() + Duration::from_micros(*own));
+            });
+            if !ran {
+                break;
+            }
+            done += 1;
+        }
+        assert_eq!((done < signals.len()).then_some(done), expect, "{what}");
+        assert_eq!(pace.is_deferred(), expect.is_some(), "{what}");
+    }
+}
+
+#[test]
+fn the_thread_of_the_port_notifies_where_workers_must_not() {
+    let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
+    // Each reading is a second later.
+    let now = || NOW.replace(NOW.get() + Duration::from_secs(1));
+    let thread_time = || TIME.replace(TIME.get() + Duration::from_secs(1));
+    let clocks = Clocks { now, thread_time };
+    let notifier = Arc::new(Notifier::new(wake.try_clone().unwrap(), clocks).unwrap());
+    let event = event();
+    let bell = Doorbell::new(event.try_clone().unwrap(), Arc::clone(&notifier)).unwrap();
+    for _ in 0..2 {
+        assert!(!notifier.is_deferred());
+        bell.ring();
+    }
+    assert!(notifier.is_deferred());
+    assert_eq!(count(&event), 2);
+    (0..5).for_each(|_| bell.ring());
+    assert_eq!(count(&wake), 5);
+    // However often it was left to the thread, once is enough.
+    (0..2).for_each(|_| bell.ring_if_due());
+    assert_eq!(count(&event), 1);
 }
