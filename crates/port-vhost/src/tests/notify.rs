@@ -154,17 +154,19 @@ fn a_descriptor_that_is_slow_to_close_holds_up_only_its_port() {
     let (port, queues) = open();
     let mut front_end = UnixStream::connect(&socket).unwrap();
     front_end.write_all(&message(GET_FEATURES, &[])).unwrap();
-    // A kick, which the switch does not need, with such a file. It is then closed by the switch alone.
+    front_end.read_exact(&mut [0; 20]).unwrap();
+    // A kick, which the switch does not need, with such a file. The switch closes it when it has the whole message,
+    // and nothing else has it then.
     let (file, _other) = slow_to_close();
     let message = message(SET_VRING_KICK, &[0; 8]);
+    let (header, payload) = message.split_at(12);
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     let files = [file.as_fd()];
     assert!(ancillary.push(SendAncillaryMessage::ScmRights(&files)));
-    sendmsg(&front_end, &[IoSlice::new(&message)], &mut ancillary, SendFlags::empty()).unwrap();
+    sendmsg(&front_end, &[IoSlice::new(header)], &mut ancillary, SendFlags::empty()).unwrap();
     drop(file);
-    // The connection is the switch's now, with the file in it.
-    front_end.read_exact(&mut [0; 20]).unwrap();
+    front_end.write_all(payload).unwrap();
     assert!(ends(move || drop((port, queues))).is_some(), "the port is not removed");
     // Another one may have its place.
     let (_port, _queues) = open();
