@@ -22,8 +22,8 @@ const SCHEMA: &[(&str, &str)] = &[
     ("Flow_Table", "flow_limit=i? groups=s* name=s? overflow_policy=s? prefixes=s*"),
     (
         "Mirror",
-        "name=s output_port=u? output_vlan=i? select_all=b select_dst_port=u* select_src_port=u* \
-         select_vlan=i* snaplen=i?",
+        "filter=s? name=s output_port=u? output_vlan=i? select_all=b select_dst_port=u* select_src_port=u* \
+         select_vlan=i* snaplen=i? statistics=si",
     ),
     (
         "Port",

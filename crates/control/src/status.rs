@@ -48,6 +48,8 @@ pub struct Status {
     pub bridges: BTreeMap<String, BridgeStatus>,
     /// Interfaces by name.
     pub interfaces: BTreeMap<String, InterfaceStatus>,
+    /// Packets and bytes that mirrors copied, by the numbers of their rows; the others keep those written last.
+    pub mirrors: BTreeMap<u128, (u64, u64)>,
     /// Controllers by bridge and target.
     pub controllers: BTreeMap<(String, String), ControllerStatus>,
 }
@@ -317,10 +319,21 @@ impl Writer<'_> {
                 ];
                 self.update("Bridge", uuid, row, columns);
             }
+            for uuid in row.uuids("mirrors") {
+                self.mirror(status, uuid);
+            }
             for uuid in row.uuids("controller") {
                 self.controller(status, name, uuid);
             }
         }
+    }
+
+    fn mirror(&mut self, status: &Status, uuid: uuid::Uuid) {
+        let Some(row) = self.replica.row("Mirror", uuid) else { return };
+        let Some(&(packets, bytes)) = status.mirrors.get(&uuid.as_u128()) else { return };
+        let counts = [("tx_packets", packets as i64), ("tx_bytes", bytes as i64)];
+        let columns = [("statistics", Datum::map(counts))];
+        self.update("Mirror", uuid, row, columns);
     }
 
     fn versions(&mut self, status: &Status) {

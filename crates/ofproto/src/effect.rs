@@ -2,6 +2,7 @@
 
 use crate::hidden::Miss;
 use crate::ids::{BridgeId, RuleId};
+use crate::mirror::MirrorId;
 use base::{MacAddr, OfPort, TableId};
 use openflow::message::FlowMod;
 use std::hash::{Hash, Hasher};
@@ -29,6 +30,8 @@ pub(crate) enum Effect {
     Patch { from: (BridgeId, OfPort), to: (BridgeId, OfPort) },
     /// A packet came out of a tunnel or went into it.
     Tunnel { at: (BridgeId, OfPort), sent: bool },
+    /// A mirror copied a packet.
+    Mirror { bridge: BridgeId, mirror: MirrorId },
     /// A neighbour of a bridge announced its address. The megaflow matches on both addresses.
     NeighbourSeen { bridge: BridgeId, ip: IpAddr, mac: MacAddr },
     /// A packet was sent to a neighbour.
@@ -54,6 +57,7 @@ impl Hash for Effect {
             Effect::Group { bridge, group, bucket } => (bridge, group, bucket).hash(state),
             Effect::Patch { from, to } => (from, to).hash(state),
             Effect::Tunnel { at, sent } => (at, sent).hash(state),
+            Effect::Mirror { bridge, mirror } => (bridge, mirror).hash(state),
             Effect::NeighbourSeen { bridge, ip, mac } => (bridge, ip, mac).hash(state),
             Effect::NeighbourUsed { bridge, ip } => (bridge, ip).hash(state),
             Effect::NeighbourWanted { bridge, port, source, target } => {

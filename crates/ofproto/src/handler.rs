@@ -168,6 +168,7 @@ impl Handler {
             | Effect::Group { .. }
             | Effect::Patch { .. }
             | Effect::Tunnel { .. }
+            | Effect::Mirror { .. }
             | Effect::NeighbourUsed { .. } => false,
         }
     }

@@ -10,9 +10,12 @@ use crate::hidden::HiddenFlows;
 use crate::ids::BridgeId;
 use crate::learned::LearnedCookies;
 use crate::mac_table::MacTable;
+use crate::mirror::MirrorId;
 use crate::rule::{Rule, each_group, each_meter};
 use crate::users::Users;
 use base::{Instant, MacAddr};
+use flow::FlowStats;
+use std::collections::BTreeMap;
 
 /// See the module's description.
 #[derive(Debug)]
@@ -24,6 +27,8 @@ pub(crate) struct Ledger {
     pub group_users: Users,
     pub meter_users: Users,
     pub evictions: Evictions,
+    /// Packets and bytes that each mirror of the configuration copied.
+    pub mirrored: BTreeMap<MirrorId, (u64, u64)>,
     /// When a device of the underlay last went down: packets received earlier teach no neighbours.
     pub neighbours_since: Instant,
 }
@@ -33,14 +38,32 @@ impl Ledger {
     pub fn new(config: &BridgeConfig, now: Instant) -> Self {
         let mut macs = MacTable::new(config.mac_table_size, config.mac_aging_s);
         macs.set_flood_vlans(config.flood_vlans.clone());
-        Ledger {
+        let mut ledger = Ledger {
             macs,
             hidden: HiddenFlows::new(now),
             learned: LearnedCookies::default(),
             group_users: Users::new(each_group),
             meter_users: Users::new(each_meter),
             evictions: Evictions::default(),
+            mirrored: BTreeMap::new(),
             neighbours_since: Instant::ZERO,
+        };
+        ledger.follow_mirrors(config);
+        ledger
+    }
+
+    /// Keeps the counts of mirrors that the configuration has.
+    pub fn follow_mirrors(&mut self, config: &BridgeConfig) {
+        let before = std::mem::take(&mut self.mirrored);
+        let ids = config.mirrors.iter().map(|mirror| mirror.id);
+        self.mirrored = ids.map(|id| (id, before.get(&id).copied().unwrap_or_default())).collect();
+    }
+
+    /// Counts copies. Those of a mirror that is gone are not counted.
+    pub fn count_mirrored(&mut self, mirror: MirrorId, more: &FlowStats) {
+        if let Some((packets, bytes)) = self.mirrored.get_mut(&mirror) {
+            *packets += more.packets;
+            *bytes += more.bytes;
         }
     }
 
@@ -73,6 +96,11 @@ impl Ofproto {
     /// The learned addresses of a bridge, with their ages.
     pub fn macs(&self, id: BridgeId) -> Option<&MacTable> {
         self.ledger(id).map(|ledger| &ledger.macs)
+    }
+
+    /// The packets and bytes that each mirror copied.
+    pub fn mirrored(&self) -> impl Iterator<Item = (MirrorId, (u64, u64))> + '_ {
+        self.ledgers.values().flat_map(|ledger| ledger.mirrored.iter().map(|(&id, &it)| (id, it)))
     }
 
     /// Applies the tables' configuration to the eviction order.

@@ -88,7 +88,7 @@ pub use ids::{BridgeId, RuleId};
 pub use installed::{DatapathFlow, InstalledCounters};
 pub use mac_table::{MacCounters, MacEntry, MacTable};
 pub use meter_mod::Meters;
-pub use mirror::{MirrorConfig, MirrorOutput};
+pub use mirror::{MirrorConfig, MirrorId, MirrorOutput};
 pub use port::{Port, PortDevice, PortRefused, PortSpec};
 pub use revalidate::Revalidator;
 pub use rule::{Rule, Rules};
@@ -283,6 +283,7 @@ impl Ofproto {
         if let Some(ledger) = self.ledgers.get_mut(&id) {
             ledger.macs.configure(config.mac_table_size, config.mac_aging_s);
             ledger.macs.set_flood_vlans(config.flood_vlans.clone());
+            ledger.follow_mirrors(&config);
         }
         bridge.config = Arc::new(config);
         self.follow_macs(id);

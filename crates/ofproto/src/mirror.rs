@@ -1,10 +1,17 @@
 //! Mirrors: copies of a bridge's packets for monitoring (table `Mirror`).
 
+use flow::Match;
 use std::collections::BTreeSet;
+
+/// Identifies a mirror across changes of its configuration: the number of its row.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct MirrorId(pub u128);
 
 /// A mirror of a bridge. Ports that do not exist are ignored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MirrorConfig {
+    /// Its identifier.
+    pub id: MirrorId,
     /// Whether all ports are selected, whatever the lists contain.
     pub all: bool,
     /// Ports whose packets are copied when they come in.
@@ -13,6 +20,8 @@ pub struct MirrorConfig {
     pub destinations: BTreeSet<String>,
     /// The selected VLANs; an empty set selects all.
     pub vlans: BTreeSet<u16>,
+    /// The packets that are copied, of those selected; `None` stands for all.
+    pub filter: Option<Box<Match>>,
     /// Maximum bytes of a packet to copy; 0 copies all of it.
     pub snaplen: u16,
     /// The destination of the copies.

@@ -158,6 +158,11 @@ impl Ofproto {
                 self.count_port(to, false, more, now);
             }
             Effect::Tunnel { at, sent } => self.count_port(at, sent, more, now),
+            Effect::Mirror { bridge, mirror } => {
+                if let Some(ledger) = self.ledger_mut(bridge) {
+                    ledger.count_mirrored(mirror, more);
+                }
+            }
             Effect::NeighbourSeen { bridge, ip, mac } => {
                 self.neighbour_seen(more.used.unwrap_or(now), bridge, ip, mac);
             }

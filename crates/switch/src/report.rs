@@ -231,6 +231,10 @@ impl Switch {
             },
             bridges: self.bridge_statuses(),
             interfaces: self.interface_statuses(with_statistics),
+            mirrors: match with_statistics {
+                true => self.ofproto.mirrored().map(|(id, counts)| (id.0, counts)).collect(),
+                false => BTreeMap::new(),
+            },
             controllers: self.controller_statuses(),
         }
     }

@@ -57,7 +57,8 @@ pub(super) static FLOW_TABLE: &[Settings] = &[
 pub(super) static MIRROR: &[Settings] = &[
     settings(Done, "name select_all select_dst_port select_src_port select_vlan output_port output_vlan", ""),
     settings(Done, "snaplen", "copies into tunnels are not truncated, and patch ports get none"),
-    settings(NotWritten, "statistics statistics:tx_bytes statistics:tx_packets", ""),
+    settings(Done, "filter", "newer than 3.1; options of tunnels are not matched"),
+    settings(Written, "statistics statistics:tx_bytes statistics:tx_packets", ""),
     settings(Others, "external_ids", ""),
 ];
 

@@ -5,9 +5,10 @@ use serde_json::json;
 use std::collections::BTreeSet;
 
 /// Settings that Open vSwitch 3.1 does not document: newer ones, and Tidegate's own.
-const NEWER: [&str; 10] = [
+const NEWER: [&str; 11] = [
     "CT_Zone limit",
     "Datapath ct_zone_default_limit",
+    "Mirror filter",
     "Interface options:xdp-offload",
     "Interface status:peer_ifindex",
     "Open_vSwitch other_config:neigh-notifier-enable",

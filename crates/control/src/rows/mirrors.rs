@@ -2,7 +2,8 @@
 
 use super::port::vlans;
 use super::{Place, Reader};
-use ofproto::{MirrorConfig, MirrorOutput};
+use flow::{Field, Match};
+use ofproto::{MirrorConfig, MirrorId, MirrorOutput};
 use ovsdb::Row;
 use std::collections::BTreeSet;
 
@@ -10,12 +11,14 @@ impl Reader<'_> {
     /// Returns the mirrors of a bridge (ovs: `vswitchd/bridge.c`, `mirror_configure`).
     pub(super) fn mirrors(&mut self, bridge: &Place<'_>) -> Vec<MirrorConfig> {
         let rows = bridge.row.uuids("mirrors");
-        let mut rows: Vec<_> = rows.iter().filter_map(|row| self.row("Mirror", *row)).collect();
-        rows.sort_by_key(|row| row.str("name"));
-        rows.into_iter().filter_map(|row| self.mirror(row, bridge)).collect()
+        let mut rows: Vec<_> =
+            rows.iter().filter_map(|id| Some((id.as_u128(), self.row("Mirror", *id)?))).collect();
+        rows.sort_by_key(|(_, row)| row.str("name"));
+        let mirrors = rows.into_iter();
+        mirrors.filter_map(|(id, row)| self.mirror(MirrorId(id), row, bridge)).collect()
     }
 
-    fn mirror(&mut self, row: &Row, bridge: &Place<'_>) -> Option<MirrorConfig> {
+    fn mirror(&mut self, id: MirrorId, row: &Row, bridge: &Place<'_>) -> Option<MirrorConfig> {
         let name = row.str("name").unwrap_or_default();
         let place = &Place { table: "Mirror", name, row };
         self.warn_of_ignored(place);
@@ -41,7 +44,16 @@ impl Reader<'_> {
                 return None;
             }
         };
+        let filter = match filter(row.str("filter").unwrap_or_default()) {
+            Ok(filter) => filter,
+            Err(error) => {
+                self.warn(place, "filter", format!("{error}; the mirror is ignored"));
+                return None;
+            }
+        };
         Some(MirrorConfig {
+            id,
+            filter,
             all: row.opt_bool("select_all").unwrap_or_default(),
             sources: self.names_of_ports(row, "select_src_port"),
             destinations: self.names_of_ports(row, "select_dst_port"),
@@ -58,11 +70,28 @@ impl Reader<'_> {
     }
 }
 
+/// Parses a filter, in the syntax of flows. Copies by port are selected with the columns for that (ovs:
+/// `ofproto/ofproto-dpif-mirror.c`, `mirror_set`).
+fn filter(text: &str) -> Result<Option<Box<Match>>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let filter = openflow::text::parse_match(text, &|_| None).map_err(|error| error.to_string())?;
+    if filter.mask().has(Field::InPort) {
+        return Err("in_port is selected by select_src_port".to_owned());
+    }
+    if !filter.options().is_empty() {
+        return Err("options of tunnels cannot be matched".to_owned());
+    }
+    Ok(Some(Box::new(filter)))
+}
+
 #[cfg(test)]
 mod tests {
     use crate::Desired;
     use crate::fixture::{replica, uuid};
-    use ofproto::{MirrorConfig, MirrorOutput};
+    use ofproto::{MirrorConfig, MirrorId, MirrorOutput};
+    use openflow::text::format_match;
     use serde_json::{Value, json};
     use std::collections::BTreeSet;
 
@@ -87,6 +116,8 @@ mod tests {
     #[test]
     fn a_row_becomes_a_mirror_if_its_copies_have_a_place() {
         let expected = MirrorConfig {
+            id: MirrorId(0x4000_8000_0000_0000_0006),
+            filter: None,
             all: false,
             sources: BTreeSet::from(["p0".to_owned()]),
             destinations: BTreeSet::from(["p0".to_owned(), "p1".to_owned()]),
@@ -105,6 +136,10 @@ mod tests {
         let both = mirror(json!({"output_vlan": 12, "output_port": uuid(3), "snaplen": 100}));
         assert_eq!(both.0[0].output, MirrorOutput::Port("p0".to_owned()));
         assert_eq!(both.0[0].snaplen, 100);
+        let filtered = mirror(json!({"output_vlan": 12, "filter": "tcp,tp_dst=80"}));
+        let filter = filtered.0[0].filter.as_deref().map(|it| format_match(it, None));
+        assert_eq!((filter.as_deref(), filtered.1), (Some("tcp,tp_dst=80"), vec![]));
+        assert_eq!(mirror(json!({"output_vlan": 12, "filter": ""})).0[0].filter, None);
         assert_eq!(
             both.1,
             ["Mirror m: output_vlan: the mirror has an output port as well; ignored"]

@@ -19,8 +19,8 @@ const COLUMNS: &[(&str, &str)] = &[
     ("Flow_Table", "flow_limit groups name overflow_policy prefixes"),
     (
         "Mirror",
-        "name output_port output_vlan select_all select_dst_port select_src_port select_vlan \
-         snaplen",
+        "filter name output_port output_vlan select_all select_dst_port select_src_port select_vlan \
+         snaplen statistics",
     ),
     ("Port", "cvlans interfaces name other_config protected tag trunks vlan_mode"),
     (

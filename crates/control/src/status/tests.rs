@@ -49,6 +49,23 @@ fn update(table: &str, row: u32, columns: Value) -> Value {
 }
 
 #[test]
+fn mirrors_get_their_counts_when_there_are_any() {
+    let mut rows = rows();
+    let bridge = rows.iter_mut().find(|row| row.0 == "Bridge").unwrap();
+    bridge.2["mirrors"] = uuid(9);
+    rows.push(("Mirror", 9, json!({"name": "m"})));
+    let mirrors = BTreeMap::from([(0x4000_8000_0000_0000_0009, (2, 120)), (9, (1, 60))]);
+    let status = Status { mirrors, dpdk_version: None, ..Status::default() };
+    let of_mirrors = |status: &Status| {
+        let all = transactions(&rows, status).concat();
+        all.into_iter().filter(|it| it["table"] == "Mirror").collect::<Vec<_>>()
+    };
+    let counts = json!(["map", [["tx_bytes", 120], ["tx_packets", 2]]]);
+    assert_eq!(of_mirrors(&status), [update("Mirror", 9, json!({"statistics": counts}))]);
+    assert_eq!(of_mirrors(&Status::default()), [] as [Value; 0]);
+}
+
+#[test]
 fn numbers_and_errors_come_with_the_configuration_they_belong_to() {
     let link = LinkStatus {
         ofport: OfPort(1),

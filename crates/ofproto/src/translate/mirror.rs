@@ -3,6 +3,7 @@
 use super::context::Context;
 use super::normal::tags;
 use super::report::NoteKind;
+use crate::effect::Effect;
 use crate::mirror::{MirrorConfig, MirrorOutput};
 use crate::port::Port;
 use crate::vlan::Vlans;
@@ -58,10 +59,18 @@ impl Context<'_> {
                 continue;
             }
             self.mask.add_bits(Field::VlanTci, u128::from(0x0fff | VLAN_PRESENT));
-            if mirror.vlans.is_empty() || mirror.vlans.contains(&vlans.outer()) {
+            let is_selected = mirror.vlans.is_empty() || mirror.vlans.contains(&vlans.outer());
+            if is_selected && self.passes_filter(mirror) {
+                self.effects.push(Effect::Mirror { bridge: bridge.id, mirror: mirror.id });
                 self.copy_to(mirror, vlans);
             }
         }
+    }
+
+    fn passes_filter(&mut self, mirror: &MirrorConfig) -> bool {
+        let Some(filter) = &mirror.filter else { return true };
+        self.mask.union(filter.mask());
+        filter.matches(self.key)
     }
 
     /// Sends a copy, on behalf of all mirrors with the same output.

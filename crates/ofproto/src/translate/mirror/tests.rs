@@ -2,7 +2,7 @@
 
 use crate::test_bridge::{NOW, TestBridge};
 use crate::translate::Notes;
-use crate::{BridgeConfig, Config, MirrorConfig, MirrorOutput, PortSpec, VlanMode};
+use crate::{BridgeConfig, Config, MirrorConfig, MirrorId, MirrorOutput, PortSpec, VlanMode};
 use base::MacAddr;
 use flow::{Action, Field, FlowKey, VLAN_PRESENT};
 use std::collections::BTreeSet;
@@ -37,6 +37,8 @@ fn sent(flows: &str, mirrors: &[MirrorConfig], in_port: u32, vlan: u16) -> Vec<S
 
 fn mirror(output: MirrorOutput) -> MirrorConfig {
     MirrorConfig {
+        id: MirrorId(1),
+        filter: None,
         all: true,
         sources: BTreeSet::new(),
         destinations: BTreeSet::new(),
@@ -87,6 +89,54 @@ fn vlans_choose_what_is_copied() {
     assert_eq!(sent(CROSS, std::slice::from_ref(&some), 1, 11), ["3", "2"]);
     assert_eq!(sent(CROSS, std::slice::from_ref(&some), 1, 12), ["2"]);
     assert_eq!(sent(CROSS, std::slice::from_ref(&some), 1, 0), ["2"]);
+}
+
+#[test]
+fn a_filter_chooses_among_the_packets_of_a_mirror() {
+    for (filter, is_copied) in [
+        ("ip", true),
+        ("dl_src=02:00:00:00:00:01", true),
+        ("arp", false),
+        ("dl_dst=02:00:00:00:00:09", false),
+    ] {
+        let matching = openflow::text::parse_match(filter, &|_| None).unwrap();
+        let some = MirrorConfig { filter: Some(Box::new(matching)), ..to("p3") };
+        let expect: &[&str] = if is_copied { &["3", "2"] } else { &["2"] };
+        assert_eq!(sent(CROSS, std::slice::from_ref(&some), 1, 0), expect, "{filter}");
+    }
+    // The megaflow tells packets apart that the filter does.
+    let matching = openflow::text::parse_match("dl_dst=02:00:00:00:00:09", &|_| None).unwrap();
+    let mirrors = vec![MirrorConfig { filter: Some(Box::new(matching)), ..to("p3") }];
+    let config = BridgeConfig { mirrors, ..BridgeConfig::new("br0", MacAddr::ZERO) };
+    let mut bridge = TestBridge::configured(Config::default(), config).with_ports(3);
+    bridge.add("actions=output:2");
+    let mut key = FlowKey::new();
+    key.set(Field::InPort, 1);
+    assert!(bridge.ofproto.translate(NOW, &key, Notes::Off).mask.has(Field::EthDst));
+}
+
+#[test]
+fn copies_are_counted_for_each_mirror_while_it_is_configured() {
+    let number = |id: u128, port: &str| MirrorConfig { id: MirrorId(id), ..to(port) };
+    let only = MirrorConfig { vlans: BTreeSet::from([11]), ..number(3, "p3") };
+    let mirrors = vec![number(1, "p3"), number(2, "gone"), only];
+    let config = BridgeConfig { mirrors, ..BridgeConfig::new("br0", MacAddr::ZERO) };
+    let mut bridge = TestBridge::configured(Config::default(), config.clone()).with_ports(3);
+    bridge.add("actions=output:2");
+    let count = |ofproto: &mut crate::Ofproto| {
+        let mut key = FlowKey::new();
+        key.set(Field::InPort, 1);
+        let links = ofproto.translate(NOW, &key, Notes::Off).links;
+        let stats = flow::FlowStats { packets: 2, bytes: 120, ..Default::default() };
+        ofproto.credit(&links, &stats, NOW);
+        ofproto.mirrored().map(|(id, counts)| (id.0, counts)).collect::<Vec<_>>()
+    };
+    let ofproto = &mut bridge.ofproto;
+    assert_eq!(count(ofproto), [(1, (2, 120)), (2, (2, 120)), (3, (0, 0))]);
+    let mirrors = vec![MirrorConfig { snaplen: 100, ..number(1, "p3") }, number(4, "p3")];
+    ofproto.set_bridge(bridge.id, BridgeConfig { mirrors, ..config }, NOW);
+    // The second mirror has the same output.
+    assert_eq!(count(ofproto), [(1, (4, 240)), (4, (0, 0))]);
 }
 
 #[test]
