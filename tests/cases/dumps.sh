@@ -38,7 +38,7 @@ shown=$(ovs-appctl dpctl/show)
 grep -Eqx 'netdev@ovs-netdev:' <<<"$shown" || fail "dpctl/show: $shown"
 grep -Eqx '  lookups: hit:[0-9]+ missed:[0-9]+ lost:0' <<<"$shown" || fail "dpctl/show: $shown"
 # Only Open vSwitch makes a device that stands for the datapath itself.
-ours || grep -qxF '  port 0: ovs-netdev (tap)' <<<"$shown" || fail "dpctl/show: $shown"
+grep -qxF '  port 0: ovs-netdev (tap)' <<<"$shown" || fail "dpctl/show: $shown"
 for line in '  port 1: br0 (tap)' '  port 2: client' '  port 3: server'; do
     grep -qxF "$line" <<<"$shown" || fail "dpctl/show has no \`$line\`: $shown"
 done

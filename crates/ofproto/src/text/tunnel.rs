@@ -248,7 +248,8 @@ fn over_udp(kind: TunnelKind, body: &[u8]) -> Option<String> {
                         0 => String::new(),
                         _ => format!(",{}", wide_hex(Wide::from_bytes(option.value))),
                     };
-                    format!("{{class=0x{class:x},type=0x{kind:x},len={len}{value}}}")
+                    let (class, kind) = (hex(class.into()), hex(kind.into()));
+                    format!("{{class={class},type={kind},len={len}{value}}}")
                 })
                 .collect();
             let options = match options.is_empty() {

@@ -4,10 +4,12 @@
 use super::{Answer, Arguments, add, is_datapath};
 use crate::Switch;
 use crate::capabilities;
+use crate::device_kind::DeviceKind;
 use crate::devices::{Devices, OpenDevice};
 use base::PortNo;
 use daemon::unixctl::Commands;
 use ofproto::PortDevice;
+use port_linux::LinkStatistics;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -168,6 +170,7 @@ fn show_ports(switch: &mut Switch, words: &[String]) -> Answer {
             let (totals, name) = (switch.totals(), switch.settings.dummy.datapath_name());
             let lookups = [totals.hits(), totals.misses(), totals.lost];
             text += &heading(name, lookups, switch.ofproto().megaflow_counters().current);
+            text += &own_port(name, with_statistics);
             text += &describe_ports(switch.devices_mut(), with_statistics);
         }
     }
@@ -179,35 +182,52 @@ fn heading(name: &str, [hit, missed, lost]: [u64; 3], flows: usize) -> String {
     format!("{name}:\n  lookups: hit:{hit} missed:{missed} lost:{lost}\n  flows: {flows}\n")
 }
 
+/// The port of the datapath's own name, which Open vSwitch makes with it and no bridge has.
+fn own_port(datapath: &str, with_statistics: bool) -> String {
+    let (kind, name) = datapath.split_once('@').unwrap_or(("", datapath));
+    let label = if kind == "dummy" { "dummy-internal" } else { "tap" };
+    let mut text = format!("  port 0: {name} ({label})\n");
+    if with_statistics {
+        text += &describe_counters(&LinkStatistics::default(), true);
+    }
+    text
+}
+
 fn describe_ports(devices: &mut Devices, with_statistics: bool) -> String {
     let mut text = String::new();
-    let ports: Vec<(PortNo, String, Option<String>)> =
-        devices.iter().map(|(n, d)| (n, d.name.clone(), d.label())).collect();
-    for (number, name, label) in ports {
+    let is_tunnel = |device: &OpenDevice| matches!(device.kind, DeviceKind::Tunnel(_));
+    let ports: Vec<(PortNo, String, Option<String>, bool)> =
+        devices.iter().map(|(n, d)| (n, d.name.clone(), d.label(), is_tunnel(d))).collect();
+    for (number, name, label, is_tunnel) in ports {
         let label = label.map(|label| format!(" ({label})")).unwrap_or_default();
         let _ = writeln!(text, "  port {number}: {name}{label}");
         if with_statistics && let Ok(link) = devices.link(&name) {
-            let s = link.statistics;
-            let _ = write!(
-                text,
-                "    RX packets:{} errors:{} dropped:{} overruns:{} frame:{}\n\
-                 \x20   TX packets:{} errors:{} dropped:{} aborted:0 carrier:0\n\
-                 \x20   collisions:{}\n    RX bytes:{}  TX bytes:{}\n",
-                s.rx_packets,
-                s.rx_errors,
-                s.rx_dropped,
-                s.rx_over_err,
-                s.rx_frame_err,
-                s.tx_packets,
-                s.tx_errors,
-                s.tx_dropped,
-                s.collisions,
-                bytes(s.rx_bytes),
-                bytes(s.tx_bytes),
-            );
+            text += &describe_counters(&link.statistics, !is_tunnel);
         }
     }
     text
+}
+
+/// A tunnel counts packets and bytes only.
+fn describe_counters(s: &LinkStatistics, has_errors: bool) -> String {
+    let or_unknown = |count: u64| if has_errors { count.to_string() } else { "?".to_owned() };
+    format!(
+        "    RX packets:{} errors:{} dropped:{} overruns:{} frame:{}\n\
+         \x20   TX packets:{} errors:{} dropped:{} aborted:{zero} carrier:{zero}\n\
+         \x20   collisions:{}\n    RX bytes:{}  TX bytes:{}\n    UPCALL packets:? errors:?\n",
+        s.rx_packets,
+        or_unknown(s.rx_errors),
+        or_unknown(s.rx_dropped),
+        or_unknown(s.rx_over_err),
+        or_unknown(s.rx_frame_err),
+        s.tx_packets,
+        or_unknown(s.tx_errors),
+        or_unknown(s.tx_dropped),
+        or_unknown(s.collisions),
+        bytes(s.rx_bytes),
+        bytes(s.tx_bytes),
+        zero = or_unknown(0),
+    )
 }
 
 /// Formats `1536 (1.5 KiB)`; small counts without the second part.

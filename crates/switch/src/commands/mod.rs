@@ -20,6 +20,7 @@ mod trace;
 mod trace_request;
 mod traced;
 mod tunnels;
+mod unconfigured;
 mod workers;
 
 use super::Switch;
@@ -103,6 +104,7 @@ pub fn add_all(commands: &mut Commands<Switch>) {
     bridges::add_all(commands);
     routes::add_all(commands);
     tunnels::add_all(commands);
+    unconfigured::add_all(commands);
 }
 
 fn add_conntrack(commands: &mut Commands<Switch>) {

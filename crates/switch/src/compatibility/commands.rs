@@ -43,16 +43,12 @@ vlog/list-pattern vlog/reopen vlog/set";
 
 /// Why commands are missing.
 const COMMAND_NOTES: &[(&str, &str)] = &[
-    ("autoattach/*", "there is no LLDP"),
-    ("bfd/* cfm/*", "there is no BFD or CFM"),
-    ("bond/* dpif-netdev/bond-show lacp/*", "there are no bonds and no LACP"),
-    ("mdb/*", "there is no multicast snooping"),
-    ("stp/* rstp/*", "there is no spanning tree"),
-    ("qos/*", "there is no quality of service"),
+    ("bfd/*", "there is no BFD"),
+    ("bond/*", "there are no bonds"),
     ("dpdk/* netdev-dpdk/*", "DPDK's own state is not shown"),
     ("dpif-netlink/*", "the kernel's datapath is never used"),
     (
-        "dpif-netdev/dpif-impl-* dpif-netdev/miniflow-parser-* dpif-netdev/subtable-lookup-* odp-execute/*",
+        "dpif-netdev/dpif-impl-set dpif-netdev/miniflow-parser-set dpif-netdev/subtable-lookup-prio-set odp-execute/action-impl-set",
         "there is one implementation, which needs no choice",
     ),
     (
