@@ -93,7 +93,7 @@ fn receive(
         }
         let (worker, at) = (WorkerId(0), switch.now);
         let (flows, gone) = (Vec::new(), Vec::new());
-        let dump = FlowDump { worker, at, is_last: true, flows, gone };
+        let dump = FlowDump { worker, at, is_last: true, marked: Vec::new(), flows, gone };
         switch.ofproto.dump(switch.now, dump);
         with(connections, switch, |connections, switch| {
             connections.dumped(WorkerId(0), switch);

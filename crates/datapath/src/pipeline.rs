@@ -38,11 +38,16 @@ impl Worker {
     pub fn command(&mut self, now: Instant, command: FlowCommand, out: &mut Outbox) {
         match command {
             FlowCommand::Put(put) => {
+                self.mark(put.id);
                 self.put(put.id, put.matching.key(), put.matching.mask(), put.actions);
                 self.tell_of_gone(now, out);
             }
             FlowCommand::Delete(id) => {
                 self.delete(id);
+                self.tell_of_gone(now, out);
+            }
+            FlowCommand::Mark(id) => {
+                self.mark(id);
                 self.tell_of_gone(now, out);
             }
             FlowCommand::Collect => self.begin_dump(now, out),

@@ -121,6 +121,9 @@ pub enum FlowCommand {
     Delete(FlowId),
     /// Execute actions on one packet, and install a flow before that if the answer has one.
     Execute(Execute),
+    /// Note what a flow has carried so far, as every change of its actions does: its later packets count for other
+    /// OpenFlow flows. The next [`FlowDump`] has it.
+    Mark(FlowId),
     /// Report the statistics of all flows that were hit since the last report, in one or more [`FlowDump`]s.
     Collect,
 }
@@ -135,7 +138,7 @@ impl FlowCommand {
                 matching: Match::new(&asked.key, &flow.mask),
                 actions: Arc::clone(&asked.actions),
             }),
-            FlowCommand::Delete(_) | FlowCommand::Collect => None,
+            FlowCommand::Delete(_) | FlowCommand::Mark(_) | FlowCommand::Collect => None,
         }
     }
 }
@@ -175,7 +178,8 @@ impl FlowStats {
 }
 
 /// A page of a worker's report ([`FlowCommand::Collect`]): totals of the flows that were hit since the last
-/// report, and of deleted flows. When many flows are deleted, there are also pages outside of a report.
+/// report, and of changed and deleted flows. When many flows are changed or deleted, there are also pages outside of a
+/// report.
 #[derive(Clone, Debug)]
 pub struct FlowDump {
     /// The worker that reports.
@@ -184,6 +188,9 @@ pub struct FlowDump {
     pub at: Instant,
     /// Whether this is the last page of the report.
     pub is_last: bool,
+    /// The totals of flows when their actions were changed or [`FlowCommand::Mark`] was executed, in this order. They
+    /// are older than all others on the page.
+    pub marked: Vec<(FlowId, FlowStats)>,
     /// Totals, not differences.
     pub flows: Vec<(FlowId, FlowStats)>,
     /// The last totals of deleted flows.

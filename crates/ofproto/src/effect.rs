@@ -25,7 +25,7 @@ pub(crate) enum Effect {
     /// No flow matched.
     Miss { bridge: BridgeId, miss: Miss },
     /// A packet went through a group, by one of its buckets or (`None`) by all.
-    Group { bridge: BridgeId, group: u32, bucket: Option<u32> },
+    Group { bridge: BridgeId, group: u32, generation: u64, bucket: Option<u32> },
     /// A packet went through a patch.
     Patch { from: (BridgeId, OfPort), to: (BridgeId, OfPort) },
     /// A packet came out of a tunnel or went into it.
@@ -54,7 +54,9 @@ impl Hash for Effect {
             Effect::FinTimeout { rule, idle_s, hard_s } => (rule, idle_s, hard_s).hash(state),
             Effect::Lookup { bridge, table, found } => (bridge, table, found).hash(state),
             Effect::Miss { bridge, miss } => (bridge, miss).hash(state),
-            Effect::Group { bridge, group, bucket } => (bridge, group, bucket).hash(state),
+            Effect::Group { bridge, group, generation, bucket } => {
+                (bridge, group, generation, bucket).hash(state);
+            }
             Effect::Patch { from, to } => (from, to).hash(state),
             Effect::Tunnel { at, sent } => (at, sent).hash(state),
             Effect::Mirror { bridge, mirror } => (bridge, mirror).hash(state),

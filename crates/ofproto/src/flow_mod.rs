@@ -7,7 +7,6 @@ pub(crate) use check::check;
 use crate::Ofproto;
 use crate::carried::Carried;
 use crate::dependency::Dependency;
-use crate::events::Event;
 use crate::group::Group;
 use crate::ids::BridgeId;
 use crate::ids::RuleId;
@@ -205,18 +204,44 @@ impl Ofproto {
                 if flow_mod.new_cookie == u64::MAX {
                     rule.cookie = old.cookie;
                 }
-                // The idle time continues, as in Open vSwitch.
-                rule.carried = match flow_mod.flags.contains(FlowFlags::RESET_COUNTS) {
-                    true => Arc::new(Carried::since(old.carried.used())),
-                    false => Arc::clone(&old.carried),
-                };
-                self.remember(Undo::Restore(Box::new(old)));
+                rule.carried = Arc::clone(&old.carried);
+                self.report_change(FlowEvent::Added, &rule, before);
+                self.replace_rule(old, rule, flow_mod.flags, now);
             }
-            None => self.remember(Undo::Remove(rule_id)),
+            None => {
+                self.remember(Undo::Remove(rule_id));
+                self.report_change(FlowEvent::Added, &rule, before);
+                self.put_rule(rule);
+            }
         }
-        self.report_change(FlowEvent::Added, &rule, before);
-        self.put_rule(rule);
         Ok(())
+    }
+
+    /// Puts a changed flow in place of itself, or of one with other counters if they are to be reset.
+    fn replace_rule(&mut self, old: Rule, mut rule: Rule, flags: FlowFlags, now: Instant) {
+        if !flags.contains(FlowFlags::RESET_COUNTS) {
+            self.remember(Undo::Restore(Box::new(old)));
+            self.put_rule(rule);
+            return;
+        }
+        // With another number, packets processed before now do not count for it. The idle time continues, as in Open
+        // vSwitch.
+        rule.id = self.rules.next_id();
+        rule.carried = Arc::new(Carried::since(old.carried.used()));
+        self.remember(Undo::Restore(Box::new(old.clone())));
+        self.remember(Undo::Remove(rule.id));
+        let by = rule.id;
+        self.put(rule, false);
+        self.rules.remove(old.id);
+        self.timeouts.forget(old.id);
+        if let Some(ledger) = self.ledgers.get_mut(&old.bridge) {
+            ledger.remove_flow(&old);
+        }
+        if let Some(bridge) = self.bridges.get_mut(old.bridge) {
+            bridge.tables.forget_clauses(&old);
+        }
+        self.changes.flow(&old, false);
+        self.forget_counts(old, by, now);
     }
 
     /// Evicts a flow of a table. Returns whether there was one.
@@ -261,14 +286,10 @@ impl Ofproto {
             if flow_mod.modify_cookie {
                 rule.cookie = flow_mod.new_cookie;
             }
-            if flow_mod.flags.contains(FlowFlags::RESET_COUNTS) {
-                rule.carried = Arc::new(Carried::since(old.carried.used()));
-            }
             if rule.cookie != old.cookie || rule.actions != old.actions {
                 self.report_change(FlowEvent::Modified, &rule, Some(old.actions.clone()));
             }
-            self.remember(Undo::Restore(Box::new(old)));
-            self.put_rule(rule);
+            self.replace_rule(old, rule, flow_mod.flags, now);
         }
         Ok(())
     }
@@ -278,9 +299,7 @@ impl Ofproto {
         let Some(rule) = self.take_rule(id) else { return };
         self.report_change(FlowEvent::Removed(reason), &rule, None);
         if rule.flags.contains(FlowFlags::SEND_FLOW_REM) {
-            let mut flow = Box::new(rule.stats(now));
-            flow.matching = self.told_match(rule.bridge, flow.matching);
-            self.events.push(Event::FlowRemoved { bridge: rule.bridge, flow, reason });
+            self.tell_removed(rule.clone(), reason, now);
         }
         self.remember(Undo::Restore(Box::new(rule)));
     }
@@ -293,19 +312,24 @@ impl Ofproto {
 
     /// Puts a flow into its table, in place of the one with its number.
     pub(crate) fn put_rule(&mut self, rule: Rule) {
+        self.removals.cancel(rule.id);
+        let is_new = self.rules.get(rule.id).is_none();
+        self.put(rule, is_new);
+    }
+
+    fn put(&mut self, rule: Rule, is_new: bool) {
         let Some(bridge) = self.bridges.get_mut(rule.bridge) else { return };
         let Some(ledger) = self.ledgers.get_mut(&rule.bridge) else { return };
         bridge.tables.insert(&rule);
         ledger.add_flow(&rule);
-        let old = self.rules.get(rule.id);
-        if let Some(old) = old {
+        if let Some(old) = self.rules.get(rule.id) {
             ledger.learned.remove(&old.actions);
             ledger.group_users.remove(rule.id, &old.actions, &rule.actions);
             ledger.meter_users.remove(rule.id, &old.actions, &rule.actions);
             self.changes.flow(old, false);
         }
         self.timeouts.watch(&rule);
-        self.changes.flow(&rule, old.is_none());
+        self.changes.flow(&rule, is_new);
         self.rules.insert(rule);
     }
 

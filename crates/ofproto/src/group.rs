@@ -28,6 +28,9 @@ pub struct Group {
     /// When it was added.
     pub created: Instant,
     pub(crate) choice: Choice,
+    /// Differs after each change of the bridge's groups, since a changed group counts from zero. 0 in a group that was
+    /// never among them.
+    pub(crate) generation: u64,
     /// The counters of the group, then of each bucket.
     carried: Arc<[Carried]>,
 }
@@ -56,6 +59,7 @@ impl Group {
             selection: from.selection.clone(),
             created,
             choice,
+            generation: 0,
             carried: (0..=buckets.len()).map(|_| Carried::since(created)).collect(),
             buckets,
         }
@@ -179,6 +183,7 @@ fn spread(buckets: &[Bucket]) -> Result<Box<[u16]>, String> {
 #[derive(Clone, Debug, Default)]
 pub struct Groups {
     by_id: HashTrie<Arc<Group>>,
+    last_generation: u64,
 }
 
 fn hash(id: u32) -> u64 {
@@ -204,7 +209,11 @@ impl Groups {
     }
 
     /// Adds a group, or replaces the one with its number, which is returned.
-    pub(crate) fn put(&mut self, group: Group) -> Option<Group> {
+    pub(crate) fn put(&mut self, mut group: Group) -> Option<Group> {
+        if group.generation == 0 {
+            self.last_generation += 1;
+            group.generation = self.last_generation;
+        }
         let old = self.remove(group.id);
         self.by_id.insert(hash(group.id), Arc::new(group));
         old

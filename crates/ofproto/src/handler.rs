@@ -21,12 +21,15 @@ use flow::{AnswerFlow, DropReason, Execute, FlowCommand, FlowId, FlowStats, Stam
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use table::Passage;
 
 /// Answers misses.
 #[derive(Debug)]
 pub struct Handler {
     shared: Arc<Shared>,
     snapshot: table::Snapshot<Snapshot>,
+    /// Under way from the first translation with a snapshot until its answers are installed.
+    passage: Passage,
     answers: Vec<Answer>,
     /// Buffers for translations: as many as the most answers installed at once.
     spare: Vec<Memory>,
@@ -68,10 +71,11 @@ pub struct After {
 }
 
 impl Handler {
-    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: &Arc<Shared>, passage: Passage) -> Self {
         Handler {
             shared: Arc::clone(shared),
             snapshot: shared.read(),
+            passage,
             answers: Vec::new(),
             spare: Vec::new(),
             keys: Box::default(),
@@ -107,6 +111,7 @@ impl Handler {
     ) -> Option<Upcall> {
         // Answers that are installed together come from one snapshot.
         if self.answers.is_empty() {
+            self.passage.begin();
             self.refresh();
         }
         let unseen = upcall.key.unseen_bytes();
@@ -188,13 +193,14 @@ impl Handler {
         now: Instant,
         send: impl FnOnce(&mut Vec<(WorkerId, FlowCommand)>),
     ) -> After {
-        let Handler { shared, snapshot, answers, spare, commands, .. } = self;
+        let Handler { shared, snapshot, passage, answers, spare, commands, .. } = self;
         let mut megaflows = shared.lock();
         for answer in answers.drain(..) {
             spare.push(answer.install(now, snapshot, &mut megaflows, commands));
         }
         send(commands);
         commands.clear();
+        passage.end();
         After {
             wake_owner: megaflows.credits.is_urgent(),
             wake_revalidators: !megaflows.work.is_empty(),
@@ -293,7 +299,7 @@ impl Answer {
 impl Ofproto {
     /// A handler for any thread, starting with the published snapshot.
     pub fn handler(&self) -> Handler {
-        Handler::new(&self.shared)
+        Handler::new(&self.shared, self.passages.join())
     }
 
     /// Sends the queued questions for neighbours.

@@ -12,12 +12,14 @@ mod keys;
 mod slots;
 
 use self::dumps::{Dumps, Dying};
+pub(crate) use self::dumps::{Requests, Since};
 pub use self::flow::{DatapathFlow, InstalledCounters};
 use self::interned::Interned;
 pub(crate) use self::keys::Keys;
 use self::keys::Row;
 use self::slots::{Place, Slots};
 use crate::dependency::Dependency;
+use crate::ids::RuleId;
 use crate::links::Links;
 use crate::recirc::RecircTable;
 use ::flow::{Action, FlowId, FlowKey, FlowStats, Mask, Match};
@@ -242,18 +244,42 @@ impl Installed {
         self.actions.give_back(before.unwrap_or(number));
     }
 
-    /// Changes a flow's links, and with them the frozen states that it holds.
-    pub fn relink(&mut self, id: FlowId, links: &Links, now: Instant, recirc: &RecircTable) {
-        let Some(slot) = self.slots.slot(id) else { return };
-        let Some(place) = self.slots.at(slot) else { return };
-        if self.links.get(place.links).is_some_and(|had| **had == *links) {
-            return;
+    /// Changes a flow's links, and with them the frozen states that it holds. Returns whether its packets count for
+    /// others from now on: then its worker must be told to mark what it carried.
+    pub fn relink(
+        &mut self,
+        id: FlowId,
+        links: &Links,
+        now: Instant,
+        recirc: &RecircTable,
+    ) -> bool {
+        let Some(slot) = self.slots.slot(id) else { return false };
+        let Some(place) = self.slots.at(slot) else { return false };
+        let had = self.links.get(place.links);
+        if had.is_some_and(|had| **had == *links) {
+            return false;
+        }
+        let other = had.filter(|had| !had.counts_like(links)).cloned();
+        let counts_for_others = other.is_some();
+        if let Some(had) = other {
+            self.dumps.await_mark(id, had);
         }
         // Hold the new ones before releasing the old: they may be the same.
         links.recircs.iter().for_each(|&id| recirc.hold(id));
         self.unlink(slot, now, recirc);
         self.link(slot, links, recirc);
         links.recircs.iter().for_each(|&id| recirc.release(now, id));
+        counts_for_others
+    }
+
+    /// Whether packets of some megaflow count for this OpenFlow flow.
+    pub fn counts_for(&self, rule: RuleId) -> bool {
+        self.links_count_on(Dependency::Rule(rule)) > 0
+    }
+
+    /// Whether workers may report packets of deleted megaflows, or of what others were before.
+    pub fn has_former(&self) -> bool {
+        self.dumps.has_former()
     }
 
     fn link(&mut self, slot: u32, links: &Links, recirc: &RecircTable) {

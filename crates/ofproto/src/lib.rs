@@ -52,6 +52,7 @@ mod packet_out;
 mod port;
 mod port_status;
 mod recirc;
+mod removals;
 mod resume;
 mod revalidate;
 mod rule;
@@ -97,7 +98,7 @@ pub use table::{TableConfig, Tables};
 pub use trace::TraceRequest;
 pub use vlan::{PriorityTags, VlanMode};
 
-use ::table::Remains;
+use ::table::{Passages, Remains};
 use base::{Instant, MacAddr, OfPort, PortNo, WorkerId, Zone};
 use connection::ConnId;
 use dependency::Dependency;
@@ -108,6 +109,7 @@ use ledger::Ledger;
 use meter_mod::MeterNumbers;
 use openflow::message::{CtFlush, PortDesc, PortReason};
 use recirc::RecircTable;
+use removals::Removals;
 use snapshot::{Megaflows, Shared, Snapshot};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -149,6 +151,8 @@ pub struct Ofproto {
     underlay: Arc<Underlay>,
     /// The published snapshot and the installed megaflows.
     shared: Arc<Shared>,
+    /// Handlers and revalidators at work.
+    passages: Passages,
     own_handler: Handler,
     own_revalidator: Revalidator,
     /// Whether the thread that owns this also revalidates.
@@ -158,6 +162,7 @@ pub struct Ofproto {
     /// Neighbours whose addresses are to be requested.
     questions: Questions,
     events: Vec<Event>,
+    removals: Removals,
     flow_changes: FlowChanges,
     /// The undo log of the open transaction.
     undo: Option<Vec<Undo>>,
@@ -193,6 +198,7 @@ impl Ofproto {
         };
         let shared = Arc::new(Shared::new(first.clone(), Megaflows::default()));
         let Snapshot { bridges, rules, recirc, timeout_policies, underlay, .. } = first;
+        let passages = Passages::default();
         Ofproto {
             flow_limit: config.flow_limit,
             config,
@@ -203,13 +209,15 @@ impl Ofproto {
             recirc,
             timeout_policies,
             underlay,
-            own_handler: Handler::new(&shared),
-            own_revalidator: Revalidator::new(&shared),
+            own_handler: Handler::new(&shared, passages.join()),
+            own_revalidator: Revalidator::new(&shared, passages.join()),
             revalidates: true,
             shared,
+            passages,
             macs: BTreeMap::new(),
             questions: Questions::default(),
             events: Vec::new(),
+            removals: Removals::default(),
             flow_changes: FlowChanges::default(),
             undo: None,
             run: 0,
@@ -306,6 +314,7 @@ impl Ofproto {
         self.bridge_goes(id);
         self.bridges.remove(id);
         self.ledgers.remove(&id);
+        self.removals.forget_bridge(id);
     }
 
     /// Adds a port. Returns its number: LOCAL for the bridge's own, or the requested one if it is free.

@@ -42,6 +42,12 @@ pub(crate) struct Links {
 }
 
 impl Links {
+    /// Whether packets count for the same flows and have the same effects as with `other`.
+    pub fn counts_like(&self, other: &Links) -> bool {
+        (&self.rules, &self.effects, &self.outer_parts)
+            == (&other.rules, &other.effects, &other.outer_parts)
+    }
+
     /// The statistics to add to the flow at this index of `rules`, for a megaflow that counted `inner`.
     pub fn stats_of_rule(&self, at: usize, inner: &FlowStats) -> FlowStats {
         let parts = self.outer_parts.iter().filter(|part| part.rules.contains(&at));

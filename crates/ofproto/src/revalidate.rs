@@ -19,21 +19,29 @@ use crate::{Ofproto, Outbox};
 use base::{Instant, WorkerId};
 use flow::{FlowCommand, FlowPut};
 use std::sync::Arc;
+use table::Passage;
 
 /// Revalidates megaflows, on any thread.
 #[derive(Debug)]
 pub struct Revalidator {
     shared: Arc<Shared>,
     snapshot: table::Snapshot<Snapshot>,
+    /// Under way from the selection of megaflows until their results are carried out.
+    passage: Passage,
     translated: Vec<(DatapathFlow, Translation)>,
     /// Megaflows to be deleted because they carry few packets.
     ended: Vec<DatapathFlow>,
 }
 
 impl Revalidator {
-    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
-        let (translated, ended) = (Vec::new(), Vec::new());
-        Revalidator { shared: Arc::clone(shared), snapshot: shared.read(), translated, ended }
+    pub(crate) fn new(shared: &Arc<Shared>, passage: Passage) -> Self {
+        Revalidator {
+            shared: Arc::clone(shared),
+            snapshot: shared.read(),
+            passage,
+            translated: Vec::new(),
+            ended: Vec::new(),
+        }
     }
 
     /// Releases a snapshot that is not the newest.
@@ -57,11 +65,13 @@ impl Revalidator {
     /// the second half must follow.
     pub fn translate(&mut self, now: Instant) -> bool {
         let mut flows = Vec::new();
+        self.passage.begin();
         {
             let mut megaflows = self.shared.lock();
             self.snapshot = megaflows.newest();
             let Megaflows { installed, work, .. } = &mut *megaflows;
             if work.is_paused {
+                self.passage.end();
                 return false;
             }
             let taken = work.take(installed, now);
@@ -112,6 +122,7 @@ impl Revalidator {
             self.follow(now, flow, translation, installed, &mut commands);
         }
         send(&mut commands);
+        self.passage.end();
         !work.is_empty() || installed.is_walking()
     }
 
@@ -138,6 +149,8 @@ impl Revalidator {
             commands.push((worker, FlowCommand::Delete(id)));
             return;
         }
+        let links = links(translation.links, &flow.key);
+        let counts_for_others = installed.relink(id, &links, now, &self.snapshot.recirc);
         if installed.actions_of(id).is_none_or(|known| **known != *translation.actions) {
             installed.set_actions(id, &translation.actions);
             if let Some(actions) = installed.actions_of(id).cloned() {
@@ -145,16 +158,16 @@ impl Revalidator {
                 commands.push((worker, FlowCommand::Put(Box::new(put))));
                 installed.counters.changed += 1;
             }
+        } else if counts_for_others {
+            commands.push((worker, FlowCommand::Mark(id)));
         }
-        let links = links(translation.links, &flow.key);
-        installed.relink(id, &links, now, &self.snapshot.recirc);
     }
 }
 
 impl Ofproto {
     /// A revalidator for any thread.
     pub fn revalidator(&self) -> Revalidator {
-        Revalidator::new(&self.shared)
+        Revalidator::new(&self.shared, self.passages.join())
     }
 
     /// Publishes the changes and revalidates a bounded number of megaflows that depend on them. Call again

@@ -221,6 +221,15 @@ impl Tables {
         }
     }
 
+    /// Forgets the clauses of a flow in whose place another one is.
+    pub(crate) fn forget_clauses(&mut self, rule: &Rule) {
+        if !clauses(&rule.actions).is_empty()
+            && let Some(table) = self.get_mut(rule.table)
+        {
+            table.clauses.remove(rule.id.hash(), |(of, _)| *of == rule.id);
+        }
+    }
+
     /// Removes a flow.
     pub(crate) fn remove(&mut self, rule: &Rule) {
         if self.get(rule.table).is_none() {

@@ -1,6 +1,8 @@
 //! A bridge for tests of this crate, with flow-mods as text, upcalls and passing time.
 
-use crate::{BridgeConfig, BridgeId, Config, FailMode, Ofproto, Outbox, PortDevice, PortSpec};
+use crate::{
+    BridgeConfig, BridgeId, Config, Event, FailMode, Ofproto, Outbox, PortDevice, PortSpec,
+};
 use base::{Instant, MacAddr, PortNo, WorkerId};
 use flow::{FlowDump, Frame, Upcall, UpcallKind};
 use openflow::ErrorCode;
@@ -70,19 +72,31 @@ impl TestBridge {
         self.now = self.now + Duration::from_secs(s);
         self.ofproto.collect(&mut Outbox::default());
         let (worker, at, flows) = (WorkerId(0), self.now, Vec::new());
-        let dump = FlowDump { worker, at, is_last: true, flows, gone: Vec::new() };
+        let dump =
+            FlowDump { worker, at, is_last: true, marked: Vec::new(), flows, gone: Vec::new() };
         self.ofproto.dump(self.now, dump);
         while self.ofproto.expire_flows(self.now) {}
     }
 
-    /// An upcall for a packet from a port.
-    pub fn upcall(&mut self, port: u32, packet: &str, kind: UpcallKind) {
+    /// A miss of a packet from a port.
+    pub fn packet(&self, port: u32, packet: &str) -> Upcall {
         let bytes = wire::text::parse(packet).unwrap();
         let frame = Frame::parse(Packet::from_bytes(&bytes), PortNo(port)).unwrap();
         let (packet, key) = (frame.packet, Box::new(frame.key));
-        let (worker, received) = (WorkerId(0), self.now);
-        let upcall = Upcall { worker, kind, packet, key, received, queued: received, trace: None };
+        let (worker, received, kind) = (WorkerId(0), self.now, UpcallKind::Miss);
+        Upcall { worker, kind, packet, key, received, queued: received, trace: None }
+    }
+
+    /// An upcall for a packet from a port.
+    pub fn upcall(&mut self, port: u32, packet: &str, kind: UpcallKind) {
+        let upcall = Upcall { kind, ..self.packet(port, packet) };
         self.ofproto.upcall(self.now, upcall, &mut self.out);
+    }
+
+    /// The events of what was done. Workers have nothing to report.
+    pub fn events(&mut self) -> Vec<Event> {
+        while self.ofproto.go_on(self.now, &mut self.out) {}
+        self.ofproto.take_events()
     }
 
     /// Revalidates all flows that need it.

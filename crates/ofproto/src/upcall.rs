@@ -105,12 +105,22 @@ impl Ofproto {
 
     /// Applies effects and adds statistics for these packets.
     pub(crate) fn credit(&mut self, links: &Links, more: &FlowStats, now: Instant) {
+        let mut is_of_removed = false;
         for (at, &id) in links.rules.iter().enumerate() {
-            if let Some(rule) = self.rules.get(id) {
-                rule.carried.add(&links.stats_of_rule(at, more), now);
+            let more = links.stats_of_rule(at, more);
+            match self.rules.get(id) {
+                Some(rule) => rule.carried.add(&more, now),
+                None => {
+                    is_of_removed = true;
+                    self.credit_removed(id, &more, now);
+                }
             }
         }
         for (at, effect) in links.effects.iter().enumerate() {
+            // A flow that was removed teaches no more.
+            if is_of_removed && matches!(effect, Effect::LearnFlow { .. }) {
+                continue;
+            }
             self.apply(effect, &links.stats_of_effect(at, more), now);
         }
     }
@@ -147,9 +157,10 @@ impl Ofproto {
                     ledger.hidden.count(miss, more, now);
                 }
             }
-            Effect::Group { bridge, group, bucket } => {
+            Effect::Group { bridge, group, generation, bucket } => {
                 let bridge = self.bridges.get(bridge);
-                if let Some(group) = bridge.and_then(|bridge| bridge.groups.get(group)) {
+                let group = bridge.and_then(|bridge| bridge.groups.get(group));
+                if let Some(group) = group.filter(|group| group.generation == generation) {
                     group.count(bucket, more, now);
                 }
             }

@@ -41,6 +41,11 @@ pub(crate) struct Upkeep {
 }
 
 impl Upkeep {
+    /// Whether work on megaflows is paused.
+    pub fn is_paused(&self) -> bool {
+        self.is_paused
+    }
+
     /// Checks all megaflows, in steps.
     pub fn look_through(&mut self) {
         self.look_from = Some(1);
@@ -163,15 +168,17 @@ impl Ofproto {
             | self.recirc.sweep(now)
             | self.megaflows_mut().installed.forget_deleted(FLOWS_AT_ONCE, false);
         let has_more = is_forgetting || self.upkeep.is_expiring;
-        if self.upkeep.is_paused {
-            return has_more;
-        }
+        let is_busy = !self.upkeep.is_paused && self.keep_megaflows(now, out);
+        self.settle_removals(now, out) || has_more || is_busy
+    }
+
+    /// Continues to revalidate and delete megaflows. Returns whether there is more.
+    fn keep_megaflows(&mut self, now: Instant, out: &mut Outbox) -> bool {
         self.revalidate(now, out);
         self.purge_some(now, out);
         self.delete_idle(now, out);
         self.look_at_some(now, out);
-        has_more
-            || self.revalidates && self.needs_revalidation()
+        self.revalidates && self.needs_revalidation()
             || self.upkeep.has_idle
             || self.upkeep.purge.is_some()
             || self.upkeep.look_from.is_some()

@@ -44,7 +44,10 @@ pub fn commands(datapath: &str, commands: &[(WorkerId, FlowCommand)], ofproto: O
                     None => flow_modified(datapath, put, put.matching.key(), names),
                 }
             }
-            FlowCommand::Execute(_) | FlowCommand::Delete(_) | FlowCommand::Collect => {}
+            FlowCommand::Execute(_)
+            | FlowCommand::Delete(_)
+            | FlowCommand::Mark(_)
+            | FlowCommand::Collect => {}
         }
     }
 }

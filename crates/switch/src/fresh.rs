@@ -16,7 +16,6 @@ impl Switch {
     pub fn when_fresh(&mut self, run: impl FnOnce(&mut Switch) + 'static) {
         let missing = self.workers.iter().map(|worker| (worker.id, 2)).collect();
         self.fresh.push(WhenFresh { missing, run: Box::new(run) });
-        self.sweep_offload();
         self.ofproto.collect(&mut self.outbox);
     }
 

@@ -354,13 +354,16 @@ impl Switch {
     pub fn settle(&mut self) {
         let now = clock::now();
         self.flush_connections(now);
-        let has_more = self.ofproto.go_on(now, &mut self.outbox);
+        let mut has_more = self.go_on(now);
+        // Only requests that came before an answer of the workers can be behind a barrier that is passed, so this ends.
+        while self.pass_barriers() {
+            has_more = self.go_on(now);
+        }
         if has_more {
             self.upkeep_wake.notify_one();
         }
         self.wake_revalidators();
         self.answer_upkeep_waits(has_more);
-        self.connections.deliver(&mut self.ofproto, now);
         self.send_commands();
         for (port, up) in std::mem::take(&mut self.outbox.port_admin) {
             self.set_device_up(port, up);
@@ -370,6 +373,20 @@ impl Switch {
                 output.notify_one();
             }
         }
+    }
+
+    /// Continues the work on many megaflows by a step, and tells controllers what happened.
+    fn go_on(&mut self, now: Instant) -> bool {
+        let has_more = self.ofproto.go_on(now, &mut self.outbox);
+        self.connections.deliver(&mut self.ofproto, now);
+        has_more
+    }
+
+    /// Goes on with requests behind barriers. Returns whether there were any.
+    fn pass_barriers(&mut self) -> bool {
+        let mut is_any = false;
+        self.with_sessions(|sessions, switch| is_any = sessions.pass_barriers(switch));
+        is_any
     }
 
     /// Returns the bridge with this name.

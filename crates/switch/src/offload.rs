@@ -225,9 +225,12 @@ impl Switch {
         }
     }
 
-    /// Sends flow commands to workers.
+    /// Sends flow commands to workers. Statistics include what devices forwarded.
     pub(super) fn send_commands(&mut self) {
         let commands = std::mem::take(&mut self.outbox.commands);
+        if commands.iter().any(|(_, command)| matches!(command, FlowCommand::Collect)) {
+            self.sweep_offload();
+        }
         flow_log::commands(self.settings.dummy.datapath_name(), &commands, Some(&self.ofproto));
         for (worker, command) in commands {
             self.before_command(worker, &command);

@@ -7,7 +7,8 @@
 //! - [`Slab`]: the records; [`Quota`]: their maximum number.
 //! - [`Zones`] and [`Index`]: finding records.
 //! - [`Wheel`]: their deadlines.
-//! - [`HashTrie`] and [`Published`]: snapshots of data that one thread changes.
+//! - [`HashTrie`] and [`Published`]: snapshots of data that one thread changes; [`Passages`]: who still works with an
+//!   older one.
 //! - [`Remains`]: large values that are freed a part at a time.
 //! - [`Mailbox`], [`WakeUp`] and [`Notice`]: notifying threads of work.
 //! - [`Array`]: large memory of one thread; [`free_piece`]: memory that is freed in pieces.
@@ -22,6 +23,7 @@ mod epochs;
 mod hash_trie;
 mod index;
 mod pages;
+mod passages;
 mod prefetch;
 mod published;
 mod quota;
@@ -38,6 +40,7 @@ pub use array::Array;
 pub use epochs::{Epochs, Guard, MAX_READERS, Reader};
 pub use hash_trie::HashTrie;
 pub use index::{Index, Insert, Lookup, Spot};
+pub use passages::{Passage, Passages, UnderWay};
 pub use prefetch::{prefetch, prefetch_whole};
 pub use published::{Locked, Published, Snapshot};
 pub use quota::{Quota, Share};

@@ -12,7 +12,9 @@ use loom::cell::UnsafeCell;
 use loom::thread;
 use std::sync::Arc;
 use table::atomic::{AtomicU64, Ordering};
-use table::{Epochs, Id, Insert, Mailbox, Notice, Published, Reader, Slab, Spare, WakeUp, Zones};
+use table::{
+    Epochs, Id, Insert, Mailbox, Notice, Passages, Published, Reader, Slab, Spare, WakeUp, Zones,
+};
 
 /// Runs a model in all orders with at most this many involuntary changes of thread.
 fn model(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
@@ -596,6 +598,33 @@ fn nothing_that_was_made_of_an_old_snapshot_stays() {
         revalidator.join().unwrap();
         revalidate(&published);
         assert_eq!(published.lock().entries, [1]);
+    });
+}
+
+#[test]
+fn no_result_of_an_old_snapshot_comes_when_the_passages_under_way_are_over() {
+    model(3, || {
+        let published = Arc::new(Published::new(0u64, Vec::<u64>::new()));
+        let passages = Arc::new(Passages::default());
+        let handler = {
+            let (published, mut passage) = (Arc::clone(&published), passages.join());
+            let mut snapshot = published.read();
+            thread::spawn(move || {
+                passage.begin();
+                published.refresh(&mut snapshot);
+                let made = *snapshot;
+                published.lock().push(made);
+                passage.end();
+            })
+        };
+        published.publish(1, |_| ());
+        let are_over = passages.under_way().are_over();
+        let before = published.lock().len();
+        handler.join().unwrap();
+        let ledger = published.lock();
+        if are_over {
+            assert!(ledger[before..].iter().all(|made| *made == 1), "{ledger:?}", ledger = *ledger);
+        }
     });
 }
 

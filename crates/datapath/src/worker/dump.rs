@@ -17,6 +17,8 @@ pub(crate) struct Dump {
     pub hit: Queue<FlowId>,
     /// Last statistics of flows deleted since the last page.
     pub gone: Vec<(FlowId, FlowStats)>,
+    /// Statistics of flows when they were changed or marked since the last page.
+    pub marked: Vec<(FlowId, FlowStats)>,
     /// Flows still to be dumped in the current dump.
     telling: Queue<FlowId>,
     /// When the current dump was requested.
@@ -48,6 +50,7 @@ impl Dump {
     ) -> Option<FlowDump> {
         let at = self.under_way?;
         let gone = std::mem::take(&mut self.gone);
+        let marked = std::mem::take(&mut self.marked);
         let mut flows = Vec::with_capacity(self.telling.len().min(PAGE));
         for _ in 0..PAGE {
             let Some(id) = self.telling.pop() else { break };
@@ -61,7 +64,7 @@ impl Dump {
         if is_last {
             self.under_way = None;
         }
-        Some(FlowDump { worker, at, is_last, flows, gone })
+        Some(FlowDump { worker, at, is_last, marked, flows, gone })
     }
 }
 
@@ -87,14 +90,24 @@ impl Worker {
         self.continue_dump(out);
     }
 
-    /// Sends the last statistics of deleted flows once they fill a page, even without a request, so that they
+    /// Sends the statistics of deleted and changed flows once they fill a page, even without a request, so that they
     /// always fit one page.
     pub(crate) fn tell_of_gone(&mut self, now: Instant, out: &mut Outbox) {
-        if self.dump.gone.len() >= PAGE {
+        if self.dump.gone.len() + self.dump.marked.len() >= PAGE {
             let gone = std::mem::take(&mut self.dump.gone);
+            let marked = std::mem::take(&mut self.dump.marked);
             let (worker, at) = (self.id, self.dump.under_way.unwrap_or(now));
-            out.dumps.push(FlowDump { worker, at, is_last: false, flows: Vec::new(), gone });
+            let flows = Vec::new();
+            out.dumps.push(FlowDump { worker, at, is_last: false, marked, flows, gone });
         }
+    }
+
+    /// Notes what a flow has carried so far.
+    pub(crate) fn mark(&mut self, id: FlowId) {
+        let flow = self.handle_of(id).and_then(|handle| self.flows.get(handle));
+        // A flow that is not there has carried nothing, and the control side awaits the mark.
+        let told = flow.map_or_else(FlowStats::default, InstalledFlow::told);
+        self.dump.marked.push((id, told));
     }
 
     /// Whether a dump waits for [`Self::continue_dump`].

@@ -13,6 +13,7 @@
 //! | [`Ofproto`] was called, and may have events | [`Connections::deliver`] |
 //! | connections were flushed as [`Outbox`](crate::Outbox) requested | [`Connections::flushed`] |
 //! | a worker has answered with its statistics | [`Ofproto::dump`], then [`Connections::dumped`] |
+//! | [`Ofproto::go_on`] was called, and its events are delivered | [`Connections::pass_barriers`] |
 //! | time went by | [`Connections::tick`], at the latest at [`Connections::next_tick`] |
 //!
 //! [`Connections::receive`] may change flows: call [`Ofproto::revalidate`] and send the commands before the
@@ -34,6 +35,7 @@ mod snoop;
 mod statistics;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 pub use limiter::Rate;
 pub use session::{CloseReason, ConnectionStatus};
@@ -226,7 +228,7 @@ impl Connections {
         self.collects.answered(worker);
         self.deliver(switch.core, switch.now);
         let mut waiting = self.sessions.values().filter_map(|session| session.waiting.as_ref());
-        if waiting.any(|waiting| self.collects.awaits(&waiting.ticket, worker)) {
+        if waiting.any(|waiting| waiting.awaits(worker, &self.collects)) {
             switch.core.collect(switch.out);
         }
         self.advance_waiting(switch);
@@ -290,15 +292,8 @@ impl Connections {
     }
 
     fn next_message(&mut self, session: &mut Session, switch: &mut Switch<'_>) -> Option<Vec<u8>> {
-        if let Some(waiting) = &session.waiting {
-            let is_over = waiting.until <= switch.now;
-            if !is_over && !self.collects.is_answered(&waiting.ticket, switch.core) {
-                return None;
-            }
-        }
-        if let Some(waiting) = session.waiting.take() {
-            let reply = statistics::flows(session.bridge, &waiting.request, switch);
-            session.reply(waiting.xid, &reply);
+        if self.wait(session, switch) {
+            return None;
         }
         let message = session.next_message()?;
         coverage::count(coverage::Event::VconnReceived);

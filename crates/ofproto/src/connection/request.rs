@@ -57,7 +57,7 @@ impl Connections {
                 session.set_config(flags, miss_send_len, switch)?;
                 return Ok(None);
             }
-            Message::BarrierRequest => Message::BarrierReply,
+            Message::BarrierRequest => return Ok(session.barrier(xid, switch)),
             Message::QueueConfigRequest { port } => queues::config(port, session.bridge, switch)?,
             Message::StatsRequest(request) => {
                 return self.statistics(session, xid, request, switch);

@@ -3,14 +3,14 @@
 use super::ConnId;
 use super::asynchronous::AsyncConfig;
 use super::bundle::Bundles;
-use super::collect::Ticket;
 use super::limiter::Limiter;
 use super::monitors::Monitors;
 use super::settings::{ConnectionKind, Settings};
+use super::waiting::Waiting;
 use crate::ids::BridgeId;
 use crate::table_features::TableFeaturesChange;
 use base::Instant;
-use openflow::message::{Message, PacketInFormat, Role, StatsRequest, Version};
+use openflow::message::{Message, PacketInFormat, Role, Version};
 use openflow::{DecodeOptions, EncodeOptions, ErrorCode, Framer, Header, OfError, encode};
 use std::time::Duration;
 
@@ -89,16 +89,6 @@ impl ConnectionStatus {
     pub fn is_connected(&self) -> bool {
         self.version.is_some()
     }
-}
-
-/// A statistics request that waits for the workers.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    pub xid: u32,
-    pub request: StatsRequest,
-    pub ticket: Ticket,
-    /// After this time the reply is sent with what is known, without the missing answers.
-    pub until: Instant,
 }
 
 #[derive(Debug)]
@@ -382,7 +372,7 @@ impl Session {
             (Some(_), Some(at)) => Some(at + patience),
             (Some(_), None) => self.settings.probe.map(|after| self.last_active() + after),
         };
-        let waiting = self.waiting.as_ref().map(|waiting| waiting.until);
+        let waiting = self.waiting.as_ref().and_then(Waiting::until);
         [silence, waiting, self.bundles.next_expiry()].into_iter().flatten().min()
     }
 

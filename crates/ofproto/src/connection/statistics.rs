@@ -1,6 +1,7 @@
 //! Replies to statistics requests.
 
-use super::session::{Session, Waiting};
+use super::session::Session;
+use super::waiting::{Awaits, Waiting};
 use super::{Connections, Counters, Switch, queues};
 use crate::ids::BridgeId;
 use crate::port::{Port, PortDevice};
@@ -29,24 +30,31 @@ impl Connections {
         let reply = match request {
             StatsRequest::Flow { .. }
             | StatsRequest::Aggregate { .. }
-            | StatsRequest::GroupStats(_) => {
-                if let StatsRequest::Flow { request, .. }
-                | StatsRequest::Aggregate { request, .. } = &request
-                {
-                    switch.core.placed_request(bridge, request)?;
+            | StatsRequest::Table
+            | StatsRequest::Port(_)
+            | StatsRequest::GroupStats(_)
+            | StatsRequest::MeterStats(_) => {
+                match &request {
+                    StatsRequest::Flow { request, .. }
+                    | StatsRequest::Aggregate { request, .. } => {
+                        switch.core.placed_request(bridge, request)?;
+                    }
+                    StatsRequest::MeterStats(meter) => {
+                        switch.core.meter_stats(bridge, *meter, switch.now)?;
+                    }
+                    _ => {}
                 }
                 let ticket = self.collects.ask(switch.core, switch.out);
                 let until = switch.now + PATIENCE;
-                session.waiting = Some(Waiting { xid, request, ticket, until });
+                let awaits = Awaits::Statistics { request: Box::new(request), ticket, until };
+                session.waiting = Some(Waiting { xid, awaits });
                 return Ok(None);
             }
             StatsRequest::Desc => StatsReply::Desc(description(bridge, switch)),
-            StatsRequest::Table => StatsReply::Table(tables(bridge, switch)),
             StatsRequest::TableFeatures { tables, more } => {
                 return session.table_features(xid, tables, more, switch);
             }
             StatsRequest::TableDesc => StatsReply::TableDesc(table_descs(bridge, switch)),
-            StatsRequest::Port(port) => StatsReply::Port(ports(bridge, port, switch)),
             StatsRequest::PortDesc(port) => {
                 StatsReply::PortDesc(switch.core.port_descs(bridge, port))
             }
@@ -57,9 +65,6 @@ impl Connections {
             StatsRequest::MeterFeatures => StatsReply::MeterFeatures,
             StatsRequest::MeterConfig(meter) => {
                 StatsReply::MeterConfig(switch.core.meter_descs(bridge, meter)?)
-            }
-            StatsRequest::MeterStats(meter) => {
-                StatsReply::MeterStats(switch.core.meter_stats(bridge, meter, switch.now)?)
             }
             StatsRequest::FlowMonitor(monitors) => {
                 self.change_monitors(session, &monitors, switch)?
@@ -100,8 +105,12 @@ impl Session {
     }
 }
 
-/// Replies to a request for flows, aggregates or group statistics, from the collected statistics.
-pub(super) fn flows(bridge: BridgeId, request: &StatsRequest, switch: &Switch<'_>) -> Message {
+/// Replies to a request for counters, from the collected statistics.
+pub(super) fn collected(
+    bridge: BridgeId,
+    request: &StatsRequest,
+    switch: &mut Switch<'_>,
+) -> Message {
     Message::StatsReply(match request {
         StatsRequest::Aggregate { request, nicira } => {
             let sum = switch.core.aggregate(bridge, request, switch.now);
@@ -118,6 +127,13 @@ pub(super) fn flows(bridge: BridgeId, request: &StatsRequest, switch: &Switch<'_
         }
         StatsRequest::GroupStats(group) => {
             StatsReply::GroupStats(switch.core.group_stats(bridge, *group, switch.now))
+        }
+        StatsRequest::Table => StatsReply::Table(tables(bridge, switch)),
+        StatsRequest::Port(port) => StatsReply::Port(ports(bridge, *port, switch)),
+        StatsRequest::MeterStats(meter) => {
+            // The meter may have been deleted meanwhile.
+            let stats = switch.core.meter_stats(bridge, *meter, switch.now);
+            StatsReply::MeterStats(stats.unwrap_or_default())
         }
         // No other request waits.
         _ => StatsReply::Flow { flows: Vec::new(), nicira: false },

@@ -129,9 +129,9 @@ fn controllers_hear_of_it_and_a_transaction_takes_it_back() {
     let transaction = switch.ofproto.begin();
     add_all(&mut switch, &["in_port=2,idle_timeout=5"]);
     switch.ofproto.rollback(transaction);
-    assert_eq!((ports(&switch), switch.ofproto.take_events()), (vec![1], vec![]));
+    assert_eq!((ports(&switch), switch.events()), (vec![1], vec![]));
     add_all(&mut switch, &["in_port=2"]);
-    let events = switch.ofproto.take_events();
+    let events = switch.events();
     assert!(
         matches!(events[..], [Event::FlowRemoved { reason: RemovedReason::Eviction, .. }]),
         "{events:?}"

@@ -1,4 +1,5 @@
 use super::*;
+use crate::Event;
 use crate::test_bridge::TestBridge;
 use crate::{BridgeConfig, ControllerState};
 use base::MacAddr;
@@ -116,11 +117,11 @@ fn requests_that_cannot_be_done_are_refused() {
 fn counters_and_times_are_kept_as_they_should() {
     let mut switch = TestBridge::new();
     switch.add("cookie=7,idle_timeout=10,hard_timeout=30,ip,actions=output:1");
-    let rule = switch.ofproto.bridge(switch.id).unwrap().tables.all()[0];
+    let rule = |switch: &TestBridge| switch.ofproto.bridge(switch.id).unwrap().tables.all()[0];
     let three = FlowStats { packets: 3, ..FlowStats::default() };
-    switch.ofproto.rules.get(rule).unwrap().carried.add(&three, switch.now);
+    switch.ofproto.rules.get(rule(&switch)).unwrap().carried.add(&three, switch.now);
     let packets = |switch: &TestBridge| {
-        let rule = switch.ofproto.rules.get(rule).unwrap();
+        let rule = switch.ofproto.rules.get(rule(switch)).unwrap();
         (rule.carried.packets(), rule.cookie, rule.idle_timeout_s)
     };
     switch.send(FlowModCommand::Modify, "idle_timeout=99,ip,actions=output:2").unwrap();
@@ -148,8 +149,7 @@ fn flows_time_out_and_tell_why() {
     assert_eq!(switch.flows().len(), 2);
     switch.sleep(2);
     let reasons: Vec<RemovedReason> = switch
-        .ofproto
-        .take_events()
+        .events()
         .into_iter()
         .map(|event| match event {
             Event::FlowRemoved { reason, .. } => reason,
@@ -179,12 +179,12 @@ fn a_transaction_can_be_taken_back() {
     switch.add("priority=5,tcp,actions=output:9");
     switch.ofproto.rollback(transaction);
     assert_eq!(sorted(&switch), before);
-    assert!(switch.ofproto.take_events().is_empty());
+    assert!(switch.events().is_empty());
     let transaction = switch.ofproto.begin();
     switch.send(FlowModCommand::Delete, "").unwrap();
     switch.ofproto.commit(transaction);
     assert!(switch.flows().is_empty());
-    assert_eq!(switch.ofproto.take_events().len(), 1);
+    assert_eq!(switch.events().len(), 1);
 }
 
 #[test]

@@ -40,7 +40,10 @@ fn carried_out(commands: Vec<(WorkerId, FlowCommand)>) -> HashMap<FlowId, Arc<[A
         }
         match command {
             FlowCommand::Delete(id) => assert!(flows.remove(&id).is_some(), "{id:?} is deleted"),
-            FlowCommand::Put(_) | FlowCommand::Execute(_) | FlowCommand::Collect => {}
+            FlowCommand::Put(_)
+            | FlowCommand::Execute(_)
+            | FlowCommand::Mark(_)
+            | FlowCommand::Collect => {}
         }
     }
     flows

@@ -77,7 +77,8 @@ fn a_learned_flow_carries_packets_until_it_is_no_longer_refreshed() {
     switch.sleep(6);
     let stats = FlowStats { packets: 2, bytes: 120, used: Some(switch.now), tcp_flags: 0 };
     let (worker, at, flows) = (WorkerId(0), switch.now, vec![(FlowId(1), stats)]);
-    let dump = FlowDump { worker, at, is_last: true, flows, gone: Vec::new() };
+    let marked = vec![(FlowId(1), FlowStats::default())];
+    let dump = FlowDump { worker, at, is_last: true, marked, flows, gone: Vec::new() };
     switch.ofproto.dump(switch.now, dump);
     switch.sleep(6);
     // No packet from B for 12 seconds; the last one from A was 6 seconds ago.

@@ -221,7 +221,8 @@ impl Switch {
         if self.out.commands.iter().any(is_collect) {
             let (worker, at) = (WorkerId(0), self.now);
             let (flows, gone) = (Vec::new(), Vec::new());
-            let dump = flow::FlowDump { worker, at, is_last: true, flows, gone };
+            let dump =
+                flow::FlowDump { worker, at, is_last: true, marked: Vec::new(), flows, gone };
             self.ofproto.dump(self.now, dump);
         }
     }
@@ -302,6 +303,7 @@ impl Switch {
             FlowCommand::Execute(execute) => {
                 format!("execute {:?} {:?}", execute.actions, execute.flow)
             }
+            FlowCommand::Mark(id) => format!("mark {id:?}"),
             FlowCommand::Collect => "collect".into(),
         };
         let told = self.out.commands.drain(..).map(told).collect();

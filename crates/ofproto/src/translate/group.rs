@@ -54,7 +54,8 @@ impl<'a> Context<'a> {
     }
 
     fn count_group(&mut self, group: &Group, bucket: Option<u32>) {
-        self.effects.push(Effect::Group { bridge: self.bridge.id, group: group.id, bucket });
+        let (bridge, generation) = (self.bridge.id, group.generation);
+        self.effects.push(Effect::Group { bridge, group: group.id, generation, bucket });
     }
 
     fn one_bucket(&mut self, group: &Group, bucket: Option<&Bucket>, last: bool) {

@@ -30,6 +30,7 @@ fn commands(switch: &mut TestBridge) -> Vec<String> {
             FlowCommand::Put(_) => None,
             FlowCommand::Delete(id) => Some(format!("delete {}", name(*id))),
             FlowCommand::Execute(execute) => Some(format!("execute {}", text(&execute.actions))),
+            FlowCommand::Mark(id) => Some(format!("mark {}", name(*id))),
             FlowCommand::Collect => Some("collect".to_owned()),
         };
         let told = move |it| if worker.0 == 0 { it } else { format!("{worker}: {it}") };
@@ -50,7 +51,10 @@ fn dump(switch: &mut TestBridge, flows: &[(u64, u64)]) {
         (FlowId(id), FlowStats { packets, bytes, used, tcp_flags: 0x12 })
     });
     let (worker, at, flows) = (WorkerId(0), now, flows.collect());
-    switch.ofproto.dump(now, FlowDump { worker, at, is_last: true, flows, gone: Vec::new() });
+    switch.ofproto.dump(
+        now,
+        FlowDump { worker, at, is_last: true, marked: Vec::new(), flows, gone: Vec::new() },
+    );
 }
 
 fn tick_after(switch: &mut TestBridge, ms: u64) -> Vec<String> {
@@ -199,7 +203,8 @@ fn the_flow_limit_is_the_configured_one_from_the_start_however_long_dumps_take()
         let at = switch.now;
         switch.now = switch.now + Duration::from_secs(60);
         let (flows, gone) = (Vec::new(), Vec::new());
-        let dump = FlowDump { worker: WorkerId(0), at, is_last: true, flows, gone };
+        let dump =
+            FlowDump { worker: WorkerId(0), at, is_last: true, marked: Vec::new(), flows, gone };
         switch.ofproto.dump(switch.now, dump);
         assert_eq!(switch.ofproto.flow_limit(), 150_000);
     }
@@ -325,7 +330,14 @@ fn flows_of_workers_that_are_no_more_are_forgotten_a_part_at_a_time() {
         (FlowId(id), FlowStats { packets, bytes, used, tcp_flags: 0 })
     };
     let (flows, gone) = (vec![last(1, 55)], vec![last(2, 8)]);
-    let page = FlowDump { worker: WorkerId(0), at: switch.now, is_last: true, flows, gone };
+    let page = FlowDump {
+        worker: WorkerId(0),
+        at: switch.now,
+        is_last: true,
+        marked: Vec::new(),
+        flows,
+        gone,
+    };
     switch.ofproto.last_dump(switch.now, &page);
     assert_eq!(packets(&switch)[0], 3000 + 55 + 8);
     // None are left at once, and a new one has another id.

@@ -28,7 +28,10 @@ fn dump(switch: &mut TestBridge, told: u64, packets: u64) {
     switch.ofproto.collect(&mut switch.out);
     let stats = FlowStats { packets, bytes: 60 * packets, used: Some(at), tcp_flags: 0 };
     let flows = (1..=told).map(|id| (FlowId(id), stats)).collect();
-    switch.ofproto.dump(at, FlowDump { worker, at, is_last: true, flows, gone: Vec::new() });
+    switch.ofproto.dump(
+        at,
+        FlowDump { worker, at, is_last: true, marked: Vec::new(), flows, gone: Vec::new() },
+    );
 }
 
 /// How often a megaflow's place was looked at since the last call, also of workers that are no more.

@@ -151,7 +151,7 @@ impl World<'_> {
     pub(super) fn deliver(&mut self, commands: Vec<(WorkerId, FlowCommand)>) {
         for (worker, command) in commands {
             let is_change = match &command {
-                FlowCommand::Delete(_) => true,
+                FlowCommand::Delete(_) | FlowCommand::Mark(_) => true,
                 FlowCommand::Put(put) => {
                     self.ofproto.megaflow(put.id).is_some_and(|it| it.created < self.now)
                 }

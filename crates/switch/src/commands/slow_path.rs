@@ -62,16 +62,20 @@ impl Switch {
     }
 
     /// Answers `revalidator/wait` once no work on megaflows is left. While revalidators are paused the
-    /// clients wait, as Open vSwitch's do (`ofproto/ofproto-dpif-upcall.c`, `udpif_run`). `has_more` says
-    /// whether this thread has work left.
+    /// clients wait, as Open vSwitch's do (`ofproto/ofproto-dpif-upcall.c`, `udpif_run`). Removed flows wait for
+    /// revalidators, too. `has_more` says whether this thread has work left.
     pub(crate) fn answer_upkeep_waits(&mut self, has_more: bool) {
-        if self.upkeep_waits.is_empty() || has_more || self.ofproto.is_upkeep_paused() {
+        let awaits = self.ofproto.awaits_revalidators() || !self.upkeep_waits.is_empty();
+        if !awaits || has_more || self.ofproto.is_upkeep_paused() {
             return;
         }
         // Set before the check, so that the revalidator that finishes after it notifies this thread.
         self.handler_shared.await_revalidation();
         if !self.ofproto.needs_revalidation() {
             self.upkeep_waits.drain(..).for_each(|place| place.give(Ok(String::new())));
+            if self.ofproto.awaits_revalidators() {
+                self.upkeep_wake.notify_one();
+            }
         }
     }
 }

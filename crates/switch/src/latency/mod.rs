@@ -268,7 +268,10 @@ pub fn translated(answers: &mut [(WorkerId, FlowCommand)], now: Instant) {
 pub fn stamps_of(command: &FlowCommand) -> Option<Stamps> {
     match command {
         FlowCommand::Execute(asked) => asked.stamps,
-        FlowCommand::Put(_) | FlowCommand::Delete(_) | FlowCommand::Collect => None,
+        FlowCommand::Put(_)
+        | FlowCommand::Delete(_)
+        | FlowCommand::Mark(_)
+        | FlowCommand::Collect => None,
     }
 }
 

@@ -36,10 +36,10 @@ impl Changes {
         let put = match command {
             FlowCommand::Put(put) => Some(put.id),
             FlowCommand::Execute(asked) => asked.flow.as_ref().map(|flow| flow.id),
-            FlowCommand::Delete(_) | FlowCommand::Collect => None,
+            FlowCommand::Delete(_) | FlowCommand::Mark(_) | FlowCommand::Collect => None,
         };
         let changed = match (command, put) {
-            (FlowCommand::Delete(id), _) => *id,
+            (FlowCommand::Delete(id) | FlowCommand::Mark(id), _) => *id,
             (_, Some(id)) if self.handlers_put || self.highest.is_some_and(|it| id <= it) => id,
             (_, Some(id)) => {
                 self.highest = Some(id);

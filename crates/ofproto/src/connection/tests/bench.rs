@@ -2,11 +2,12 @@
 
 use crate::connection::{ConnId, Connections, Settings, Switch};
 use crate::{BridgeConfig, BridgeId, Config, Ofproto, Outbox, PortDevice, PortSpec};
-use base::{Instant, MacAddr, OfPort, PortNo, TableId};
-use flow::{Field, FlowCommand, Match};
+use base::{Instant, MacAddr, OfPort, PortNo, TableId, WorkerId};
+use flow::{Field, FlowCommand, FlowId, Frame, Match, Upcall, UpcallKind};
 use openflow::action::{Action, Ct, ZoneSource};
 use openflow::message::{FlowFlags, FlowMod, Message, Version};
 use openflow::{DecodeOptions, EncodeOptions, Framer, Header, OfError, decode, encode};
+use packet::Packet;
 use std::time::Duration;
 
 pub struct Bench {
@@ -75,6 +76,19 @@ impl Bench {
 
     pub fn send(&mut self, id: ConnId, bytes: &[u8]) {
         self.with(|connections, switch| connections.receive(id, bytes, switch));
+        self.settle();
+    }
+
+    /// Does what the switch does after each event.
+    pub fn settle(&mut self) {
+        let mut is_passed = true;
+        while is_passed {
+            while self.core.go_on(self.now, &mut self.out) {}
+            is_passed = self.with(|connections, switch| {
+                connections.deliver(switch.core, switch.now);
+                connections.pass_barriers(switch)
+            });
+        }
     }
 
     /// Sends a message with transaction id 7.
@@ -116,6 +130,17 @@ impl Bench {
     pub fn ship(&mut self) -> usize {
         let commands = std::mem::take(&mut self.out.commands);
         commands.iter().filter(|(_, command)| matches!(command, FlowCommand::Collect)).count()
+    }
+
+    /// A packet from a device misses. Returns its megaflow.
+    pub fn miss(&mut self, device: u32, packet: &str) -> FlowId {
+        let bytes = wire::text::parse(packet).unwrap();
+        let frame = Frame::parse(Packet::from_bytes(&bytes), PortNo(device)).unwrap();
+        let (packet, key) = (frame.packet, Box::new(frame.key));
+        let (worker, received, kind) = (WorkerId(0), self.now, UpcallKind::Miss);
+        let upcall = Upcall { worker, kind, packet, key, received, queued: received, trace: None };
+        self.core.upcall(self.now, upcall, &mut self.out);
+        self.core.megaflows().last().expect("it is installed").id
     }
 
     pub fn flows(&self) -> usize {

@@ -165,7 +165,7 @@ fn happenings(bench: &mut Bench, n: u32) {
     bench.core.flow_mod(id, &flow, now).unwrap();
     let delete = FlowMod { command: FlowModCommand::DeleteStrict, ..add_flow(9) };
     bench.core.flow_mod(id, &delete, now).unwrap();
-    bench.connections.deliver(&mut bench.core, bench.now);
+    bench.settle();
 }
 
 fn kinds(messages: &[Message]) -> Vec<&'static str> {

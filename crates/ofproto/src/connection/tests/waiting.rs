@@ -3,9 +3,12 @@
 use super::bench::{Bench, add_flow};
 use crate::Config;
 use crate::connection::Settings;
-use base::WorkerId;
-use flow::FlowDump;
-use openflow::message::{FlowStatsRequest, Message, StatsReply, StatsRequest, Version};
+use base::{OfPort, WorkerId};
+use flow::{FlowDump, FlowStats};
+use openflow::message::{
+    FlowFlags, FlowMod, FlowModCommand, FlowStatsRequest, GROUP_ALL, METER_ALL, Message,
+    MeterCommand, MeterDesc, MeterMod, StatsReply, StatsRequest, Version,
+};
 
 fn all_flows() -> Message {
     let request = FlowStatsRequest::default();
@@ -15,7 +18,7 @@ fn all_flows() -> Message {
 fn answer(bench: &mut Bench, worker: u16) {
     let worker = WorkerId(worker);
     let (flows, gone) = (Vec::new(), Vec::new());
-    let dump = FlowDump { worker, at: bench.now, is_last: true, flows, gone };
+    let dump = FlowDump { worker, at: bench.now, is_last: true, marked: Vec::new(), flows, gone };
     bench.core.dump(bench.now, dump);
     bench.with(|connections, switch| connections.dumped(worker, switch));
 }
@@ -41,6 +44,69 @@ fn flow_statistics_wait_for_every_worker_and_the_barrier_behind_them_too() {
         };
         // The flow was added after the request.
         assert_eq!((flows.len(), bench.flows()), (0, 1));
+    }
+}
+
+#[test]
+fn all_counters_are_collected_before_they_are_told() {
+    let flows = FlowStatsRequest::default();
+    let meter = MeterDesc { meter: 1, flags: MeterDesc::PKTPS, bands: Vec::new() };
+    let requests = [
+        StatsRequest::Flow { request: flows.clone(), nicira: false },
+        StatsRequest::Aggregate { request: flows, nicira: false },
+        StatsRequest::Table,
+        StatsRequest::Port(OfPort::NONE),
+        StatsRequest::GroupStats(GROUP_ALL),
+        StatsRequest::MeterStats(METER_ALL),
+        StatsRequest::MeterStats(1),
+    ];
+    for request in requests {
+        let mut bench = Bench::new(1);
+        let id = bench.connect(Settings::service(), Version::V13);
+        let meter = meter.clone();
+        bench.tell(id, &Message::MeterMod(MeterMod { command: MeterCommand::Add, meter }));
+        bench.tell(id, &Message::StatsRequest(request.clone()));
+        assert!(!bench.connections.has_output(id), "{request:?}");
+        assert_eq!(bench.ship(), 1, "{request:?}");
+        answer(&mut bench, 0);
+        let heard = bench.heard(id);
+        assert!(matches!(heard[..], [Message::StatsReply(_)]), "{request:?}: {heard:?}");
+    }
+}
+
+/// A flow with a megaflow is deleted by one controller; all barriers behind that wait until its last packets are
+/// counted.
+#[test]
+fn flow_removed_precedes_the_replies_to_barriers() {
+    let mut bench = Bench::new(1);
+    let [one, other] = [(); 2].map(|()| bench.connect(Settings::controller(), Version::V13));
+    let flow = FlowMod { flags: FlowFlags::SEND_FLOW_REM, ..add_flow(9) };
+    bench.tell(one, &Message::FlowMod(flow));
+    let flow_id = bench.miss(2, "10.0.0.1:1>10.0.0.2:2 udp");
+    bench.ship();
+    let delete = FlowMod { command: FlowModCommand::DeleteStrict, ..add_flow(9) };
+    bench.tell(one, &Message::FlowMod(delete));
+    for id in [one, other] {
+        bench.tell(id, &Message::BarrierRequest);
+        bench.tell(id, &Message::EchoRequest(Vec::new()));
+        assert!(!bench.connections.has_output(id));
+    }
+    // The megaflow is deleted, and the worker is asked.
+    assert_eq!(bench.ship(), 1);
+    let stats = FlowStats { packets: 6, bytes: 600, used: Some(bench.now), tcp_flags: 0 };
+    let (worker, at, gone) = (WorkerId(0), bench.now, vec![(flow_id, stats)]);
+    let (marked, flows) = (Vec::new(), Vec::new());
+    bench.core.dump(at, FlowDump { worker, at, is_last: true, marked, flows, gone });
+    bench.with(|connections, switch| connections.dumped(worker, switch));
+    bench.settle();
+    for id in [one, other] {
+        let heard = bench.heard(id);
+        let [Message::FlowRemoved { flow, .. }, Message::BarrierReply, Message::EchoReply(_)] =
+            &heard[..]
+        else {
+            panic!("{heard:?}")
+        };
+        assert_eq!(flow.packets, 7);
     }
 }
 

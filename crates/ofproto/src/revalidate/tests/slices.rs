@@ -123,7 +123,10 @@ fn flows_with_few_packets_are_deleted_where_revalidation_lasts_long() {
         let ids: Vec<_> = switch.ofproto.megaflows().iter().map(|flow| flow.id).collect();
         let flows = told.map(|(n, used)| (ids[n as usize], stats(used))).collect();
         let (worker, at, gone) = (WorkerId(0), switch.now, Vec::new());
-        switch.ofproto.dump(at, flow::FlowDump { worker, at, is_last: true, flows, gone });
+        switch.ofproto.dump(
+            at,
+            flow::FlowDump { worker, at, is_last: true, marked: Vec::new(), flows, gone },
+        );
         // The first step is quick; the others come after half of `max-revalidator`.
         switch.ofproto.set_revalidates(false);
         switch.happen(&add(&of_source.replace("output:2", "output:3")));

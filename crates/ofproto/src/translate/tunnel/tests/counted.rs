@@ -43,7 +43,14 @@ fn miss(ofproto: &mut Ofproto, now: Instant, port: u32, bytes: &[u8]) -> Option<
 fn tell(ofproto: &mut Ofproto, now: Instant, id: FlowId, packets: u64, bytes: u64) {
     let stats = FlowStats { packets, bytes, used: Some(now), tcp_flags: 0 };
     let flows = vec![(id, stats)];
-    let dump = FlowDump { worker: WorkerId(0), at: now, is_last: true, flows, gone: Vec::new() };
+    let dump = FlowDump {
+        worker: WorkerId(0),
+        at: now,
+        is_last: true,
+        marked: Vec::new(),
+        flows,
+        gone: Vec::new(),
+    };
     ofproto.dump(now, dump);
 }
 
@@ -91,7 +98,10 @@ fn a_megaflow_of_announcements_teaches_their_address_until_another_is_announced(
     let used = Some(Instant::from_millis(3500));
     let flows = vec![(other, FlowStats { packets: 1, bytes: 60, used, tcp_flags: 0 })];
     let (worker, gone) = (WorkerId(0), Vec::new());
-    ofproto.dump(at(4), FlowDump { worker, at: at(4), is_last: true, flows, gone });
+    ofproto.dump(
+        at(4),
+        FlowDump { worker, at: at(4), is_last: true, marked: Vec::new(), flows, gone },
+    );
     assert_eq!(known(&ofproto, at(4), REMOTE), Some(FAR));
 }
 
