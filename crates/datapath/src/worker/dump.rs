@@ -142,6 +142,9 @@ mod tests {
                 .with(Field::TpSrc, n.into());
             bench.put(n, matching, [Action::Output(PortNo(2))]);
         }
+        // It tells that new flows have carried nothing.
+        collect(&mut bench);
+        bench.out.dumps.clear();
         bench
     }
 
@@ -194,6 +197,37 @@ mod tests {
             );
         }
         assert_eq!(told.values().sum::<u64>(), FLOWS + between);
+    }
+
+    #[test]
+    fn what_a_flow_carried_before_a_change_is_told_apart() {
+        let mut bench = with_flows();
+        let put = |bench: &mut Bench, n: u64, to: u32| {
+            let matching = Match::any()
+                .with(Field::InPort, 1)
+                .with(Field::EthType, 0x0800)
+                .with(Field::TpSrc, n.into());
+            bench.put(n, matching, [Action::Output(PortNo(to))]);
+        };
+        let told = |told: &[(FlowId, FlowStats)]| -> Vec<(u64, u64)> {
+            told.iter().map(|(id, stats)| (id.0, stats.packets)).collect()
+        };
+        [7, 7, 8].into_iter().for_each(|n| hit(&mut bench, n));
+        put(&mut bench, 7, 3);
+        bench.command(FlowCommand::Mark(FlowId(9)));
+        bench.command(FlowCommand::Mark(FlowId(FLOWS + 1)));
+        [7, 9].into_iter().for_each(|n| hit(&mut bench, n));
+        bench.command(FlowCommand::Mark(FlowId(7)));
+        bench.delete(7);
+        collect(&mut bench);
+        let [page] = &bench.out.dumps[..] else { panic!("{} pages", bench.out.dumps.len()) };
+        assert_eq!(told(&page.marked), [(7, 2), (9, 0), (FLOWS + 1, 0), (7, 3)]);
+        assert_eq!((told(&page.flows), told(&page.gone)), (vec![(8, 1), (9, 1)], vec![(7, 3)]));
+        bench.out.dumps.clear();
+        // Pages of many changes come unasked.
+        (1..=FLOWS).for_each(|n| bench.command(FlowCommand::Mark(FlowId(n))));
+        let pages = bench.out.dumps.drain(..).map(|page| page.marked.len()).collect::<Vec<_>>();
+        assert_eq!(pages, [PAGE; FLOWS as usize / PAGE]);
     }
 
     /// Defect 3 (ARCHITECTURE.md).
