@@ -130,6 +130,12 @@ impl Ofproto {
         }
     }
 
+    /// Whether the flow is in its table as it would be learned.
+    pub(crate) fn is_learned(&self, id: BridgeId, flow: &FlowMod) -> bool {
+        let rule = self.find_learned(id, flow).and_then(|id| self.rules.get(id));
+        rule.is_some_and(|rule| is_as_learned(rule, flow))
+    }
+
     /// Counts packets for a learned flow.
     pub(crate) fn hit_learned(&mut self, id: BridgeId, flow: &FlowMod, more: &FlowStats) {
         if let Some(rule) = self.find_learned(id, flow).and_then(|id| self.rules.get(id)) {

@@ -125,6 +125,8 @@ use work::{Changes, Patience};
 pub struct Outbox {
     /// Commands for workers, in order.
     pub commands: Vec<(WorkerId, FlowCommand)>,
+    /// Whether the commands request statistics that must include all that devices forwarded.
+    pub reads_devices: bool,
     /// Zones whose connections are to be flushed.
     pub conntrack_flush: Vec<Zone>,
     /// Further connections to be flushed (`ovs-ofctl ct-flush`), each with the session that waits for

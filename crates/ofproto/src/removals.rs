@@ -177,19 +177,8 @@ impl Ofproto {
             return false;
         }
         let is_passing = self.pass_removals();
-        let (mut has_more, mut left) = (false, FLOWS_AT_ONCE);
-        while let Some(&(_, rule)) = self.removals.linked.front() {
-            if self.megaflows_mut().installed.counts_for(rule) {
-                break;
-            }
-            has_more = left == 0;
-            if has_more {
-                break;
-            }
-            left -= 1;
-            self.report_removal();
-        }
-        has_more | self.tell_removals(now, out) | is_passing
+        let is_unlinking = self.unlink_removals();
+        self.tell_removals(now, out) | is_unlinking | is_passing
     }
 
     /// Ends the first stage when the passages that were under way are over. Returns whether to wait for that.
@@ -207,19 +196,28 @@ impl Ofproto {
         removals.under_way.is_some() || !removals.new.is_empty()
     }
 
-    /// Moves the next flow on, for which no megaflow counts any more.
-    fn report_removal(&mut self) {
-        let Some(key) = self.removals.linked.pop() else { return };
-        let before = self.megaflows_mut().installed.requests(self.config.workers);
-        let removals = &mut self.removals;
-        removals.reported.push(key);
-        let workers_lost = self.workers_lost;
-        match removals.rounds.back_mut() {
-            Some(round) if round.before == before && round.workers_lost == workers_lost => {
-                round.flows += 1;
-            }
-            _ => removals.rounds.push_back(Round { flows: 1, before, workers_lost }),
+    /// Ends the second stage of flows for which no megaflow counts any more. Returns whether there may be more.
+    fn unlink_removals(&mut self) -> bool {
+        let (removals, workers_lost) = (&mut self.removals, self.workers_lost);
+        let megaflows = self.shared.lock();
+        let installed = &megaflows.installed;
+        let mut flows = 0;
+        while flows < FLOWS_AT_ONCE
+            && let Some(&(_, rule)) = removals.linked.front()
+            && !installed.counts_for(rule)
+        {
+            removals.linked.pop().into_iter().for_each(|key| removals.reported.push(key));
+            flows += 1;
         }
+        let before = installed.requests(self.config.workers);
+        match removals.rounds.back_mut() {
+            _ if flows == 0 => {}
+            Some(round) if round.before == before && round.workers_lost == workers_lost => {
+                round.flows += flows;
+            }
+            _ => removals.rounds.push_back(Round { flows, before, workers_lost }),
+        }
+        flows == FLOWS_AT_ONCE
     }
 
     /// Tells controllers of flows whose counters are final, or of which they were not told for too long. Returns
@@ -254,7 +252,8 @@ impl Ofproto {
             return true;
         }
         let since = {
-            let installed = &self.shared.lock().installed;
+            let megaflows = self.shared.lock();
+            let installed = &megaflows.installed;
             // Without former megaflows the workers have nothing to report.
             let has_former = installed.has_former();
             if has_former { installed.answers_since(&round.before) } else { Since::Answered }

@@ -117,8 +117,10 @@ impl Ofproto {
             }
         }
         for (at, effect) in links.effects.iter().enumerate() {
-            // A flow that was removed teaches no more.
-            if is_of_removed && matches!(effect, Effect::LearnFlow { .. }) {
+            // A flow that was removed teaches no more flows, but its packets keep those that are there.
+            if is_of_removed
+                && matches!(effect, Effect::LearnFlow { bridge, flow, .. } if !self.is_learned(*bridge, flow))
+            {
                 continue;
             }
             self.apply(effect, &links.stats_of_effect(at, more), now);

@@ -16,6 +16,11 @@ impl Switch {
     pub fn when_fresh(&mut self, run: impl FnOnce(&mut Switch) + 'static) {
         let missing = self.workers.iter().map(|worker| (worker.id, 2)).collect();
         self.fresh.push(WhenFresh { missing, run: Box::new(run) });
+        self.collect_fresh();
+    }
+
+    fn collect_fresh(&mut self) {
+        self.outbox.reads_devices = true;
         self.ofproto.collect(&mut self.outbox);
     }
 
@@ -34,7 +39,7 @@ impl Switch {
             (done.run)(self);
         }
         if !self.fresh.is_empty() {
-            self.ofproto.collect(&mut self.outbox);
+            self.collect_fresh();
         }
     }
 }

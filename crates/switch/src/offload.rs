@@ -228,7 +228,10 @@ impl Switch {
     /// Sends flow commands to workers. Statistics include what devices forwarded.
     pub(super) fn send_commands(&mut self) {
         let commands = std::mem::take(&mut self.outbox.commands);
-        if commands.iter().any(|(_, command)| matches!(command, FlowCommand::Collect)) {
+        let collects = commands.iter().any(|(_, command)| matches!(command, FlowCommand::Collect));
+        let is_asked = std::mem::take(&mut self.outbox.reads_devices);
+        // Of many rules, regular statistics are those of the regular sweeps.
+        if collects && (is_asked || self.offload.table.rules() <= SWEPT_AT_ONCE) {
             self.sweep_offload();
         }
         flow_log::commands(self.settings.dummy.datapath_name(), &commands, Some(&self.ofproto));
@@ -294,7 +297,7 @@ impl Switch {
     /// Reads the counters of all rules, so that statistics are fresh.
     pub(super) fn sweep_offload(&mut self) {
         if let Offload { device: Some(device), table, .. } = &mut self.offload {
-            table.sweep(device, &self.conntrack, clock::now(), usize::MAX);
+            table.sweep_all(device, &self.conntrack, clock::now());
             self.send_credits();
         }
     }

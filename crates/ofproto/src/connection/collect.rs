@@ -25,6 +25,7 @@ impl Collects {
     pub fn ask(&self, core: &mut Ofproto, out: &mut Outbox) -> Ticket {
         let before = out.commands.len();
         core.collect(out);
+        out.reads_devices = true;
         let asked: Vec<WorkerId> =
             out.commands.iter().skip(before).map(|(worker, _)| *worker).collect();
         let workers = (0..core.config().workers).map(WorkerId);

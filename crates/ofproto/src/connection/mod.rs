@@ -230,6 +230,7 @@ impl Connections {
         let mut waiting = self.sessions.values().filter_map(|session| session.waiting.as_ref());
         if waiting.any(|waiting| waiting.awaits(worker, &self.collects)) {
             switch.core.collect(switch.out);
+            switch.out.reads_devices = true;
         }
         self.advance_waiting(switch);
     }

@@ -378,3 +378,34 @@ fn threads_that_do_not_answer_are_waited_for_a_second() {
     rig.go_on();
     assert_eq!(rig.removed(), told);
 }
+
+#[test]
+fn the_last_packets_of_a_teacher_keep_what_it_taught_and_teach_nothing() {
+    let teacher = "cookie=1,priority=5,tcp,actions=learn(table=1,hard_timeout=10,cookie=3,\
+         NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],output:NXM_OF_IN_PORT[]),output:2";
+    let learned = |rig: &Rig| {
+        let flows = rig.switch.flows();
+        flows.iter().filter(|flow| flow.trim().starts_with("cookie=0x3")).count()
+    };
+    for deletes_both in [false, true] {
+        let mut rig = Rig::new(&[teacher, REST]);
+        rig.send(1);
+        rig.settle();
+        assert_eq!(learned(&rig), 1);
+        rig.wait(6);
+        rig.settle();
+        rig.send(10);
+        rig.change(FlowModCommand::Delete, "tcp");
+        if deletes_both {
+            rig.change(FlowModCommand::Delete, "cookie=3/-1");
+        }
+        rig.settle();
+        rig.collect();
+        rig.wait(6);
+        rig.settle();
+        assert_eq!(learned(&rig), usize::from(!deletes_both));
+        rig.wait(5);
+        rig.settle();
+        assert_eq!(learned(&rig), 0);
+    }
+}

@@ -210,6 +210,17 @@ impl Table {
         }
     }
 
+    /// Reads the counters of all rules.
+    pub fn sweep_all(&mut self, device: &mut dyn FlowOffload, conntrack: &Conntrack, now: Instant) {
+        self.swept = None;
+        self.sweep(device, conntrack, now, usize::MAX);
+    }
+
+    /// Returns how many rules there are.
+    pub fn rules(&self) -> usize {
+        self.rules.len()
+    }
+
     /// Reads the counters of up to `at_most` rules, continuing after the last sweep. Removes rules whose
     /// connection ended or changed for the flows.
     pub fn sweep(
