@@ -97,19 +97,20 @@ mod tests {
         assert!(passages.under_way().are_over());
         one.begin();
         one.begin();
-        let asked = passages.under_way();
+        let first = passages.under_way();
         other.begin();
-        assert!(!asked.are_over());
+        assert!(!first.are_over());
         one.end();
         one.end();
-        assert!(asked.are_over());
+        assert!(first.are_over());
         one.begin();
-        assert!(asked.are_over());
+        assert!(first.are_over());
         let asked = passages.under_way();
         drop(one);
         assert!(!asked.are_over());
         drop(other);
         assert!(asked.are_over());
+        drop((first, asked));
         let _ = passages.join();
         assert_eq!(lock(&passages.counts).len(), 1, "threads that ended are forgotten");
     }
