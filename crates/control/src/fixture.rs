@@ -32,7 +32,7 @@ const SCHEMA: &[(&str, &str)] = &[
     ),
     (
         "Interface",
-        "admin_state=s? bfd=ss cfm_mpid=i? duplex=s? error=s? ifindex=i? \
+        "admin_state=s? bfd=ss bfd_status=ss cfm_mpid=i? duplex=s? error=s? ifindex=i? \
          ingress_policing_kpkts_rate=i ingress_policing_rate=i link_resets=i? link_speed=i? link_state=s? lldp=ss mac=s? mac_in_use=s? mtu=i? mtu_request=i? name=s ofport=i? \
          ofport_request=i? options=ss other_config=ss statistics=si status=ss type=s",
     ),

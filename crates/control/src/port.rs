@@ -3,6 +3,7 @@
 use base::{MacAddr, OfPort};
 use flow::TunnelKind;
 use ofproto::{PriorityTags, VlanMode};
+use protocols::bfd;
 use std::collections::BTreeMap;
 use tunnel::TunnelConfig;
 
@@ -39,6 +40,8 @@ pub struct Interface {
     pub mac: Option<MacAddr>,
     /// The MTU to set on an internal interface, in bytes.
     pub mtu_request: Option<u32>,
+    /// BFD, if it is enabled.
+    pub bfd: Option<bfd::Config>,
     /// Further options, such as "n_rxq".
     pub options: BTreeMap<String, String>,
     /// Pinned receive queues and their cores (`other_config:pmd-rxq-affinity`), by queue number.
@@ -138,6 +141,7 @@ impl Interface {
             ofport_hint: Hint(None),
             mac: None,
             mtu_request: None,
+            bfd: None,
             options: BTreeMap::new(),
             rxq_affinity: BTreeMap::new(),
         }

@@ -100,6 +100,8 @@ pub struct LinkStatus {
     pub mtu: Option<i64>,
     /// Information from the driver: "driver_name", "driver_version", "firmware_version", "peer_ifindex".
     pub status: BTreeMap<String, String>,
+    /// The state of its BFD session; empty without one.
+    pub bfd_status: BTreeMap<String, String>,
     /// Counters by name, such as "rx_packets"; `None` keeps those in the database, which are updated less
     /// often ([`crate::SwitchOptions::stats_update_interval_ms`]).
     pub statistics: Option<BTreeMap<String, i64>>,
@@ -199,6 +201,7 @@ impl InterfaceStatus {
         match self {
             InterfaceStatus::Failed { error } => vec![
                 ("ofport", Datum::from(NO_OFPORT)),
+                ("bfd_status", Datum::empty_map()),
                 ("error", Datum::from(error.as_str())),
                 ("status", Datum::empty_map()),
                 ("statistics", Datum::empty_map()),
@@ -229,6 +232,7 @@ impl LinkStatus {
             ("ofport", Datum::from(self.ofport.0)),
             ("error", Datum::from(self.error.clone())),
             ("status", Datum::from(self.status.clone())),
+            ("bfd_status", Datum::from(self.bfd_status.clone())),
             ("admin_state", Datum::from(self.admin_up.map(up))),
             ("duplex", Datum::from(self.full_duplex.map(duplex))),
             ("ifindex", Datum::from(self.ifindex)),

@@ -10,7 +10,7 @@ use crate::tunnel;
 use crate::worker::Worker;
 use crate::{rewrite, shim};
 use base::{Instant, PortNo, RecircId};
-use flow::{Action, ControllerAction, CtAction, DropReason, Field, Frame, TunnelEnd, UpcallKind};
+use flow::{Action, CtAction, DropReason, Field, Frame, TunnelEnd, UpcallKind};
 use port::offload;
 
 /// Executes `actions` on frames of one flow. Only recirculated packets remain in their places; the others
@@ -67,10 +67,11 @@ pub(crate) fn execute_run(
             }
             Action::TunnelPop { port, end } => pop_copies(worker, frames, (*port, *end), observer),
             Action::Hash { algorithm, basis } => on_each(frames, action, observer, |frame| {
-                let hash = algorithm.hash(&frame.key, *basis);
-                frame.key.set(Field::DpHash, hash.into());
+                frame.key.set(Field::DpHash, algorithm.hash(&frame.key, *basis).into());
             }),
-            Action::Controller(to) => send_to_control(worker, now, frames, *to, out, observer),
+            Action::Controller(_) | Action::Protocol(_) => {
+                send_up(worker, now, frames, action, out, observer);
+            }
             Action::Clone(actions) => on_copies(worker, now, frames, actions, out, observer),
             Action::Drop(reason) => return drop_all(worker, frames, *reason, observer),
             _ if branch::carry_out(worker, now, frames, (action, last), out, observer) => return,
@@ -254,18 +255,24 @@ fn push_vlan(
     }
 }
 
-fn send_to_control(
+/// Sends copies to the control side, for a controller or a state machine.
+fn send_up(
     worker: &mut Worker,
     now: Instant,
     frames: &mut [Frame],
-    to: ControllerAction,
+    action: &Action,
     out: &mut Outbox,
     observer: &mut impl Observer,
 ) {
+    let kind = match action {
+        Action::Controller(to) => UpcallKind::Controller(*to),
+        Action::Protocol(to) => UpcallKind::Protocol(*to),
+        _ => return,
+    };
     let mut send = |worker: &mut Worker, frame: &Frame, observer: &mut _| {
         // What a controller does with it later is not part of this trace.
-        if worker.send_up(now, frame, UpcallKind::Controller(to), out, None) {
-            note(observer, || Step::Done(Action::Controller(to)));
+        if worker.send_up(now, frame, kind.clone(), out, None) {
+            note(observer, || Step::Done(action.clone()));
         } else {
             worker.stats.drops.count(DropReason::UpcallQueueFull, 1);
             note(observer, || Step::Dropped(DropReason::UpcallQueueFull));

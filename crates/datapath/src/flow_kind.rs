@@ -76,7 +76,8 @@ fn is_plain(action: &Action, tracked: bool) -> bool {
         Action::Clone(actions) => actions.iter().all(|action| is_plain(action, false)),
         // The hash in the key is not part of the headers that key entries.
         Action::Hash { .. } => false,
-        Action::Ct(_) | Action::CtClear | Action::Recirc(_) | Action::Controller(_) => false,
+        Action::Ct(_) | Action::CtClear | Action::Recirc(_) => false,
+        Action::Controller(_) | Action::Protocol(_) => false,
         Action::TunnelPush(_) => true,
         Action::TunnelPop { .. } | Action::SetTunnel(_) => false,
         Action::CloneCut { .. } | Action::CheckLen(_) | Action::Meter(_) => false,

@@ -124,7 +124,7 @@ impl Worker {
                 self.keep_key(key);
             }
             UpcallKind::Miss => self.upcalls.tell_evicted(worker, *key),
-            UpcallKind::Controller(_) => {}
+            UpcallKind::Controller(_) | UpcallKind::Protocol(_) => {}
         }
         self.lose(packet);
     }

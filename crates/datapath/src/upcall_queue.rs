@@ -1,6 +1,7 @@
 //! The upcall queue between workers and handlers: bounded and fair.
 //!
-//! Misses go to handlers, all other upcalls to the thread that owns the tables ([`Answers`]). Packets of one
+//! Misses go to handlers, packets for controllers to the thread that owns the tables ([`Answers`]), and frames of
+//! protocols to the thread that runs their state machines, whatever waits for others. Packets of one
 //! flow go to one handler, so that handlers keep their order. Each handler has one bounded list per class and
 //! port, served by deficit round robin with a quantum of one, since an upcall costs about the same whatever
 //! its size: class by class, and within a class port by port. So a storm of ARP from all ports leaves other
@@ -43,7 +44,7 @@ pub enum Answers {
 pub struct UpcallQueue {
     answers: Answers,
     hash: FlowHash,
-    /// The owner's list, then that of each handler.
+    /// The owner's list, then that of each handler, then that of the thread of the protocols.
     lists: Vec<Mailbox<PortQueues>>,
     limiter: Mutex<RateLimiter>,
     /// Whether there are rates, so that the limiter must be consulted.
@@ -89,7 +90,7 @@ impl UpcallQueue {
         UpcallQueue {
             answers,
             hash: FlowHash::new(seed),
-            lists: (0..=others).map(|_| Mailbox::default()).collect(),
+            lists: (0..others + 2).map(|_| Mailbox::default()).collect(),
             limiter: Mutex::default(),
             is_limited: AtomicBool::new(false),
             evicted: Mailbox::default(),
@@ -112,10 +113,16 @@ impl UpcallQueue {
         self.limiter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The list of the frames of protocols.
+    fn protocols(&self) -> usize {
+        self.lists.len() - 1
+    }
+
     /// The list for a worker's upcall.
     fn list_for(&self, worker: WorkerId, kind: &UpcallKind, key: &FlowKey) -> usize {
-        let others = self.lists.len() - 1;
+        let others = self.protocols() - 1;
         match self.answers {
+            _ if matches!(kind, UpcallKind::Protocol(_)) => self.protocols(),
             _ if others == 0 || matches!(kind, UpcallKind::Controller(_)) => 0,
             Answers::Owner => 0,
             Answers::Handlers(1) => 1,
@@ -209,10 +216,31 @@ impl UpcallQueue {
         }
     }
 
+    /// Takes up to `budget` frames of protocols.
+    pub fn pop_protocols(&self, budget: usize, out: &mut Vec<Upcall>) {
+        self.lists[self.protocols()].open().pop(budget, out);
+    }
+
+    /// Whether no frame of a protocol waits.
+    pub fn has_no_protocols(&self) -> bool {
+        self.lists[self.protocols()].open().is_empty()
+    }
+
+    /// Waits for a frame of a protocol, a call of [`Self::wake_protocols`], or the timeout.
+    pub fn wait_protocols(&self, at_most: Duration) {
+        self.lists[self.protocols()].wait(at_most, PortQueues::is_empty);
+    }
+
+    /// Ends the wait of the thread of the protocols, or its next one.
+    pub fn wake_protocols(&self) {
+        self.lists[self.protocols()].wake();
+    }
+
     /// Takes all upcalls, the owner's and the handlers'.
     pub fn drain(&self) -> Vec<Upcall> {
         let mut all = Vec::new();
-        self.lists.iter().for_each(|list| list.open().pop(usize::MAX, &mut all));
+        let lists = self.lists.iter().take(self.protocols());
+        lists.for_each(|list| list.open().pop(usize::MAX, &mut all));
         all
     }
 

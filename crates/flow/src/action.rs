@@ -5,6 +5,7 @@ use crate::drop::DropReason;
 use crate::field::Field;
 use crate::hash::HashAlgorithm;
 use crate::meter::MeterRef;
+use crate::protocol::ToProtocol;
 use crate::tunnel::{SetTunnel, TunnelEnd, TunnelPush};
 use base::{MacAddr, PortNo, RecircId};
 use std::sync::Arc;
@@ -39,6 +40,8 @@ pub enum Action {
     SetTunnel(Arc<SetTunnel>),
     /// Send a copy to the control side, for an OpenFlow controller.
     Controller(ControllerAction),
+    /// Send a copy to the state machine of a protocol.
+    Protocol(ToProtocol),
     /// Rewrite a field of the packet and of its key.
     Set(SetField),
     /// Add an outer VLAN tag.

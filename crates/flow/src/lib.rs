@@ -24,6 +24,7 @@ mod offload;
 mod option;
 mod packed;
 mod packed_match;
+mod protocol;
 mod queue_class;
 mod raw_options;
 mod tunnel;
@@ -57,6 +58,7 @@ pub use offload::{
 pub use option::{OptionMapping, OptionMatch};
 pub use packed::PackedKey;
 pub use packed_match::PackedMatch;
+pub use protocol::{MonitorId, Protocol, ToProtocol};
 pub use queue_class::QueueClass;
 pub use tunnel::{SetTunnel, TunnelEnd, TunnelKind, TunnelPush, TunnelSequence};
 pub use upcall::{

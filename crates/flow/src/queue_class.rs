@@ -53,8 +53,10 @@ impl QueueClass {
         /// TCP flags of a first packet: SYN without ACK.
         const SYN: u16 = 0x02;
         const SYN_ACK: u16 = 0x12;
-        if matches!(kind, UpcallKind::Controller(_)) {
-            return QueueClass::Controller;
+        match kind {
+            UpcallKind::Controller(_) => return QueueClass::Controller,
+            UpcallKind::Protocol(_) => return QueueClass::Control,
+            UpcallKind::Miss => {}
         }
         let (destination, protocol) = (key.eth_dst(), key.nw_proto());
         match key.eth_type() {

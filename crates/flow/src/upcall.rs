@@ -8,6 +8,7 @@ use crate::drop::DropReason;
 use crate::key::{FlowKey, Mask};
 use crate::latency::{Stamps, UpcallClass};
 use crate::matching::Match;
+use crate::protocol::ToProtocol;
 use base::{Instant, WorkerId};
 use packet::Packet;
 use std::sync::Arc;
@@ -72,6 +73,8 @@ pub enum UpcallKind {
     Miss,
     /// A flow sends it to a controller.
     Controller(ControllerAction),
+    /// A flow sends it to the state machine of a protocol.
+    Protocol(ToProtocol),
 }
 
 /// A flow to install in a worker.

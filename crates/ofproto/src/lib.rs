@@ -51,6 +51,7 @@ mod options;
 mod packet_out;
 mod port;
 mod port_status;
+mod protocol_out;
 mod recirc;
 mod removals;
 mod resume;
@@ -90,7 +91,8 @@ pub use installed::{DatapathFlow, InstalledCounters};
 pub use mac_table::{MacCounters, MacEntry, MacTable};
 pub use meter_mod::Meters;
 pub use mirror::{MirrorConfig, MirrorId, MirrorOutput};
-pub use port::{Port, PortDevice, PortRefused, PortSpec};
+pub use port::{Monitored, Port, PortDevice, PortRefused, PortSpec};
+pub use protocol_out::{ProtocolFrame, ProtocolSender, Sending};
 pub use revalidate::Revalidator;
 pub use rule::{Rule, Rules};
 pub use statistics::Aggregate;
@@ -349,6 +351,9 @@ impl Ofproto {
         let learning_before = self.learning_of(id, port);
         let spec_before =
             self.bridges.get(id).and_then(|bridge| Some(bridge.port(port)?.spec.clone()));
+        if spec_before.as_ref() == Some(&spec) {
+            return Ok(());
+        }
         self.bridges.set_port(id, port, spec)?;
         self.tell_port_change(id, port, before);
         if learning_before != self.learning_of(id, port) {

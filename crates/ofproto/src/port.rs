@@ -3,8 +3,9 @@
 use crate::carried::Carried;
 use crate::vlan::{PriorityTags, VlanMode};
 use base::{Instant, MacAddr, OfPort, PortNo};
-use flow::TunnelSequence;
+use flow::{MonitorId, TunnelSequence};
 use openflow::message::{PortConfig, PortDesc};
+use protocols::bfd;
 use std::sync::Arc;
 use tunnel::TunnelConfig;
 
@@ -30,6 +31,15 @@ pub enum PortDevice {
     },
 }
 
+/// The protocols of a port whose frames go to state machines.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Monitored {
+    /// The number of its state machines.
+    pub id: MonitorId,
+    /// Which packets are BFD's, if it is enabled.
+    pub bfd: Option<bfd::Filter>,
+}
+
 /// The configuration of a port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PortSpec {
@@ -51,6 +61,10 @@ pub struct PortSpec {
     pub up: bool,
     /// The link is up.
     pub carrier: bool,
+    /// The port may be used, as the protocols that monitor it say.
+    pub alive: bool,
+    /// These protocols, if there are any.
+    pub monitor: Option<Monitored>,
     /// Whether this is the bridge's own port, LOCAL.
     pub is_local: bool,
     /// Current features (OpenFlow 1.0's `OFPPF_*` bits).
@@ -74,6 +88,8 @@ impl PortSpec {
             protected: false,
             up: true,
             carrier: true,
+            alive: true,
+            monitor: None,
             is_local: false,
             features: 0,
             speed_kbps: 0,
@@ -81,17 +97,19 @@ impl PortSpec {
         }
     }
 
-    /// Whether packets can be sent to it.
+    /// Whether groups and bundles choose it.
     pub(crate) fn is_up(&self) -> bool {
-        self.up && self.carrier
+        self.up && self.carrier && self.alive
     }
 
     /// Whether packets are handled as with the other configuration. Descriptive fields such as the speed
     /// affect no translation, and the link state affects few
     /// ([`Dependency::Link`](crate::dependency::Dependency::Link)).
     pub(crate) fn forwards_like(&self, other: &PortSpec) -> bool {
-        let PortSpec { name, requested, up, carrier, features, speed_kbps, .. } = other.clone();
-        PortSpec { name, requested, up, carrier, features, speed_kbps, ..self.clone() } == *other
+        let PortSpec { name, requested, up, carrier, alive, features, speed_kbps, .. } =
+            other.clone();
+        PortSpec { name, requested, up, carrier, alive, features, speed_kbps, ..self.clone() }
+            == *other
     }
 }
 
@@ -197,7 +215,7 @@ impl Port {
             name: self.spec.name.clone(),
             config,
             link_down: !self.spec.carrier,
-            live: self.spec.carrier && self.spec.up,
+            live: self.spec.is_up(),
             current: self.spec.features,
             speed_kbps: self.spec.speed_kbps,
         }

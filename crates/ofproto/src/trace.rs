@@ -14,8 +14,8 @@ use crate::translate::{
 use crate::{Ofproto, Outbox};
 use base::{Instant, OfPort, PortNo, RecircId, WorkerId};
 use flow::{
-    CtState, DropReason, Field, FlowCommand, FlowKey, FlowStats, Match, NatKind, NatRange,
-    VLAN_PRESENT,
+    Action, CtState, DropReason, Field, FlowCommand, FlowKey, FlowStats, Match, NatKind, NatRange,
+    Protocol, VLAN_PRESENT,
 };
 use openflow::Action as OfAction;
 use std::fmt::Write;
@@ -115,7 +115,10 @@ impl Ofproto {
         }
         let megaflow = Match::new(&key, &mask);
         let _ = writeln!(out, "Megaflow: {}", text::format_match(&megaflow, names));
-        let mut actions = text::format_actions(&translation.actions, &key, names);
+        // Open vSwitch shows the actions without the slow path.
+        let is_shown = |action: &&Action| !matches!(action, Action::Protocol(_));
+        let actions: Vec<Action> = translation.actions.iter().filter(is_shown).cloned().collect();
+        let mut actions = text::format_actions(&actions, &key, names);
         if request.packet.is_none() {
             // Without an actual packet, controllers receive nothing (ovs: `ofproto/ofproto-dpif-xlate.c`,
             // `xlate_controller_action`).
@@ -125,11 +128,13 @@ impl Ofproto {
         if let Some(error) = translation.error {
             let _ = write!(out, "\nTranslation failed ({}), packet is dropped.\n", failure(error));
         }
-        if translation.is_slow && translation.error.is_none() {
-            out.push_str(
-                "\nThis flow is handled by the userspace slow path because it:\n  \
-                 - Uses action(s) not supported by datapath.",
-            );
+        let by_action = translation.is_slow.then_some("Uses action(s) not supported by datapath.");
+        let reasons = [translation.protocol.map(Protocol::explanation), by_action];
+        if translation.error.is_none() && reasons.iter().any(Option::is_some) {
+            out.push_str("\nThis flow is handled by the userspace slow path because it:");
+            for reason in reasons.into_iter().flatten() {
+                let _ = write!(out, "\n  - {reason}");
+            }
         }
         if let Some(bytes) = &request.packet {
             self.learn_from(&translation.links.effects, now);

@@ -22,6 +22,8 @@ impl Ofproto {
         match upcall.kind {
             UpcallKind::Miss => self.miss(now, upcall, out),
             UpcallKind::Controller(to) => self.packet_in(&upcall, &to),
+            // These have a list of their own.
+            UpcallKind::Protocol(_) => {}
         }
     }
 

@@ -7,6 +7,17 @@ use ofproto::BridgeId;
 use std::collections::BTreeMap;
 
 impl Switch {
+    /// Reports changes of controllers' connections, and statistics that are due. Called periodically.
+    pub fn report_controllers(&mut self) {
+        let statuses = self.controller_statuses();
+        let connected: Vec<bool> = statuses.values().map(|status| status.is_connected).collect();
+        if connected != self.configured.connected {
+            self.configured.connected = connected;
+            self.mark_stale();
+        }
+        self.report();
+    }
+
     /// Returns the status of all controllers, by bridge and target.
     pub(super) fn controller_statuses(&self) -> BTreeMap<(String, String), ControllerStatus> {
         let mut statuses = BTreeMap::new();

@@ -99,6 +99,8 @@ impl Switch {
             let spec = self.port_spec(running);
             // The port exists, so this cannot fail.
             let _ = self.ofproto.set_port(id, *number, spec);
+            // Its frames have the device's address.
+            self.set_monitor(running, id, *number);
         }
     }
 }

@@ -4,6 +4,7 @@ use super::Switch;
 use super::configuration_log;
 use super::device_kind::DeviceKind;
 use super::mac_address::random_mac;
+use super::port_monitor::PortMonitor;
 use base::{OfPort, PortNo};
 use control::{Desired, Hint, Interface, InterfaceKind, Port};
 use ofproto::{PortDevice, PortSpec};
@@ -30,6 +31,8 @@ pub struct RunningInterface {
     pub(super) tunnel: Option<PortNo>,
     /// A setting that its device refused, although it is open.
     pub fault: Option<String>,
+    /// The protocols that monitor it.
+    pub monitor: PortMonitor,
 }
 
 impl RunningInterface {
@@ -61,6 +64,7 @@ impl Switch {
                 device: None,
                 tunnel: None,
                 fault: None,
+                monitor: PortMonitor::default(),
             };
             running.state = self.open_interface(&mut running);
             configuration_log::interface(bridge, &interface.name, &running.state);
@@ -98,16 +102,20 @@ impl Switch {
             running.link_up = link.as_ref().is_some_and(|link| link.admin_up && link.carrier);
             self.offload_port(running, link.as_ref());
         }
+        self.follow_protocols(running);
         let spec = self.port_spec(running);
-        self.ofproto.add_port(id, spec, clock::now()).map_err(|refused| {
+        let added = self.ofproto.add_port(id, spec, clock::now()).map_err(|refused| {
             self.leave_tunnel(running);
             if let Some(number) = running.device.take() {
                 self.offload_port_closes(number);
                 self.devices.close(number, true, &self.workers);
                 self.devices.remove_doomed();
             }
+            self.end_monitor(running);
             refused.to_string()
-        })
+        })?;
+        self.set_monitor(running, id, added);
+        Ok(added)
     }
 
     /// Sets a device's requested MTU and, for the switch's own devices, its address. Returns what the device
@@ -185,6 +193,8 @@ impl Switch {
         spec.vlan = running.port.vlan.clone();
         spec.priority_tags = running.port.priority_tags;
         spec.protected = running.port.protected;
+        spec.alive = running.monitor.alive;
+        spec.monitor = running.monitor.of_port(interface);
         if let Some(link) = &link {
             describe_link(&mut spec, link);
         }
@@ -222,10 +232,12 @@ impl Switch {
                 self.offload_port(&running, link.as_ref());
             }
             if let Ok(number) = running.state {
+                self.follow_protocols(&mut running);
                 let spec = self.port_spec(&running);
                 if let Err(refused) = self.ofproto.set_port(id, number, spec) {
                     log::warn!(target: "bridge", "{refused}");
                 }
+                self.set_monitor(&running, id, number);
             }
             self.configured.interfaces.insert(interface.name.clone(), running);
         }
@@ -257,6 +269,7 @@ impl Switch {
         if let (Ok(number), Some(id)) = (&running.state, self.bridge_id(&running.bridge)) {
             self.ofproto.remove_port(id, *number, clock::now());
         }
+        self.end_monitor(running);
         self.close_device(running, remove);
     }
 

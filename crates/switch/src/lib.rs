@@ -41,12 +41,14 @@ pub mod latency;
 mod link_task;
 mod mac_address;
 mod metrics;
+mod monitors;
 mod mtu;
 mod offload;
 mod openflow_tasks;
 mod options;
 mod ovsdb_task;
 mod pmd_sleep;
+mod port_monitor;
 mod processors;
 mod queue_log;
 mod replace_workers;
@@ -134,6 +136,7 @@ pub struct Switch {
     is_restoring: bool,
     configured: configure::Configured,
     tunnels: tunnels::Tunnels,
+    monitoring: monitors::Monitoring,
     database: Option<report::Database>,
     /// Notified when there is something to send to the database.
     pub database_wake: Rc<Notify>,
@@ -207,6 +210,7 @@ impl Switch {
                 is_restoring: true,
                 configured: configure::Configured::default(),
                 tunnels: tunnels::Tunnels::default(),
+                monitoring: monitors::Monitoring::default(),
                 database: None,
                 database_wake: Rc::new(Notify::new()),
                 upkeep_wake: Rc::new(Notify::new()),
@@ -311,12 +315,6 @@ impl Switch {
         !self.handler_shared.upcalls.is_empty()
     }
 
-    /// Removes expired connections that no worker removes, and frees the memory of flushed zones, at most
-    /// `connections_max` at a time. Returns whether more may be left.
-    pub fn expire(&self, connections_max: usize) -> bool {
-        self.conntrack.tick_within(clock::now(), connections_max)
-    }
-
     /// Periodic work.
     pub fn tick(&mut self) {
         let now = clock::now();
@@ -330,6 +328,7 @@ impl Switch {
         self.balance_queues();
         self.sample_counters();
         self.watch_dpdk_links(now);
+        self.count_for_monitors();
         self.report_controllers();
         if self.free_memory.is_due(self.ofproto.megaflow_counters().current) {
             daemon::memory::give_back();
@@ -362,6 +361,7 @@ impl Switch {
         if has_more {
             self.upkeep_wake.notify_one();
         }
+        self.apply_monitor_changes();
         self.wake_revalidators();
         self.answer_upkeep_waits(has_more);
         self.send_commands();

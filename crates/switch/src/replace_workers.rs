@@ -50,6 +50,7 @@ impl Switch {
                 log::error!(target: "dpif_netdev", "port {port}: {error}");
             }
         }
+        self.monitor_by_new_workers();
         let done = started.and_then(|()| {
             self.balancer.reset();
             self.start_handlers_or(|switch| switch.start_workers(modes, config))

@@ -257,8 +257,8 @@ impl Switch {
         for name in names {
             let with_statistics = all || counted.as_ref().is_none_or(|it| !it.contains(&name));
             let Some(run) = self.configured.interfaces.get(&name) else { continue };
-            let (has_device, link_resets) = (run.has_device(), run.link_resets);
-            let fault = run.fault.clone();
+            let (has_device, link_resets, fault) =
+                (run.has_device(), run.link_resets, run.fault.clone());
             let status = match run.state.clone() {
                 Err(error) => InterfaceStatus::Failed { error },
                 Ok(ofport) => {
@@ -302,6 +302,7 @@ impl Switch {
             let InterfaceStatus::Running(link) = status else { continue };
             let run = self.configured.interfaces.get(name);
             link.error = link.error.take().or(run.and_then(|run| run.interface.missing.clone()));
+            link.bfd_status = run.map(|run| run.monitor.bfd_status.clone()).unwrap_or_default();
         }
         if let Some(database) = &mut self.database {
             let running = statuses.iter().filter(|of| matches!(of.1, InterfaceStatus::Running(_)));
@@ -332,17 +333,6 @@ impl Switch {
             statistics: with_statistics.then(|| named(counters)),
             ..up
         }
-    }
-
-    /// Reports changes of controllers' connections, and statistics that are due. Called periodically.
-    pub fn report_controllers(&mut self) {
-        let statuses = self.controller_statuses();
-        let connected: Vec<bool> = statuses.values().map(|status| status.is_connected).collect();
-        if connected != self.configured.connected {
-            self.configured.connected = connected;
-            self.mark_stale();
-        }
-        self.report();
     }
 }
 

@@ -56,6 +56,8 @@ pub struct Start {
     pub waiter: Waiter,
     /// Its commands.
     pub inbox: mpsc::Receiver<WorkerCommand>,
+    /// Commands that it executes before all others.
+    pub urgent: mpsc::Receiver<Vec<FlowCommand>>,
     /// The channel for its events.
     pub events: UnboundedSender<WorkerEvent>,
     /// Its published report.
@@ -78,6 +80,7 @@ struct Run {
     worker: Worker,
     waiter: Waiter,
     inbox: mpsc::Receiver<WorkerCommand>,
+    urgent: mpsc::Receiver<Vec<FlowCommand>>,
     events: UnboundedSender<WorkerEvent>,
     published: Arc<Mutex<WorkerReport>>,
     metrics: Arc<Metrics>,
@@ -117,6 +120,7 @@ impl Run {
             worker,
             waiter,
             inbox,
+            urgent,
             events,
             published,
             metrics,
@@ -128,6 +132,7 @@ impl Run {
             worker,
             waiter,
             inbox,
+            urgent,
             events,
             published,
             metrics,

@@ -85,6 +85,8 @@ pub enum WorkerEvent {
     Offers(u32, u64, Vec<OffloadOffer>),
     /// The device of a port failed and is no longer received from. The number is the port's opening.
     PortFailed(PortNo, u64, PortError),
+    /// State machines of protocols have something to report.
+    Monitors,
     /// The guest behind a port, by its name, came, went or did something wrong.
     GuestChanged(String),
     /// A worker, with its generation, needs memory for its unified cache.
@@ -109,21 +111,33 @@ pub struct Credit {
 /// Sends commands to a worker from threads other than the control thread.
 pub struct Outlet {
     commands: mpsc::Sender<WorkerCommand>,
+    urgent: mpsc::Sender<Vec<FlowCommand>>,
     waker: Waker,
     has_put: Cell<bool>,
 }
 
 impl Clone for Outlet {
     fn clone(&self) -> Self {
-        let (commands, waker) = (self.commands.clone(), self.waker.clone());
-        Outlet { commands, waker, has_put: Cell::new(false) }
+        let (commands, urgent) = (self.commands.clone(), self.urgent.clone());
+        Outlet { commands, urgent, waker: self.waker.clone(), has_put: Cell::new(false) }
     }
 }
 
 impl Outlet {
-    /// An outlet of the worker with this channel.
-    pub fn new(commands: mpsc::Sender<WorkerCommand>, waker: Waker) -> Outlet {
-        Outlet { commands, waker, has_put: Cell::new(false) }
+    /// An outlet of the worker with these channels.
+    pub fn new(
+        commands: mpsc::Sender<WorkerCommand>,
+        urgent: mpsc::Sender<Vec<FlowCommand>>,
+        waker: Waker,
+    ) -> Outlet {
+        Outlet { commands, urgent, waker, has_put: Cell::new(false) }
+    }
+
+    /// Queues commands that the worker executes before all that wait: frames of protocols, whose delay a peer takes
+    /// for a lost link. The worker must be woken.
+    pub fn put_urgent(&self, commands: Vec<FlowCommand>) {
+        // A worker that has ended needs no commands.
+        let _ = self.urgent.send(commands);
     }
 
     /// Queues commands for the worker. It sees them when it is woken, or in its next iteration.

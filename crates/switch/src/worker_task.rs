@@ -74,6 +74,7 @@ impl Switch {
             WorkerEvent::PortFailed(port, opening, _) if !self.devices.is_open(port, opening) => {
                 return;
             }
+            WorkerEvent::Monitors => self.monitors_changed(),
             WorkerEvent::GuestChanged(name) => self.guest_changed(&name),
             WorkerEvent::PortFailed(port, _, error) => {
                 log::warn!(target: "dpif_netdev", "port {port}: {error}");

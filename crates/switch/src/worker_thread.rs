@@ -11,6 +11,7 @@ use super::worker_report::WorkerReport;
 use base::WorkerId;
 use conntrack::Conntrack;
 use datapath::{CacheMemoryRequest, UpcallQueue, Worker, WorkerConfig, WorkerStats};
+use flow::FlowCommand;
 use port::PortError;
 use port_linux::{Waiter, Waker, affinity};
 use std::sync::mpsc;
@@ -39,6 +40,7 @@ pub struct WorkerThread {
     /// Whether it sleeps or polls.
     pub mode: WorkerMode,
     commands: mpsc::Sender<WorkerCommand>,
+    urgent: mpsc::Sender<Vec<FlowCommand>>,
     waker: Waker,
     report: Arc<Mutex<WorkerReport>>,
     metrics: Arc<Metrics>,
@@ -58,6 +60,7 @@ impl WorkerThread {
         let waiter = Waiter::new()?;
         let waker = waiter.waker();
         let (commands, inbox) = mpsc::channel();
+        let (urgent, urgent_inbox) = mpsc::channel();
         let since = clock::now();
         let report = Arc::new(Mutex::new(WorkerReport { since, ..WorkerReport::default() }));
         let published = Arc::clone(&report);
@@ -84,6 +87,7 @@ impl WorkerThread {
                     worker,
                     waiter,
                     inbox,
+                    urgent: urgent_inbox,
                     events,
                     published,
                     metrics: kept,
@@ -95,7 +99,8 @@ impl WorkerThread {
                 what: "start a thread",
                 source,
             })?;
-        Ok(WorkerThread { id, mode, commands, waker, report, metrics, thread: Some(thread) })
+        let thread = Some(thread);
+        Ok(WorkerThread { id, mode, commands, urgent, waker, report, metrics, thread })
     }
 
     /// Sends a command to the worker.
@@ -107,7 +112,7 @@ impl WorkerThread {
 
     /// Returns an outlet for other threads.
     pub fn outlet(&self) -> Outlet {
-        Outlet::new(self.commands.clone(), self.waker.clone())
+        Outlet::new(self.commands.clone(), self.urgent.clone(), self.waker.clone())
     }
 
     /// Prepares memory for the worker's cache, on a thread of low priority.

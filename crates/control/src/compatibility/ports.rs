@@ -5,7 +5,6 @@ use super::{Settings, settings};
 
 const NO_BONDS: &str = "there are no bonds: the interfaces of a port with several have an error";
 const NO_LACP: &str = "there is no LACP";
-const NO_BFD: &str = "there is no BFD";
 const NO_CFM: &str = "there is no CFM";
 const NO_STP: &str = "there is no spanning tree";
 const NO_QOS: &str = "there is no quality of service";
@@ -49,9 +48,8 @@ pub(super) static INTERFACE: &[Settings] = &[
     settings(Ignored, "other_config:tx-steering", "each worker has a transmit queue of its own"),
     settings(Ignored, "ingress_policing_rate ingress_policing_kpkts_rate", NO_POLICING),
     settings(Unread, "ingress_policing_burst ingress_policing_kpkts_burst", NO_POLICING),
-    settings(Ignored, "bfd:enable", NO_BFD),
-    settings(Unread, "bfd bfd:bfd_dst_ip bfd:bfd_local_dst_mac bfd:bfd_local_src_mac bfd:bfd_remote_dst_mac bfd:bfd_src_ip bfd:check_tnl_key bfd:cpath_down bfd:decay_min_rx bfd:forwarding_if_rx bfd:min_rx bfd:min_tx bfd:mult bfd:oam", NO_BFD),
-    settings(NotWritten, "bfd_status bfd_status:diagnostic bfd_status:flap_count bfd_status:forwarding bfd_status:remote_diagnostic bfd_status:remote_state bfd_status:state", NO_BFD),
+    settings(Done, "bfd bfd:enable bfd:bfd_dst_ip bfd:bfd_local_dst_mac bfd:bfd_local_src_mac bfd:bfd_remote_dst_mac bfd:bfd_src_ip bfd:check_tnl_key bfd:cpath_down bfd:decay_min_rx bfd:forwarding_if_rx bfd:min_rx bfd:min_tx bfd:mult bfd:oam", "of any interface, tunnels and patches too; a `mult` out of range is 3"),
+    settings(Written, "bfd_status bfd_status:diagnostic bfd_status:flap_count bfd_status:forwarding bfd_status:remote_diagnostic bfd_status:remote_state bfd_status:state", ""),
     settings(IgnoredWithError, "cfm_mpid", NO_CFM),
     settings(Unread, "other_config:cfm_ccm_pcp other_config:cfm_ccm_vlan other_config:cfm_demand other_config:cfm_extended other_config:cfm_interval other_config:cfm_opstate", NO_CFM),
     settings(NotWritten, "cfm_fault cfm_fault_status cfm_fault_status:interval cfm_fault_status:loopback cfm_fault_status:maid cfm_fault_status:overflow cfm_fault_status:override cfm_fault_status:rdi cfm_fault_status:recv cfm_flap_count cfm_health cfm_remote_mpids cfm_remote_opstate", NO_CFM),

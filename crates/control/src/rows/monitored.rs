@@ -25,7 +25,7 @@ const COLUMNS: &[(&str, &str)] = &[
     ("Port", "cvlans interfaces name other_config protected tag trunks vlan_mode"),
     (
         "Interface",
-        "admin_state duplex error ifindex link_resets link_speed link_state mac mac_in_use mtu mtu_request name ofport \
+        "admin_state bfd bfd_status duplex error ifindex link_resets link_speed link_state mac mac_in_use mtu mtu_request name ofport \
          ofport_request options other_config statistics status type",
     ),
     (

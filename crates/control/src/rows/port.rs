@@ -6,6 +6,7 @@ use crate::{Hint, Interface, InterfaceKind, Port};
 use base::OfPort;
 use ofproto::{PriorityTags, VlanMode};
 use ovsdb::Row;
+use protocols::bfd;
 use wire::ethertype;
 
 impl Reader<'_> {
@@ -111,6 +112,8 @@ impl Reader<'_> {
             }
             bytes
         });
+        let warn = |key: &str, words| self.warn(place, format!("bfd:{key}"), words);
+        interface.bfd = bfd::Config::parse(&row.string_map("bfd"), warn);
         interface.options = options;
         interface.rxq_affinity = self
             .parsed(

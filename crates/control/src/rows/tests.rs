@@ -292,6 +292,22 @@ fn what_traffic_needs_and_is_missing_is_told_in_the_database() {
 }
 
 #[test]
+fn bfd_of_an_interface_is_read_and_wrong_settings_are_told() {
+    let bfd = |pairs: &[(&str, &str)]| {
+        let (found, warnings) = desired(none(), none(), none(), json!({"bfd": map(pairs)}));
+        let ports = found.bridges.values().flat_map(|bridge| bridge.ports.values());
+        let found = ports.flat_map(|port| &port.interfaces).find_map(|it| it.bfd.clone());
+        (found, warnings)
+    };
+    let default = protocols::bfd::Config::default();
+    assert_eq!(bfd(&[("enable", "false"), ("min_tx", "x")]), (None, vec![]));
+    let fast = protocols::bfd::Config { min_tx_ms: 20, ..default.clone() };
+    assert_eq!(bfd(&[("enable", "true"), ("min_tx", "20")]), (Some(fast), vec![]));
+    let told = "Interface p0: bfd:bfd_src_ip: \"x\" is not a valid IP address; ignored".to_owned();
+    assert_eq!(bfd(&[("enable", "true"), ("bfd_src_ip", "x")]), (Some(default), vec![told]));
+}
+
+#[test]
 fn wrong_values_are_warned_of_and_ignored() {
     let config = |key, value| json!({"other_config": map(&[(key, value)])});
     let check = |root, bridge, port, interface, words: &str| {
@@ -349,7 +365,6 @@ fn wrong_values_are_warned_of_and_ignored() {
     );
     for (interface, setting, reason) in [
         (json!({"cfm_mpid": 7}), "cfm_mpid", "there is no CFM"),
-        (json!({"bfd": map(&[("enable", "true")])}), "bfd:enable", "there is no BFD"),
         (json!({"lldp": map(&[("enable", "true")])}), "lldp:enable", "there is no LLDP"),
     ] {
         let warning = format!("Interface p0: {setting}: {reason}; ignored");

@@ -281,3 +281,28 @@ fn upcalls_are_limited_by_port_and_class() {
     queue.set_rates(UpcallRates::default());
     assert_eq!(admitted(1, 0x806, |ms| ms), 2000);
 }
+
+#[test]
+fn frames_of_protocols_have_a_list_of_their_own() {
+    let to = flow::ToProtocol { monitor: flow::MonitorId(3), protocol: flow::Protocol::Bfd };
+    for answers in [Answers::Owner, Answers::Handlers(2), Answers::Workers(3)] {
+        let queue = UpcallQueue::answered_by(answers, 1);
+        // Storms fill all other lists.
+        for port in 0..2 * UPCALLS as u32 {
+            let _ = push(&queue, port, ethertype::ARP);
+        }
+        let key = key(1, ethertype::IPV4);
+        let kind = UpcallKind::Protocol(to);
+        let reserved = queue.reserve(Instant::ZERO, WorkerId(0), &kind, &key).unwrap();
+        assert!(reserved.evicted.is_none(), "{answers:?}");
+        let upcall = Upcall { kind: kind.clone(), ..miss(0, key) };
+        // The owner is not woken for it.
+        assert!(!queue.push(&reserved, upcall), "{answers:?}");
+        let others = queue.drain();
+        assert!(others.iter().all(|upcall| upcall.kind == UpcallKind::Miss), "{answers:?}");
+        let mut out = Vec::new();
+        queue.pop_protocols(9, &mut out);
+        assert_eq!((out.len(), queue.has_no_protocols()), (1, true), "{answers:?}");
+        assert_eq!(out[0].kind, kind);
+    }
+}

@@ -61,6 +61,7 @@ fn format_action(action: &Action, key: &FlowKey, names: PortNames<'_>) -> String
             to.controller_id,
             to.max_len
         ),
+        Action::Protocol(to) => format!("userspace(pid=0,slow_path({}))", to.protocol.name()),
         Action::Set(set) => format_set(header_of(set.field, key), std::iter::once(action), key),
         Action::PushVlan { tpid, tci } => {
             let tpid = if *tpid == ethertype::VLAN {

@@ -16,7 +16,7 @@ use crate::lookup::Lookup;
 use crate::port::Port;
 use crate::recirc::Frozen;
 use base::{OfPort, RecircId, TableId, limits};
-use flow::{Action, DropReason, Field, FlowKey, Mask, OptionMapping, Wide};
+use flow::{Action, DropReason, Field, FlowKey, Mask, OptionMapping, Protocol, Wide};
 use openflow::Action as OfAction;
 use openflow::message::PortConfig;
 use std::net::IpAddr;
@@ -76,6 +76,8 @@ pub(crate) struct Context<'a> {
     pub max_len: u32,
     /// The packet takes the slow path: it gets no megaflow.
     pub is_slow: bool,
+    /// The protocol whose state machine gets the packet.
+    pub protocol: Option<Protocol>,
     /// The tunnel of the last `set(tunnel(...))`, for a device that adds the outer headers.
     pub told_tunnel: Option<Arc<flow::SetTunnel>>,
     /// Current depth of `resubmit`.
@@ -167,6 +169,7 @@ impl<'a> Context<'a> {
             snaplen: 0,
             max_len: 0,
             is_slow: false,
+            protocol: None,
             told_tunnel: None,
             depth: 0,
             resubmits: 0,
@@ -209,7 +212,9 @@ impl<'a> Context<'a> {
             self.effects.push(Effect::Tunnel { at: (entered.id, port.number), sent: false });
             self.enter_from_packets(port);
         }
-        let received = port.is_none_or(|port| self.may_receive(port))
+        let is_special = frozen.is_none() && port.is_some_and(|port| self.process_special(port));
+        let received = !is_special
+            && port.is_none_or(|port| self.may_receive(port))
             && (frozen.is_some() || self.take_over_ecn());
         match frozen.filter(|frozen| !frozen.rest.is_empty()) {
             Some(frozen) if received => {
@@ -222,7 +227,9 @@ impl<'a> Context<'a> {
             None => {
                 let found = self.lookup(self.in_port(), true, true);
                 self.report_found(&found);
-                if !self.is_refused_by_mirror() && received {
+                if is_special {
+                    self.mirror_ingress();
+                } else if !self.is_refused_by_mirror() && received {
                     if frozen.is_none() {
                         self.mirror_ingress();
                     }
@@ -268,7 +275,11 @@ impl<'a> Context<'a> {
         self.notes.enter(NoteKind::Bridge, || format!("bridge(\"{name}\")"));
         self.conntracked = self.key.ct_state().contains(flow::CtState::TRK);
         self.sent = true;
-        if !self.is_refused_by_mirror() {
+        let bridge = self.bridge;
+        let is_special = bridge.port(self.in_port()).is_some_and(|port| self.process_special(port));
+        if is_special {
+            self.mirror_ingress();
+        } else if !self.is_refused_by_mirror() {
             self.mirror_ingress();
             self.execute(actions, true);
             self.finish_pipeline();

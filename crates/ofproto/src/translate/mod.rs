@@ -31,6 +31,7 @@ mod output;
 mod packet_type;
 mod report;
 mod saved;
+mod special;
 mod terminate;
 mod tunnel;
 
@@ -48,7 +49,7 @@ use crate::rule::Rules;
 use ::tunnel::Underlay;
 use base::{Instant, OfPort, PortNo, RecircId, Zone};
 use context::Context;
-use flow::{Action, DropReason, Field, FlowKey, Mask, NatRange};
+use flow::{Action, DropReason, Field, FlowKey, Mask, NatRange, Protocol};
 use mask::{always_looked_at, tidy_mask};
 use std::collections::BTreeMap;
 
@@ -121,6 +122,8 @@ pub(crate) struct Translation {
     pub error: Option<DropReason>,
     /// Every packet needs an upcall, because the datapath cannot or should not execute the actions.
     pub is_slow: bool,
+    /// The protocol whose state machine gets the packet.
+    pub protocol: Option<Protocol>,
     /// The key after all changes, with the bridge's port numbers, if notes were requested.
     pub final_key: Option<Box<FlowKey>>,
     /// The key as it came, likewise.
@@ -335,6 +338,7 @@ fn finish(context: Context<'_>) -> Translation {
         learns_anew: context.learns_anew,
         error,
         is_slow: context.is_slow,
+        protocol: context.protocol,
         final_key: is_told.then(|| Box::new(key.clone())),
         packet_key: is_told.then(packet_key),
         has_errors: notes.has_errors(),
@@ -362,6 +366,7 @@ fn dropped(key: &FlowKey, reason: DropReason) -> Translation {
         learns_anew: false,
         error: Some(reason),
         is_slow: false,
+        protocol: None,
         final_key: None,
         packet_key: None,
         has_errors: false,

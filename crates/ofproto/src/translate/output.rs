@@ -192,7 +192,7 @@ impl Context<'_> {
         self.key.set(Field::ActsetOutput, OfPort::UNSET.0.into());
         self.clear_conntrack();
         self.notes.enter(NoteKind::Bridge, || format!("bridge(\"{}\")", bridge.config.name));
-        if self.may_receive(port) {
+        if !self.process_special(port) && self.may_receive(port) {
             self.table_action(peer.1, TableId(0), true, false, last, Scope::Clone);
             self.finish_pipeline();
         }

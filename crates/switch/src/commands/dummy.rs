@@ -4,12 +4,14 @@
 use super::{Answer, add, is_datapath};
 use crate::Switch;
 use base::PortNo;
-use daemon::unixctl::Commands;
+use daemon::unixctl::{Commands, Reply};
 use ofproto::text::parse_flow;
 use port_dummy::{DummyPort, frame};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+/// How long a frame may take through the socket of a dummy port.
+const SOCKET_TIME: Duration = Duration::from_millis(1);
 /// Minimum frame length (Ethernet without FCS).
 const FRAME_BYTES_MIN: usize = 60;
 
@@ -35,7 +37,7 @@ pub fn add_all(commands: &mut Commands<Switch>) {
         clock::stop();
         Ok(String::new())
     });
-    add(commands, "time/warp", "[large_msecs] msecs", 1..=2, warp);
+    commands.add("time/warp", "[large_msecs] msecs", 1, 2, warp);
 }
 
 fn dummy<'a>(switch: &'a Switch, name: &str) -> Result<&'a DummyPort, String> {
@@ -159,8 +161,9 @@ fn change_port_number(switch: &mut Switch, words: &[String]) -> Answer {
     Ok(String::new())
 }
 
-/// Advances the clock in steps, with the work that is due after each step.
-fn warp(switch: &mut Switch, words: &[String]) -> Answer {
+/// Advances the clock in steps, with the work that is due after each step. In between, frames pass through the sockets of
+/// dummy ports.
+fn warp(switch: &mut Switch, words: &[String]) -> Reply {
     let number = |word: &String| word.parse::<u64>().ok();
     let (total, step) = match words {
         [step] => (number(step), number(step)),
@@ -168,17 +171,28 @@ fn warp(switch: &mut Switch, words: &[String]) -> Answer {
         [] => (None, None),
     };
     let (Some(total), Some(step @ 1..)) = (total, step) else {
-        return Err("invalid MSECS".to_owned());
+        return Reply::Error("invalid MSECS".to_owned());
     };
-    let mut left = total;
-    while left > 0 {
-        let now = left.min(step);
-        clock::warp(Duration::from_millis(now));
-        left -= now;
-        switch.let_workers_turn();
-        switch.tick();
-    }
-    Ok("warped".to_owned())
+    let (reply, place) = Reply::later();
+    let shared = switch.weak.upgrade();
+    tokio::task::spawn_local(async move {
+        let Some(shared) = shared else { return };
+        let mut left = total;
+        while left > 0 {
+            let now = left.min(step);
+            clock::warp(Duration::from_millis(now));
+            left -= now;
+            {
+                let mut switch = shared.borrow_mut();
+                switch.run_monitors();
+                switch.let_workers_turn();
+                switch.tick();
+            }
+            tokio::time::sleep(SOCKET_TIME).await;
+        }
+        place.give(Ok("warped".to_owned()));
+    });
+    reply
 }
 
 #[cfg(test)]

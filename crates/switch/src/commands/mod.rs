@@ -1,5 +1,6 @@
 //! The commands of `ovs-appctl`, one file per topic.
 
+mod bfd;
 mod bridges;
 mod connections;
 mod conntrack;
@@ -101,6 +102,7 @@ pub fn add_all(commands: &mut Commands<Switch>) {
     queues::add_all(commands);
     slow_path::add_all(commands);
     performance::add_all(commands);
+    bfd::add_all(commands);
     bridges::add_all(commands);
     routes::add_all(commands);
     tunnels::add_all(commands);

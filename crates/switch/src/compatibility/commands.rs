@@ -43,7 +43,6 @@ vlog/list-pattern vlog/reopen vlog/set";
 
 /// Why commands are missing.
 const COMMAND_NOTES: &[(&str, &str)] = &[
-    ("bfd/*", "there is no BFD"),
     ("bond/*", "there are no bonds"),
     ("dpdk/* netdev-dpdk/*", "DPDK's own state is not shown"),
     ("dpif-netlink/*", "the kernel's datapath is never used"),

@@ -29,13 +29,12 @@ pub fn device_status(ofport: OfPort, link: &LinkInfo, with_statistics: bool) -> 
         ifindex: link.ifindex,
         admin_up: Some(link.admin_up),
         link_up: link.admin_up && link.carrier,
-        error: None,
-        link_resets: 0,
         link_speed_bps: speed_mbps.map(|mbps| i64::from(mbps) * 1_000_000),
         full_duplex: duplex.map(|duplex| duplex != Duplex::Half),
         mtu: Some(link.mtu.into()),
         status: driver.into_iter().flatten().collect(),
         statistics: with_statistics.then(|| statistics(link)),
+        ..LinkStatus::default()
     }
 }
 

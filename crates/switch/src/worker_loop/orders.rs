@@ -18,6 +18,9 @@ impl Run {
     /// Executes commands, a bounded number of those that concern flows, after an iteration that received so many
     /// packets. Returns whether to continue.
     pub(super) fn obey(&mut self, now: Instant, received: u64, out: &mut Outbox) -> bool {
+        while let Ok(commands) = self.urgent.try_recv() {
+            commands.into_iter().for_each(|command| self.carry_out(now, command, out));
+        }
         let mut left = COMMANDS_PER_ITERATION.max(received as usize);
         loop {
             while left > 0
