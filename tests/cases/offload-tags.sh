@@ -26,6 +26,11 @@ attached() { ip link show "$1" | grep -q prog/xdp; }
 detached() { ! attached "$1"; }
 eventually 3 attached client
 eventually 3 attached server
+contains "providers" "$(ovs-appctl dpif/offload/show)" "Globally enabled: true
+Datapaths:
+netdev@ovs-netdev:
+  xdp
+  - client: port_no:"
 udp_echo server 10.0.0.2 5000
 # offloaded PORT: a connection from this port of the client is answered, and XDP forwards packets of it.
 offloaded() {

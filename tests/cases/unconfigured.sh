@@ -65,3 +65,6 @@ contains "own port" "$(sed -n 4,9p <<<"$shown")" "port 0: ovs-netdev (tap)
 contains "tunnel" "$(grep -A 4 vxlan_sys_4789 <<<"$shown" | tail -n +2)" "    RX packets:0 errors:? dropped:? overruns:? frame:?
     TX packets:0 errors:? dropped:? aborted:? carrier:?
     collisions:?"
+same "offload" "Globally enabled: false
+Datapaths:
+netdev@ovs-netdev:" "$(ovs-appctl dpif/offload/show)"

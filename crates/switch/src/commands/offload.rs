@@ -1,20 +1,74 @@
 //! Commands about offloaded connections (ovs: `lib/dpctl.c`, `lib/dpif-netdev.c`).
 
 use super::flows::{add_fresh, find};
-use super::{Answer, Arguments};
+use super::{Answer, Arguments, add};
 use crate::Switch;
+use crate::device_kind::DeviceKind;
 use crate::offload::FlowOffloads;
+use base::PortNo;
 use daemon::unixctl::Commands;
 use flow::{Action, Refusal};
 use ofproto::DatapathFlow;
-use serde_json::json;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Adds these commands.
 pub fn add_all(commands: &mut Commands<Switch>) {
     add_fresh(commands, "dpctl/offload-stats-show", "[dp]", 0..=1, statistics);
+    add(commands, "dpif/offload/show", "", 0..=0, |switch, _| Ok(show(switch)));
+    commands.add_document("dpif/offload/show", |switch, _| Ok(document(switch)));
     let usage = "[text|json] [dp] flow";
     add_fresh(commands, "tidegate/why-not-offloaded", usage, 1..=3, why_not);
+}
+
+/// The devices that offload flows of the datapath, each with its ports by name.
+fn providers(switch: &Switch) -> BTreeMap<&'static str, BTreeMap<String, PortNo>> {
+    let mut providers = BTreeMap::<_, BTreeMap<String, PortNo>>::new();
+    let offload = switch.offload();
+    let devices = switch.devices().iter();
+    for (number, device) in devices.filter(|&(number, _)| offload.receives_from(number)) {
+        let provider = if device.kind == DeviceKind::Dpdk { "dpdk" } else { "xdp" };
+        providers.entry(provider).or_default().insert(device.name.clone(), number);
+    }
+    providers
+}
+
+fn has_datapath(switch: &Switch) -> bool {
+    switch.ofproto().bridges().iter().next().is_some()
+}
+
+/// Returns the providers of offload (ovs: `ofproto/ofproto-dpif.c`, `dpif_offload_show_backer_text`).
+fn show(switch: &Switch) -> String {
+    let mut text = format!("Globally enabled: {}\nDatapaths:\n", switch.offload().is_on());
+    if !has_datapath(switch) {
+        return text;
+    }
+    let _ = writeln!(text, "{}:", switch.settings.dummy.datapath_name());
+    for (provider, ports) in providers(switch) {
+        let _ = writeln!(text, "  {provider}");
+        for (name, number) in ports {
+            let _ = writeln!(text, "  - {name}: port_no: {number}");
+        }
+    }
+    text
+}
+
+fn document(switch: &Switch) -> Value {
+    let mut all = json!({ "enabled": switch.offload().is_on() });
+    if has_datapath(switch) {
+        let providers = providers(switch);
+        let priority: Vec<&str> = providers.keys().copied().collect();
+        let ports = |ports: BTreeMap<String, PortNo>| {
+            let ports = ports.into_iter().map(|(name, port)| (name, json!({ "port_no": port.0 })));
+            json!({ "ports": ports.collect::<serde_json::Map<_, _>>() })
+        };
+        let providers = providers.into_iter().map(|(name, of)| (name.to_owned(), ports(of)));
+        let providers = providers.collect::<serde_json::Map<_, _>>();
+        let datapath = switch.settings.dummy.datapath_name();
+        all[datapath] = json!({ "priority": priority, "providers": providers });
+    }
+    all
 }
 
 /// Returns the numbers of offloaded connections and of offers. The first lines are Open vSwitch's.
