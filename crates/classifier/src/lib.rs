@@ -49,6 +49,7 @@ mod slab;
 mod stage;
 mod subtable;
 mod trie;
+mod within;
 
 pub use columns::{Columns, Wanted};
 pub use conjunction::Clause;
@@ -62,3 +63,4 @@ pub use rows::Rows;
 pub use rules::Classifier;
 pub use slab::{Handle, Slab};
 pub use subtable::RuleRef;
+pub use within::{Place, Visited};

@@ -139,6 +139,11 @@ impl<R> Classifier<R> {
         self.order.iter().filter_map(|rank| Some(&**self.subtables.get(rank.subtable)?))
     }
 
+    /// The subtable of this rank.
+    pub(crate) fn at_rank(&self, rank: usize) -> Option<&Subtable<R>> {
+        self.subtables.get(self.order.get(rank)?.subtable).map(|subtable| &**subtable)
+    }
+
     fn find_subtable(&self, mask: &Mask) -> Option<Handle> {
         let is_it = |&handle: &Handle| self.subtables.get(handle).is_some_and(|s| s.mask() == mask);
         self.by_mask.find(hash_mask(mask), is_it).copied()

@@ -231,6 +231,23 @@ impl<R> Subtable<R> {
         })
     }
 
+    /// Visits and counts down some rules, from this hash on. Returns the hash from which to go on, if there may be more.
+    pub fn part(
+        &self,
+        from: u64,
+        left: &mut usize,
+        mut visit: impl FnMut(RuleRef<'_, R>),
+    ) -> Option<u64> {
+        let (layout, (heads, next)) = (&self.layout, self.heads.part(from));
+        for head in heads {
+            for &(priority, ref rule) in head.rules() {
+                *left = left.saturating_sub(1);
+                visit(RuleRef { priority, rule, layout, words: &head.words });
+            }
+        }
+        next
+    }
+
     /// The keys of all matches, each once.
     pub fn keys(&self) -> impl Iterator<Item = FlowKey> {
         self.heads.iter().map(|head| self.layout.unpack(&head.words).key().clone())

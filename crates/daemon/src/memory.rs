@@ -1,5 +1,22 @@
 //! Memory that the C library's allocator keeps after it was freed.
 
+/// Memory of this size and above is the system's, which gets it back as it is freed.
+#[cfg(target_env = "gnu")]
+const OWN_MAPPING_BYTES: libc::c_int = 1 << 20;
+
+/// Free memory goes back to the system by [`give_back`] alone. Otherwise the allocator gives hundreds of MB back in the
+/// middle of anything that frees the last piece above them.
+pub fn keep() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: Rust's library has no such function. It takes the allocator's locks itself, and changes nothing that is
+    // in use.
+    unsafe {
+        // The allocator fixes this size, too, once one of both is set.
+        libc::mallopt(libc::M_MMAP_THRESHOLD, OWN_MAPPING_BYTES);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, libc::c_int::MAX);
+    }
+}
+
 /// Gives free memory back to the system. Threads that allocate meanwhile may wait, some 0.1 ms for each MB that is
 /// given back. Without glibc it does nothing.
 pub fn give_back() {

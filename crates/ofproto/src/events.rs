@@ -1,5 +1,6 @@
 //! Events for the OpenFlow connections.
 
+use crate::Ofproto;
 use crate::ids::BridgeId;
 use crate::rule::Rule;
 use flow::OptionMapping;
@@ -71,4 +72,16 @@ pub struct FlowChange {
     pub options: Arc<[OptionMapping]>,
     /// The transaction id of the request; without meaning if no request made the change.
     pub xid: u32,
+}
+
+impl Ofproto {
+    /// Replaces the events by others. Returns them.
+    pub(crate) fn exchange_events(&mut self, others: Vec<Event>) -> Vec<Event> {
+        std::mem::replace(&mut self.events, others)
+    }
+
+    /// Adds events of a change that is complete.
+    pub(crate) fn add_events(&mut self, events: Vec<Event>) {
+        self.events.extend(events);
+    }
 }

@@ -1,18 +1,15 @@
 //! Adding, modifying and deleting flows.
 
-mod check;
-
-pub(crate) use check::check;
-
 use crate::Ofproto;
 use crate::carried::Carried;
+use crate::change::Change;
 use crate::dependency::Dependency;
+use crate::flow_check::{check, check_goto, check_table};
 use crate::group::Group;
 use crate::ids::BridgeId;
 use crate::ids::RuleId;
 use crate::rule::Rule;
 use base::{Instant, OfPort, TableId, limits};
-use check::{check_goto, check_table};
 use flow::PackedMatch;
 use openflow::action::Action;
 use openflow::message::{FlowEvent, FlowFlags, FlowMod, FlowModCommand, RemovedReason};
@@ -48,16 +45,29 @@ impl Ofproto {
 
     /// Keeps the changes.
     pub fn commit(&mut self, _: Transaction) {
-        self.undo = None;
+        self.remains.add(self.undo.take().unwrap_or_default());
     }
 
     /// Undoes all changes, and drops their events.
     pub fn rollback(&mut self, transaction: Transaction) {
-        for step in self.undo.take().unwrap_or_default().into_iter().rev() {
+        while self.rollback_some(usize::MAX) {}
+        self.events.truncate(transaction.events);
+    }
+
+    /// Undoes some of the changes, the last one first, but not their events. Returns whether there are more.
+    pub(crate) fn rollback_some(&mut self, at_once: usize) -> bool {
+        let Some(mut undo) = self.undo.take() else { return false };
+        for step in undo.split_off(undo.len().saturating_sub(at_once)).into_iter().rev() {
             match step {
                 Undo::Remove(id) => drop(self.take_rule(id)),
                 Undo::Restore(rule) => {
                     drop(self.take_rule(rule.id));
+                    // Packets may have made a `learn` action add another one in its place.
+                    let (matching, tables) =
+                        (rule.matching.unpack(), self.bridges.get(rule.bridge));
+                    let tables = tables.map(|bridge| &bridge.tables);
+                    let other = tables.and_then(|it| it.find(rule.table, &matching, rule.priority));
+                    other.and_then(|other| self.take_rule(other));
                     self.put_rule(*rule);
                 }
                 Undo::Group { bridge, number, group } => {
@@ -65,11 +75,15 @@ impl Ofproto {
                 }
             }
         }
-        self.events.truncate(transaction.events);
+        if !undo.is_empty() {
+            self.undo = Some(undo);
+            return true;
+        }
         // The restored flows are teachers of their learned flows again.
         for ledger in self.ledgers.values_mut() {
             ledger.learned.forget_orphans();
         }
+        false
     }
 
     /// Carries out an OpenFlow flow-mod.
@@ -79,64 +93,65 @@ impl Ofproto {
         flow_mod: &FlowMod,
         now: Instant,
     ) -> Result<(), OfError> {
+        match self.begin_flow_mod(id, flow_mod, now)? {
+            Some(change) => self.change(change, now),
+            None => Ok(()),
+        }
+    }
+
+    /// Carries out a flow-mod of one flow, or begins one of all flows within a match.
+    pub(crate) fn begin_flow_mod(
+        &mut self,
+        id: BridgeId,
+        flow_mod: &FlowMod,
+        now: Instant,
+    ) -> Result<Option<Change>, OfError> {
         let flow_mod = &*self.placed_flow_mod(id, flow_mod)?;
         check(flow_mod)?;
         if !flow_mod.command.is_delete() {
             self.check_groups(id, &flow_mod.actions)?;
             self.check_meters(id, &flow_mod.actions)?;
         }
-        let done = self.change_flows(id, flow_mod, now);
-        self.delete_orphans(id, now);
-        done
-    }
-
-    fn change_flows(
-        &mut self,
-        id: BridgeId,
-        flow_mod: &FlowMod,
-        now: Instant,
-    ) -> Result<(), OfError> {
         match flow_mod.command {
-            FlowModCommand::Add => self.add_flow(id, flow_mod, now),
-            FlowModCommand::Modify => {
-                let found = self.select(id, flow_mod, OfPort::NONE, false)?;
-                self.modify_flows(id, flow_mod, &found, now)
-            }
+            FlowModCommand::Add => self.add_flow(id, flow_mod, now)?,
             FlowModCommand::ModifyStrict => {
-                let found = self.select(id, flow_mod, OfPort::NONE, true)?;
-                self.modify_flows(id, flow_mod, &found, now)
+                let found = self.select_strict(id, flow_mod)?;
+                self.modify_flows(id, flow_mod, &found, now)?;
             }
-            FlowModCommand::Delete | FlowModCommand::DeleteStrict => {
-                let strict = flow_mod.command == FlowModCommand::DeleteStrict;
-                for rule in self.select(id, flow_mod, flow_mod.out_port, strict)? {
+            FlowModCommand::DeleteStrict => {
+                for rule in self.select_strict(id, flow_mod)? {
                     self.delete_rule(rule, RemovedReason::Delete, now);
                 }
-                Ok(())
+            }
+            FlowModCommand::Modify | FlowModCommand::Delete => {
+                check_table(flow_mod.table)?;
+                let selected = self.selection(id, flow_mod.selects());
+                let selection = selected.ok_or_else(|| no_bridge(id))?;
+                return Ok(Some(match flow_mod.command {
+                    FlowModCommand::Delete => Change::delete(id, selection),
+                    _ => Change::modify(id, selection, flow_mod.clone()),
+                }));
             }
         }
-    }
-
-    /// Deletes all flows, groups and meters of a bridge, as when its first controller is configured.
-    /// Controllers receive no messages (ovs: `ofproto/ofproto.c`, `ofproto_flush__`).
-    pub fn flush_flows(&mut self, id: BridgeId) {
-        let Some(bridge) = self.bridges.get(id) else { return };
-        for rule in bridge.tables.all() {
-            self.take_rule(rule);
-        }
-        if let Some(ledger) = self.ledger_mut(id) {
-            ledger.learned.forget_orphans();
-        }
-        self.flush_groups(id);
-        self.flush_meters(id);
+        let has_orphans = self.ledger(id).is_some_and(|ledger| ledger.learned.has_orphans());
+        Ok(has_orphans.then(|| Change::orphans(id)))
     }
 
     /// Deletes expired flows, a bounded number. [`Self::go_on`] continues. Returns whether there may be more.
     pub(crate) fn expire_flows(&mut self, now: Instant) -> bool {
+        // A change that goes on may not be published, and a bundle's may be undone.
+        if self.is_held {
+            self.upkeep.set_expiring(true);
+            return true;
+        }
         let (collected, mut due) = (self.collected(now), Vec::new());
         let more = self.timeouts.take_due(&self.rules, now, collected, &mut due);
         self.upkeep.set_expiring(more);
         coverage::add(coverage::Event::Expired, due.len() as u64);
         for (id, reason) in due {
+            if !self.is_in_table(id) {
+                continue;
+            }
             let Some(bridge) = self.rules.get(id).map(|rule| rule.bridge) else { continue };
             self.delete_rule(id, reason, now);
             self.delete_orphans(bridge, now);
@@ -144,35 +159,19 @@ impl Ofproto {
         more
     }
 
-    /// The flows that a modification or deletion selects.
-    fn select(
-        &self,
-        id: BridgeId,
-        flow_mod: &FlowMod,
-        out_port: OfPort,
-        strict: bool,
-    ) -> Result<Vec<RuleId>, OfError> {
+    /// The flows with just this match that a modification or deletion selects.
+    fn select_strict(&self, id: BridgeId, flow_mod: &FlowMod) -> Result<Vec<RuleId>, OfError> {
         check_table(flow_mod.table)?;
         let Some(bridge) = self.bridges.get(id) else { return Err(no_bridge(id)) };
-        let mut found = if strict {
-            let tables = match flow_mod.table {
-                Some(table) => table.0..=table.0,
-                None => 0..=(limits::TABLES - 1) as u8,
-            };
-            let (matching, priority) = (&flow_mod.matching, flow_mod.priority);
-            tables.filter_map(|n| bridge.tables.find(TableId(n), matching, priority)).collect()
-        } else {
-            bridge.tables.within(flow_mod.table, &flow_mod.matching, &self.rules)
+        let tables = match flow_mod.table {
+            Some(table) => table.0..=table.0,
+            None => 0..=(limits::TABLES - 1) as u8,
         };
-        let out_group = flow_mod.out_group.filter(|_| flow_mod.command.is_delete());
-        found.retain(|&id| {
-            self.rules.get(id).is_some_and(|rule| {
-                rule.has_cookie(flow_mod.cookie, flow_mod.cookie_mask)
-                    && rule.outputs_to(out_port)
-                    && rule.sends_to(out_group)
-            })
-        });
-        Ok(found)
+        let (matching, priority) = (&flow_mod.matching, flow_mod.priority);
+        let found = tables.filter_map(|n| bridge.tables.find(TableId(n), matching, priority));
+        let asked = flow_mod.selects();
+        let is_asked = |id: &RuleId| self.rules.get(*id).is_some_and(|it| it.is_asked(&asked));
+        Ok(found.filter(is_asked).collect())
     }
 
     fn add_flow(&mut self, id: BridgeId, flow_mod: &FlowMod, now: Instant) -> Result<(), OfError> {
@@ -244,26 +243,7 @@ impl Ofproto {
         self.forget_counts(old, by, now);
     }
 
-    /// Evicts a flow of a table. Returns whether there was one.
-    fn evict(&mut self, id: BridgeId, table: TableId, now: Instant) -> bool {
-        let Some(ledger) = self.ledgers.get_mut(&id) else { return false };
-        let Some(rule) = ledger.evictions.choose(table, &self.rules) else { return false };
-        self.delete_rule(rule, RemovedReason::Eviction, now);
-        true
-    }
-
-    /// Evicts flows from tables above their limit, as far as flows are evictable.
-    pub(crate) fn evict_excess(&mut self, id: BridgeId, now: Instant) {
-        let Some(bridge) = self.bridges.get(id) else { return };
-        let numbers: Vec<u8> = bridge.config.tables.keys().copied().collect();
-        for table in numbers.into_iter().map(TableId) {
-            let excess = self.bridges.get(id).map_or(0, |bridge| bridge.tables.excess(table, 0));
-            let _ = (0..excess).take_while(|_| self.evict(id, table, now)).count();
-        }
-    }
-
-    /// Replaces the actions of flows; if there are none and the command permits it, adds one (ovs:
-    /// `ofproto/ofproto.c`, `modify_flows_start__`).
+    /// Replaces the actions of flows; if there are none and the command permits it, adds one.
     fn modify_flows(
         &mut self,
         id: BridgeId,
@@ -271,31 +251,52 @@ impl Ofproto {
         found: &[RuleId],
         now: Instant,
     ) -> Result<(), OfError> {
-        if found.is_empty() {
-            let may_add = flow_mod.new_cookie != u64::MAX && flow_mod.cookie_mask == 0;
-            return if may_add { self.add_flow(id, flow_mod, now) } else { Ok(()) };
-        }
         for rule in found.iter().filter_map(|&id| self.rules.get(id)) {
             check_goto(&flow_mod.actions, rule.table)?;
         }
         let actions: Arc<[Action]> = flow_mod.actions.clone().into();
-        for old in found {
-            let Some(old) = self.rules.get(*old).cloned() else { continue };
-            let order = self.rules.next_order();
-            let mut rule = Rule { actions: actions.clone(), modified: now, order, ..old.clone() };
-            if flow_mod.modify_cookie {
-                rule.cookie = flow_mod.new_cookie;
-            }
-            if rule.cookie != old.cookie || rule.actions != old.actions {
-                self.report_change(FlowEvent::Modified, &rule, Some(old.actions.clone()));
-            }
-            self.replace_rule(old, rule, flow_mod.flags, now);
+        found.iter().for_each(|rule| self.modify_flow(*rule, flow_mod, &actions, now));
+        if found.is_empty() { self.add_unless_found(id, flow_mod, now) } else { Ok(()) }
+    }
+
+    /// Adds the flow of a modification that found none, if that is permitted (ovs: `ofproto/ofproto.c`,
+    /// `modify_flows_start__`).
+    pub(crate) fn add_unless_found(
+        &mut self,
+        id: BridgeId,
+        flow_mod: &FlowMod,
+        now: Instant,
+    ) -> Result<(), OfError> {
+        let may_add = flow_mod.new_cookie != u64::MAX && flow_mod.cookie_mask == 0;
+        if may_add { self.add_flow(id, flow_mod, now) } else { Ok(()) }
+    }
+
+    /// Replaces the actions of a flow.
+    pub(crate) fn modify_flow(
+        &mut self,
+        rule: RuleId,
+        flow_mod: &FlowMod,
+        actions: &Arc<[Action]>,
+        now: Instant,
+    ) {
+        let Some(old) = self.rules.get(rule).cloned() else { return };
+        let order = self.rules.next_order();
+        let actions = Arc::clone(actions);
+        let mut rule = Rule { actions, modified: now, order, ..old.clone() };
+        if flow_mod.modify_cookie {
+            rule.cookie = flow_mod.new_cookie;
         }
-        Ok(())
+        if rule.cookie != old.cookie || rule.actions != old.actions {
+            self.report_change(FlowEvent::Modified, &rule, Some(old.actions.clone()));
+        }
+        self.replace_rule(old, rule, flow_mod.flags, now);
     }
 
     /// Deletes a flow, and sends flow-removed if the flow asks for it.
     pub(crate) fn delete_rule(&mut self, id: RuleId, reason: RemovedReason, now: Instant) {
+        if !self.is_in_table(id) {
+            return;
+        }
         let Some(rule) = self.take_rule(id) else { return };
         self.report_change(FlowEvent::Removed(reason), &rule, None);
         if rule.flags.contains(FlowFlags::SEND_FLOW_REM) {

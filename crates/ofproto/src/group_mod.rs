@@ -1,6 +1,7 @@
 //! Adding, changing and deleting groups (ovs: `ofproto/ofproto.c`, `ofproto_group_mod_start`).
 
 use crate::Ofproto;
+use crate::change::{Change, Used};
 use crate::dependency::Dependency;
 use crate::flow_mod::{Undo, no_bridge};
 use crate::group::{Group, Groups};
@@ -9,7 +10,6 @@ use crate::rule::each_group;
 use base::Instant;
 use openflow::message::{
     Bucket, BucketPlace, GROUP_ALL, GROUP_MAX, GroupCommand, GroupDesc, GroupMod, GroupStats,
-    RemovedReason,
 };
 use openflow::{Action, ErrorCode, OfError, place_options};
 
@@ -21,6 +21,19 @@ impl Ofproto {
         group_mod: &GroupMod,
         now: Instant,
     ) -> Result<(), OfError> {
+        match self.begin_group_mod(id, group_mod, now)? {
+            Some(change) => self.change(change, now),
+            None => Ok(()),
+        }
+    }
+
+    /// Changes a group, or begins to delete groups with the flows that send to them.
+    pub(crate) fn begin_group_mod(
+        &mut self,
+        id: BridgeId,
+        group_mod: &GroupMod,
+        now: Instant,
+    ) -> Result<Option<Change>, OfError> {
         let Some(bridge) = self.bridges.get(id) else { return Err(no_bridge(id)) };
         let mut placed = group_mod.clone();
         for bucket in &mut placed.buckets {
@@ -31,8 +44,8 @@ impl Ofproto {
         let old = bridge.groups.get(number);
         let new = match (group_mod.command, old) {
             (GroupCommand::Delete, _) => {
-                self.delete_groups(id, number, now);
-                return Ok(());
+                let numbers = self.chosen_groups(id, number).map(|group| group.id).collect();
+                return Ok(Some(Change::delete_used(id, Used::Group, numbers)));
             }
             (GroupCommand::Add, Some(_)) => {
                 let reason = format!("group-mod: group {number} is there already");
@@ -62,7 +75,7 @@ impl Ofproto {
             }
         };
         self.put_group(id, number, Some(new));
-        Ok(())
+        Ok(None)
     }
 
     /// Sets or removes a group, recorded for a rollback.
@@ -74,27 +87,6 @@ impl Ofproto {
         };
         self.changes.one(Dependency::Group { bridge: id, group: number });
         self.remember(Undo::Group { bridge: id, number, group: old.map(Box::new) });
-    }
-
-    /// Deletes a group, or all, with the flows that send to it.
-    fn delete_groups(&mut self, id: BridgeId, number: u32, now: Instant) {
-        let chosen: Vec<u32> = self.chosen_groups(id, number).map(|group| group.id).collect();
-        for number in chosen {
-            let users = self.ledger(id).map_or_else(Vec::new, |it| it.group_users.of(number));
-            for rule in users {
-                self.delete_rule(rule, RemovedReason::GroupDelete, now);
-            }
-            self.put_group(id, number, None);
-        }
-    }
-
-    /// Removes all groups of a bridge.
-    pub(crate) fn flush_groups(&mut self, id: BridgeId) {
-        let Some(bridge) = self.bridges.get(id) else { return };
-        let all: Vec<u32> = bridge.groups.iter().map(|group| group.id).collect();
-        for number in all {
-            self.put_group(id, number, None);
-        }
     }
 
     /// Checks that the groups in actions exist (ovs: `ofproto/ofproto.c`, `ofproto_check_ofpacts`).

@@ -1,6 +1,7 @@
 //! Flows that `learn` adds, and those deleted with their teachers.
 
 use crate::Ofproto;
+use crate::change::Change;
 use crate::ids::BridgeId;
 use crate::ids::RuleId;
 use crate::rule::{Rule, Rules};
@@ -9,7 +10,7 @@ use crate::timeouts::Timeouts;
 use base::{Instant, TableId};
 use flow::FlowStats;
 use openflow::action::Action;
-use openflow::message::{FlowMod, RemovedReason};
+use openflow::message::FlowMod;
 use std::collections::BTreeMap;
 
 /// The effect of learning a flow.
@@ -84,13 +85,18 @@ impl LearnedCookies {
     }
 
     /// Takes a table and cookie without a teacher.
-    fn take_orphan(&mut self) -> Option<(TableId, u64)> {
+    pub fn take_orphan(&mut self) -> Option<(TableId, u64)> {
         while let Some(of) = self.orphans.pop() {
             if !self.teachers.contains_key(&of) {
                 return Some(of);
             }
         }
         None
+    }
+
+    /// Whether some teacher was removed whose learned flows may remain.
+    pub fn has_orphans(&self) -> bool {
+        !self.orphans.is_empty()
     }
 
     /// Leaves flows without a teacher in place.
@@ -124,7 +130,10 @@ impl Ofproto {
             }
             Outcome::New => {
                 // Learning into a full table fails silently: no controller waits for a reply.
+                // What packets do is no part of a controller's bundle.
+                let undo = self.undo.take();
                 let _ = self.flow_mod(id, flow, now);
+                self.undo = undo;
             }
             Outcome::TooMany => {}
         }
@@ -150,17 +159,8 @@ impl Ofproto {
 
     /// Deletes learned flows whose last teacher was removed, and in turn the flows that these learned.
     pub(crate) fn delete_orphans(&mut self, id: BridgeId, now: Instant) {
-        while let Some((table, cookie)) =
-            self.ledger_mut(id).and_then(|ledger| ledger.learned.take_orphan())
-        {
-            let Some(bridge) = self.bridges.get(id) else { return };
-            let flows = bridge.tables.get(table).into_iter().flat_map(|table| table.flows.iter());
-            let ids = flows.map(|found| *found.rule);
-            let is_of = |id: &RuleId| self.rules.get(*id).is_some_and(|it| it.cookie == cookie);
-            for rule in ids.filter(is_of).collect::<Vec<_>>() {
-                self.delete_rule(rule, RemovedReason::Delete, now);
-            }
-        }
+        // Such a change has no error.
+        let _ = self.change(Change::orphans(id), now);
     }
 
     /// Shortens a flow's timeouts after a FIN or RST (ovs: `ofproto/ofproto.c`,

@@ -107,6 +107,7 @@ impl Ofproto {
     pub(crate) fn follow_tables(&mut self, id: BridgeId) {
         if let (Some(bridge), Some(ledger)) = (self.bridges.get(id), self.ledgers.get_mut(&id)) {
             ledger.evictions.follow(&bridge.tables, &self.rules);
+            ledger.evictions.go_on(&self.rules, &mut self.remains);
         }
     }
 

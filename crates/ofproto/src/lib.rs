@@ -19,6 +19,7 @@ mod addresses;
 mod bridge;
 mod bridges;
 mod carried;
+mod change;
 mod changed;
 mod config;
 pub mod connection;
@@ -33,7 +34,9 @@ mod exact;
 mod fdb;
 mod features;
 mod flow_changes;
+mod flow_check;
 mod flow_mod;
+mod flush;
 mod group;
 mod group_mod;
 mod handler;
@@ -57,6 +60,7 @@ mod removals;
 mod resume;
 mod revalidate;
 mod rule;
+mod selection;
 mod snapshot;
 mod statistics;
 mod table;
@@ -95,9 +99,10 @@ pub use port::{Monitored, Port, PortDevice, PortRefused, PortSpec};
 pub use protocol_out::{ProtocolFrame, ProtocolSender, Sending};
 pub use revalidate::Revalidator;
 pub use rule::{Rule, Rules};
-pub use statistics::Aggregate;
+pub use statistics::{Aggregate, FlowPages};
 pub use table::{TableConfig, Tables};
 pub use trace::TraceRequest;
+pub use upcall::MegaflowPages;
 pub use vlan::{PriorityTags, VlanMode};
 
 use ::table::{Passages, Remains};
@@ -113,7 +118,7 @@ use openflow::message::{CtFlush, PortDesc, PortReason};
 use recirc::RecircTable;
 use removals::Removals;
 use snapshot::{Megaflows, Shared, Snapshot};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use timeouts::Timeouts;
@@ -179,9 +184,14 @@ pub struct Ofproto {
     /// The changes since the last snapshot.
     changes: Changes,
     is_changed: bool,
+    /// A change lasts over several steps, and nothing is published before its end.
+    is_held: bool,
     upkeep: Upkeep,
     features: Features,
     meter_numbers: MeterNumbers,
+    gone: Vec<flush::Gone>,
+    /// Bridges with tables above their limit.
+    evicting: BTreeSet<BridgeId>,
     /// Parts of replaced snapshots, until they are freed.
     remains: Remains,
 }
@@ -229,9 +239,12 @@ impl Ofproto {
             last_dump: Instant::ZERO,
             changes: Changes::default(),
             is_changed: false,
+            is_held: false,
             upkeep: Upkeep::default(),
             features: Features::default(),
             meter_numbers: MeterNumbers::default(),
+            gone: Vec::new(),
+            evicting: BTreeSet::new(),
             remains: Remains::default(),
         }
     }

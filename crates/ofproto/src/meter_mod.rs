@@ -1,6 +1,7 @@
 //! Meters of bridges: changes and statistics (ovs: `ofproto/ofproto.c`, `handle_meter_mod`).
 
 use crate::Ofproto;
+use crate::change::{Change, Used};
 use crate::dependency::Dependency;
 use crate::flow_mod::no_bridge;
 use crate::ids::BridgeId;
@@ -8,7 +9,7 @@ use base::Instant;
 use flow::Meter;
 use openflow::message::{
     METER_ALL, METER_CONTROLLER, METER_MAX, METER_SLOWPATH, METERS_MAX, MeterCommand, MeterDesc,
-    MeterMod, MeterStats, RemovedReason,
+    MeterMod, MeterStats,
 };
 use openflow::{Action, ErrorCode, OfError};
 use std::collections::BTreeSet;
@@ -113,13 +114,26 @@ impl Ofproto {
         meter_mod: &MeterMod,
         now: Instant,
     ) -> Result<(), OfError> {
+        match self.begin_meter_mod(id, meter_mod, now)? {
+            Some(change) => self.change(change, now),
+            None => Ok(()),
+        }
+    }
+
+    /// Changes a meter, or begins to delete meters with the flows that use them. A missing meter is no error.
+    pub(crate) fn begin_meter_mod(
+        &mut self,
+        id: BridgeId,
+        meter_mod: &MeterMod,
+        now: Instant,
+    ) -> Result<Option<Change>, OfError> {
         let desc = &meter_mod.meter;
         let number = desc.meter;
         let is_virtual = matches!(number, METER_CONTROLLER | METER_SLOWPATH);
         let Some(bridge) = self.bridges.get(id) else { return Err(no_bridge(id)) };
         if meter_mod.command == MeterCommand::Delete {
-            self.delete_meters(id, number, now);
-            return Ok(());
+            let numbers = self.meter_numbers_of(id, number);
+            return Ok(Some(Change::delete_used(id, Used::Meter, numbers)));
         }
         if !is_virtual && !(1..=METER_MAX).contains(&number) {
             let reason = format!("meter-mod: there can't be a meter {number:#x}");
@@ -153,18 +167,7 @@ impl Ofproto {
         if meter_mod.command == MeterCommand::Add {
             self.meter_changed(id, number);
         }
-        Ok(())
-    }
-
-    /// Deletes a meter, or all, with the flows that use them. A missing meter is no error.
-    fn delete_meters(&mut self, id: BridgeId, number: u32, now: Instant) {
-        for meter in self.meter_numbers_of(id, number) {
-            let users = self.ledger(id).map_or_else(Vec::new, |it| it.meter_users.of(meter));
-            for rule in users {
-                self.delete_rule(rule, RemovedReason::MeterDelete, now);
-            }
-            self.forget_meter(id, meter);
-        }
+        Ok(None)
     }
 
     /// Removes all meters of a bridge.
@@ -180,7 +183,7 @@ impl Ofproto {
     }
 
     /// Removes a meter that no flow uses.
-    fn forget_meter(&mut self, id: BridgeId, number: u32) {
+    pub(crate) fn forget_meter(&mut self, id: BridgeId, number: u32) {
         let Some(bridge) = self.bridges.get_mut(id) else { return };
         if let Some(open) = bridge.meters.remove(number) {
             self.meter_numbers.give(open.meter.number());

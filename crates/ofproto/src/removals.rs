@@ -173,7 +173,8 @@ impl Ofproto {
 
     /// Moves removed flows on, after all changes are published. Returns whether more can be done at once.
     pub(crate) fn settle_removals(&mut self, now: Instant, out: &mut Outbox) -> bool {
-        if self.removals.is_empty() {
+        // A change that goes on is not published, and a bundle's may be undone.
+        if self.is_held || self.removals.is_empty() {
             return false;
         }
         let is_passing = self.pass_removals();

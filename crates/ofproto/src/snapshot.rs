@@ -9,12 +9,15 @@ use crate::Ofproto;
 use crate::bridges::Bridges;
 use crate::credits::Credits;
 use crate::features::Features;
+use crate::ids::BridgeId;
 use crate::installed::Installed;
 use crate::recirc::RecircTable;
 use crate::rule::Rules;
+use crate::selection::Selection;
 use crate::translate::World;
 use crate::work::{Patience, Work};
 use base::{Instant, Zone};
+use openflow::message::FlowStatsRequest;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,6 +109,9 @@ impl Ofproto {
 
     /// Publishes the changes since the last call, and queues the megaflows that depend on them.
     pub fn publish(&mut self) {
+        if self.is_held {
+            return;
+        }
         let is_changed = self.bridges.take_changed() | self.rules.take_changed();
         let is_changed = is_changed | std::mem::take(&mut self.is_changed);
         if !is_changed && self.changes.is_empty() {
@@ -120,6 +126,11 @@ impl Ofproto {
         self.own_revalidator.refresh();
     }
 
+    /// Begins or ends a change of several steps: before its end nothing is published, so that no packet sees a part of it.
+    pub(crate) fn hold(&mut self, is_held: bool) {
+        self.is_held = is_held;
+    }
+
     /// Frees some parts of the snapshots that were replaced and that no thread reads any more. Returns whether there are
     /// more.
     pub(crate) fn free_snapshots(&mut self) -> bool {
@@ -127,6 +138,26 @@ impl Ofproto {
             snapshot.hand_over(&mut self.remains);
         }
         self.remains.free_some(PARTS_AT_ONCE)
+    }
+
+    /// The flows that a request selects, as packets see them: of a change that is not complete, none.
+    pub(crate) fn visible(&self, id: BridgeId, request: &FlowStatsRequest) -> Option<Selection> {
+        let placed = self.placed_request(id, request).ok()?.into_owned();
+        if !self.is_held {
+            return self.selection(id, placed);
+        }
+        let snapshot = self.shared.read();
+        Some(Selection::new(&snapshot.bridges.get(id)?.tables, &snapshot.rules, placed))
+    }
+
+    /// Frees a snapshot of flows a part at a time.
+    pub(crate) fn free(&mut self, selection: Selection) {
+        selection.hand_over(&mut self.remains);
+    }
+
+    /// Frees a list a part at a time.
+    pub(crate) fn free_list<T: Send + 'static>(&mut self, list: Vec<T>) {
+        self.remains.add(list);
     }
 
     /// The megaflows, locked.

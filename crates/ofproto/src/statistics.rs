@@ -4,8 +4,11 @@ use crate::Ofproto;
 use crate::hidden::HiddenFlows;
 use crate::ids::BridgeId;
 use crate::rule::Rule;
+use crate::selection::{Search, Selection};
 use base::{Instant, OfPort};
-use openflow::message::{FlowFlags, FlowStatsEntry, FlowStatsRequest, PortDesc, TableStats};
+use flow::OptionMapping;
+use openflow::message::{FlowStatsEntry, FlowStatsRequest, PortDesc, TableStats};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Sums over flows.
@@ -17,6 +20,36 @@ pub struct Aggregate {
     pub bytes: u64,
     /// Flows.
     pub flows: u32,
+}
+
+/// Flows that are examined for a page.
+const PAGE: usize = 512;
+
+/// See [`Ofproto::flow_pages`].
+#[derive(Debug)]
+pub struct FlowPages {
+    selection: Option<Selection>,
+    options: Arc<[OptionMapping]>,
+    hidden: Option<Vec<FlowStatsEntry>>,
+    now: Instant,
+}
+
+impl Iterator for FlowPages {
+    type Item = Vec<FlowStatsEntry>;
+
+    fn next(&mut self) -> Option<Vec<FlowStatsEntry>> {
+        let Some(selection) = &mut self.selection else { return self.hidden.take() };
+        let (mut page, mut left) = (Vec::new(), PAGE);
+        let has_more = selection.go_on(&mut left, |rule| {
+            let stats = rule.stats(self.now);
+            let matching = stats.matching.with_options_apart(&self.options);
+            page.push(FlowStatsEntry { matching, ..stats });
+        });
+        if !has_more {
+            self.selection = None;
+        }
+        Some(page)
+    }
 }
 
 impl Ofproto {
@@ -37,7 +70,7 @@ impl Ofproto {
         flows
     }
 
-    fn hidden(
+    pub(crate) fn hidden(
         &self,
         bridge: BridgeId,
         request: &FlowStatsRequest,
@@ -48,7 +81,8 @@ impl Ofproto {
 
     /// The number of flows of all bridges, including hidden ones.
     pub fn flow_count(&self) -> usize {
-        self.rules.len() + HiddenFlows::COUNT * self.bridges.iter().count()
+        let rules = self.rules.len().saturating_sub(self.gone_count());
+        rules + HiddenFlows::COUNT * self.bridges.iter().count()
     }
 
     /// All flows, including the hidden ones, which otherwise only a request for their table returns.
@@ -59,6 +93,17 @@ impl Ofproto {
             flows.extend(ledger.hidden.all(now));
         }
         flows
+    }
+
+    /// All flows of a bridge, including the hidden ones, as [`Self::flows_and_hidden`] returns them, read a part at a
+    /// time on any thread.
+    pub fn flow_pages(&self, bridge: BridgeId, now: Instant) -> FlowPages {
+        let all = FlowStatsRequest::default();
+        let mut hidden = self.hidden(bridge, &all, now);
+        hidden.extend(self.ledger(bridge).into_iter().flat_map(|it| it.hidden.all(now)));
+        let options = self.bridges.get(bridge).map(|it| Arc::clone(&it.tunnel_options));
+        let (selection, options) = (self.visible(bridge, &all), options.unwrap_or_default());
+        FlowPages { selection, options, hidden: Some(hidden), now }
     }
 
     /// The flow of a bridge that fails open: its age, packets and bytes. Its priority and actions are
@@ -77,10 +122,7 @@ impl Ofproto {
     ) -> Aggregate {
         let mut sum = Aggregate::default();
         for rule in self.asked(bridge, request) {
-            sum.flows += 1;
-            let count = |flag, count| if rule.flags.contains(flag) { 0 } else { count };
-            sum.packets += count(FlowFlags::NO_PKT_COUNTS, rule.carried.packets());
-            sum.bytes += count(FlowFlags::NO_BYT_COUNTS, rule.carried.bytes());
+            sum.add(rule);
         }
         for row in self.hidden(bridge, request, now) {
             sum.flows += 1;
@@ -109,11 +151,11 @@ impl Ofproto {
         request: &'a FlowStatsRequest,
     ) -> impl Iterator<Item = &'a Rule> {
         let placed = self.placed_request(bridge, request).ok();
-        let found = self.bridges.get(bridge).zip(placed);
-        let ids = found.map_or_else(Vec::new, |(bridge, request)| {
-            bridge.tables.within(request.table, &request.matching, &self.rules)
-        });
-        let rules = ids.into_iter().filter_map(|id| self.rules.get(id));
-        rules.filter(|rule| rule.is_asked(request))
+        let mut found = Vec::new();
+        if let Some((bridge, placed)) = self.bridges.get(bridge).zip(placed) {
+            let (mut search, mut left) = (Search::new(placed.table, &placed.matching), usize::MAX);
+            search.go_on(&bridge.tables, &self.rules, &mut left, |rule| found.push(rule));
+        }
+        found.into_iter().filter(|rule| rule.is_asked(request))
     }
 }

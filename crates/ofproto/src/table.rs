@@ -1,7 +1,7 @@
 //! A bridge's flow tables.
 
 use crate::ids::RuleId;
-use crate::rule::{Rule, Rules};
+use crate::rule::Rule;
 use base::{TableId, limits};
 use classifier::{Classifier, Clause, PrefixField};
 use flow::{Field, FlowKey, Mask, Match};
@@ -174,23 +174,6 @@ impl Tables {
         self.get(table)?.flows.get(&kept_match(matching), priority).copied()
     }
 
-    /// Flows whose match is at least as specific as `matching`, by table and then in the order of Open
-    /// vSwitch's dumps (see [`in_mask_order`]).
-    pub fn within(&self, table: Option<TableId>, matching: &Match, rules: &Rules) -> Vec<RuleId> {
-        let mut found = Vec::new();
-        let (wider, says_frames) = widened(matching);
-        for flows in self.some(table) {
-            let ids = flows.matching_within(&wider).map(|found| *found.rule);
-            found.append(&mut in_mask_order(ids, rules));
-        }
-        if says_frames {
-            found.retain(|id| {
-                rules.get(*id).is_some_and(|rule| is_of_frames(&rule.matching.unpack()))
-            });
-        }
-        found
-    }
-
     /// Whether a flow of this priority could match a packet that `matching` matches; a flow of exactly this
     /// match does not count.
     pub fn overlaps(&self, table: TableId, matching: &Match, priority: u16) -> bool {
@@ -205,9 +188,26 @@ impl Tables {
         })
     }
 
+    /// Removes all flows. Returns the tables as they were, and the number of their flows.
+    pub(crate) fn clear(&mut self) -> (Tables, usize) {
+        let (before, mut count) = (self.clone(), 0);
+        for table in Arc::make_mut(&mut self.tables).iter_mut().flatten() {
+            count += table.flows.len();
+            let fields = table.config.prefixes.as_deref().unwrap_or(PrefixField::DEFAULT);
+            *table = Arc::new(Table {
+                flows: Classifier::with_prefix_fields(fields),
+                clauses: HashTrie::default(),
+                config: Arc::clone(&table.config),
+                controlled: table.controlled.clone(),
+            });
+        }
+        (before, count)
+    }
+
     /// All flows.
     pub fn all(&self) -> Vec<RuleId> {
-        self.some(None).flat_map(|flows| flows.iter().map(|found| *found.rule)).collect()
+        let tables = self.tables.iter().flatten();
+        tables.flat_map(|table| table.flows.iter().map(|found| *found.rule)).collect()
     }
 
     /// Adds a flow, replacing the one of its match and priority.
@@ -291,12 +291,6 @@ impl Tables {
             table.clauses.hand_over(remains);
         }
     }
-
-    fn some(&self, table: Option<TableId>) -> impl Iterator<Item = &Classifier<RuleId>> {
-        let chosen = move |number: usize| table.is_none_or(|table| usize::from(table.0) == number);
-        let tables = self.tables.iter().enumerate().filter(move |(number, _)| chosen(*number));
-        tables.filter_map(|(_, table)| Some(&table.as_deref()?.flows))
-    }
 }
 
 /// The match under which the classifier stores a flow. Flows on headers match only frames, unless they match
@@ -330,7 +324,7 @@ pub(crate) fn is_within(flow: &Match, asked: &Match) -> bool {
 
 /// Returns the match to search with, and whether to filter the result to flows of frames. Most flows of
 /// frames do not match `packet_type`, so a search for frames does not match it either.
-fn widened(asked: &Match) -> (Cow<'_, Match>, bool) {
+pub(crate) fn widened(asked: &Match) -> (Cow<'_, Match>, bool) {
     if !asked.mask().has(Field::PacketType) || !is_of_frames(asked) {
         return (Cow::Borrowed(asked), false);
     }
@@ -340,7 +334,7 @@ fn widened(asked: &Match) -> (Cow<'_, Match>, bool) {
 }
 
 /// Whether it matches only frames.
-fn is_of_frames(matching: &Match) -> bool {
+pub(crate) fn is_of_frames(matching: &Match) -> bool {
     let says = matching.mask().has(Field::PacketType);
     matching.implies_frames() || says && matching.key().get(Field::PacketType) == 0
 }
@@ -354,16 +348,4 @@ fn clauses(actions: &[Action]) -> Vec<Clause> {
         _ => None,
     };
     actions.iter().filter_map(clause).collect()
-}
-
-/// Flows in the order of Open vSwitch's dumps: grouped by mask, the mask whose best flow has the highest
-/// priority first, and within a mask in insertion order. The classifier keeps its masks in this order for
-/// lookups (ovs: `lib/classifier.c`, `cls_cursor_start`; `lib/pvector.c`), so only the flows of one mask need
-/// sorting.
-fn in_mask_order(ids: impl Iterator<Item = RuleId>, rules: &Rules) -> Vec<RuleId> {
-    let mut found: Vec<&Rule> = ids.filter_map(|id| rules.get(id)).collect();
-    for of_one_mask in found.chunk_by_mut(|a, b| a.matching.has_mask_of(&b.matching)) {
-        of_one_mask.sort_by_key(|rule| rule.order);
-    }
-    found.into_iter().map(|rule| rule.id).collect()
 }

@@ -94,6 +94,9 @@ impl Ofproto {
 
     /// Sends vacancy events that flow changes have caused.
     pub(crate) fn tell_vacancies(&mut self) {
+        if self.is_held {
+            return;
+        }
         let has_some = |bridge: &&Bridge| !bridge.tables.telling.is_empty();
         let telling: Vec<BridgeId> = self.bridges.iter().filter(has_some).map(|it| it.id).collect();
         for id in telling {

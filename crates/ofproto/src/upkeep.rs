@@ -164,6 +164,8 @@ impl Ofproto {
         self.publish();
         let is_freeing = self.free_snapshots();
         let is_forgetting = is_freeing
+            | self.forget_gone()
+            | self.go_on_evicting(now)
             | self.upkeep.forget_some(now, &self.recirc)
             | self.recirc.sweep(now)
             | self.megaflows_mut().installed.forget_deleted(FLOWS_AT_ONCE, false);
@@ -182,6 +184,18 @@ impl Ofproto {
             || self.upkeep.has_idle
             || self.upkeep.purge.is_some()
             || self.upkeep.look_from.is_some()
+    }
+
+    /// Continues to evict flows, and to find those that can be evicted. Returns whether there is more to do.
+    fn go_on_evicting(&mut self, now: Instant) -> bool {
+        let mut has_more = false;
+        for ledger in self.ledgers.values_mut() {
+            has_more |= ledger.evictions.go_on(&self.rules, &mut self.remains);
+        }
+        if let Some(bridge) = self.evicting.first().copied() {
+            self.evict_excess(bridge, now);
+        }
+        has_more || !self.evicting.is_empty()
     }
 
     /// Deletes megaflows that were idle too long at the time up to which statistics are complete.

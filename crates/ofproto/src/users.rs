@@ -20,6 +20,11 @@ impl Users {
         Users { each, by_number: BTreeMap::new() }
     }
 
+    /// Takes all flows out.
+    pub fn take(&mut self) -> Users {
+        Users { each: self.each, by_number: std::mem::take(&mut self.by_number) }
+    }
+
     /// The flows that use a number.
     pub fn of(&self, number: u32) -> Vec<RuleId> {
         self.by_number.get(&number).into_iter().flatten().copied().collect()

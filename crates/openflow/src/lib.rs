@@ -47,6 +47,6 @@ pub use header::{DecodeOptions, EncodeOptions, Header, Xid};
 pub use message::{FlowMod, Message};
 pub use options::{option_fields, place_options, unmapped};
 pub use oxm::packet_type_to_wire;
-pub use stats::has_more;
+pub use stats::{has_more, set_more};
 pub use table_mod::EVICTION_FLAGS;
 pub use version::Version;

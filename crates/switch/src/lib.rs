@@ -330,7 +330,8 @@ impl Switch {
         self.watch_dpdk_links(now);
         self.count_for_monitors();
         self.report_controllers();
-        if self.free_memory.is_due(self.ofproto.megaflow_counters().current) {
+        let flows = self.ofproto.megaflow_counters().current + self.ofproto.flow_count();
+        if self.free_memory.is_due(flows) {
             daemon::memory::give_back();
         }
         self.settle();
@@ -358,7 +359,7 @@ impl Switch {
         while self.pass_barriers() {
             has_more = self.go_on(now);
         }
-        if has_more {
+        if has_more || self.connections.has_work() {
             self.upkeep_wake.notify_one();
         }
         self.apply_monitor_changes();

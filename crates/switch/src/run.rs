@@ -96,6 +96,7 @@ fn try_run(
 ) -> Result<(), StartError> {
     vlog.apply(&options.logging)?;
     daemon::abort_on_panic();
+    daemon::memory::keep();
     // An invalid file is reported before the parent process exits.
     let desired = match &options.source {
         Source::Database(_) => None,
@@ -320,12 +321,12 @@ async fn expire(shared: Shared) {
     }
 }
 
-/// Continues work on many megaflows part by part, so that other tasks run in between.
+/// Continues work on many flows part by part, so that other tasks run in between.
 async fn keep_up(shared: Shared) {
     let wake = Rc::clone(&shared.borrow().upkeep_wake);
     loop {
         wake.notified().await;
-        shared.borrow_mut().settle();
+        shared.borrow_mut().keep_up();
         tokio::task::yield_now().await;
     }
 }

@@ -68,9 +68,26 @@ impl Switch {
         if !output.is_empty() && self.connections.has_requests(id) {
             self.with_sessions(|sessions, switch| sessions.resume(id, switch));
             self.settle();
+        } else if self.connections.has_work() {
+            // Output may have made room for more.
+            self.upkeep_wake.notify_one();
         }
         let wants_input = self.connections.wants_input(id);
         Turn { output, closing, wants_input, is_idle: self.connections.is_idle(id) }
+    }
+
+    /// Continues a request that lasts, and work on many megaflows, by a bounded step.
+    pub fn keep_up(&mut self) {
+        if self.connections.has_work() {
+            self.with_sessions(|sessions, switch| {
+                sessions.go_on(switch);
+            });
+            // Its task reads on.
+            let went_on = self.outputs.get(&self.connections.went_on());
+            went_on.into_iter().for_each(|output| output.notify_one());
+            self.watch_misses();
+        }
+        self.settle();
     }
 
     /// The peer of a session took bytes.

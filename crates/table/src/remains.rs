@@ -46,6 +46,18 @@ impl Remains {
     }
 }
 
+/// A list of values that are dropped one by one.
+impl<T: Send> Dissolve for Vec<T> {
+    fn dissolve(&mut self, _: &mut Remains, left: &mut usize) {
+        while *left > 0
+            && let Some(value) = self.pop()
+        {
+            drop(value);
+            *left -= 1;
+        }
+    }
+}
+
 impl fmt::Debug for Remains {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Remains({})", self.waiting.len())

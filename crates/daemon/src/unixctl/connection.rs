@@ -134,12 +134,15 @@ async fn call(
     let (sender, receiver) = oneshot::channel();
     let call = Call { name, args, format: *format, reply: sender };
     calls.send(call).await.map_err(|_| End::Exiting)?;
-    let result = match receiver.await.map_err(|_| End::Exiting)? {
+    let mut reply = receiver.await.map_err(|_| End::Exiting)?;
+    while let Reply::Later(pending) = reply {
+        let abandoned = || Reply::Error("the command was abandoned".into());
+        reply = pending.0.await.unwrap_or_else(|_| abandoned());
+    }
+    let result = match reply {
         Reply::Text(text) => Ok(text),
         Reply::Error(text) => Err(text),
-        Reply::Later(pending) => {
-            pending.0.await.unwrap_or_else(|_| Err("the command was abandoned".into()))
-        }
+        Reply::Later(_) => Err("the command was abandoned".into()),
         Reply::Json(document) => {
             log::debug!(target: "unixctl", "replying with success, id={id}: {document}");
             return Ok(Outcome::Whole(success(&id, &document.to_string())));

@@ -84,11 +84,11 @@ pub struct Parts(Box<dyn Iterator<Item = String> + Send>);
 
 /// The receiving end of a later answer.
 #[derive(Debug)]
-pub struct Pending(oneshot::Receiver<Result<String, String>>);
+pub struct Pending(oneshot::Receiver<Reply>);
 
 /// The sending end of a later answer. If dropped, the client is told that the command was abandoned.
 #[derive(Debug)]
-pub struct Answer(oneshot::Sender<Result<String, String>>);
+pub struct Answer(oneshot::Sender<Reply>);
 
 impl Reply {
     /// Success without a text.
@@ -115,10 +115,10 @@ impl std::fmt::Debug for Parts {
 }
 
 impl Answer {
-    /// Sends the answer: a text, or an error's text.
-    pub fn give(self, result: Result<String, String>) {
+    /// Sends the answer: a reply, a text, or a text or an error's text.
+    pub fn give(self, answer: impl Into<Reply>) {
         // The client may have left.
-        let _ = self.0.send(result);
+        let _ = self.0.send(answer.into());
     }
 }
 

@@ -1,11 +1,13 @@
 //! Bundles: messages that are carried out together or not at all (OpenFlow 1.4.0, section 7.3.9).
 
+use super::commit::Commit;
+use super::jobs::Kind;
+use super::request::Done;
 use super::session::Session;
 use super::{Switch, check};
-use crate::Outbox;
 use base::{Instant, limits};
-use openflow::message::{Message, Version};
-use openflow::{DecodeOptions, ErrorCode, Header, OfError, decode};
+use openflow::message::Message;
+use openflow::{DecodeOptions, ErrorCode, OfError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -21,8 +23,6 @@ const BUNDLE_BYTES: usize = 2 * (size_of::<(u32, Bundle)>() + size_of::<(Instant
 /// The most bundles that expire in one step.
 const EXPIRED_AT_ONCE: usize = 256;
 
-/// OFPBF_ATOMIC.
-const ATOMIC: u16 = 1;
 /// OFPBCT_*: requests; the reply to each is one more.
 const OPEN: u16 = 0;
 const CLOSE: u16 = 2;
@@ -44,24 +44,24 @@ pub(super) struct Bundles {
 }
 
 #[derive(Debug)]
-struct Bundle {
-    flags: u16,
+pub(super) struct Bundle {
+    pub flags: u16,
     is_closed: bool,
     used: Instant,
     /// The message that opened it, which the error on expiry quotes.
     opening: Vec<u8>,
-    entries: Vec<Entry>,
+    pub entries: Vec<Entry>,
     /// Its bytes, with those of all entries.
     bytes: usize,
 }
 
 /// A bundled message, kept encoded: that takes a fifth of the memory of a decoded one.
 #[derive(Debug)]
-struct Entry {
+pub(super) struct Entry {
     /// The bundle-add message, which an error quotes.
-    bytes: Box<[u8]>,
+    pub bytes: Box<[u8]>,
     /// How it was decoded.
-    options: DecodeOptions,
+    pub options: DecodeOptions,
 }
 
 impl Default for Bundles {
@@ -197,7 +197,7 @@ impl Bundle {
 }
 
 impl Session {
-    /// Opens, closes, commits or discards a bundle.
+    /// Opens, closes or discards a bundle, or takes one out to be committed.
     pub fn bundle_control(
         &mut self,
         id: u32,
@@ -205,22 +205,23 @@ impl Session {
         flags: u16,
         bytes: &[u8],
         switch: &mut Switch<'_>,
-    ) -> Result<Message, OfError> {
+    ) -> Result<Done, OfError> {
         self.may_change()?;
         self.bundles.idle_s = switch.core.config().bundle_idle_timeout_s;
         match control {
             OPEN => self.bundles.open(id, flags, bytes, switch.now)?,
             CLOSE => self.bundles.close(id, flags, switch.now)?,
             COMMIT => {
-                let bundle = self.bundles.remove(id).ok_or_else(|| unknown(id))?;
-                self.commit(id, bundle, flags, switch)?;
+                let commit = self.commit(id, flags, switch)?;
+                return Ok(Done::Begun(Kind::Commit(Box::new(commit))));
             }
             DISCARD => drop(self.bundles.remove(id).ok_or_else(|| unknown(id))?),
             _ => {
                 return Err(refused(ErrorCode::BundleBadType, id, "can't be controlled like that"));
             }
         }
-        Ok(Message::BundleControl { bundle: id, control: control + 1, flags: 0 })
+        let control = control + 1;
+        Ok(Done::Answered(Some(Message::BundleControl { bundle: id, control, flags: 0 })))
     }
 
     /// Adds a message to a bundle. `xids` are those of the bundle-add message and of the inner message, which
@@ -245,91 +246,17 @@ impl Session {
         self.bundles.add(id, flags, entry, switch.now)
     }
 
-    /// Commits a bundle: all of it, or nothing. The message that failed is refused first, then the commit.
-    fn commit(
-        &mut self,
-        id: u32,
-        bundle: Bundle,
-        flags: u16,
-        switch: &mut Switch<'_>,
-    ) -> Result<(), OfError> {
+    /// Takes a bundle out, to be committed.
+    fn commit(&mut self, id: u32, flags: u16, switch: &mut Switch<'_>) -> Result<Commit, OfError> {
+        let bundle = self.bundles.remove(id).ok_or_else(|| unknown(id))?;
         if bundle.flags != flags {
             return Err(refused(ErrorCode::BundleBadFlags, id, "was opened with other flags"));
         }
-        let transaction = switch.core.begin();
-        // Packets are sent only if everything succeeds.
-        let mut packets = Outbox::default();
-        let mut port_mods = Vec::new();
-        for entry in &bundle.entries {
-            let message = self.read(entry);
-            if let Some(header) = Header::read(&entry.bytes) {
-                switch.core.set_request(header.xid);
-            }
-            let done = message.and_then(|message| {
-                self.carry_out(&message, flags, switch, &mut packets)?;
-                if matches!(message, Message::PortMod { .. }) {
-                    port_mods.push((message, entry));
-                }
-                Ok(())
-            });
-            if let Err(error) = done {
-                switch.core.rollback(transaction);
-                self.refuse(&entry.bytes, &error);
-                let reason = format!("a message failed ({}); nothing is done", error.reason);
-                return Err(refused(ErrorCode::BundleMessageFailed, id, &reason));
-            }
-        }
-        switch.core.commit(transaction);
-        switch.out.commands.append(&mut packets.commands);
-        switch.out.conntrack_flush.append(&mut packets.conntrack_flush);
-        for (message, entry) in port_mods {
-            // All checks were made above.
-            if let Message::PortMod { port, mac, config, mask } = message {
-                let (core, out) = (&mut *switch.core, &mut *switch.out);
-                if let Err(error) = core.port_mod(self.bridge, port, mac, config, mask, out) {
-                    self.refuse(&entry.bytes, &error);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Decodes an entry's message.
-    fn read(&self, entry: &Entry) -> Result<Message, OfError> {
-        let version = self.version().unwrap_or(Version::V10);
-        match decode(version, &entry.bytes, &entry.options)?.1 {
-            Message::BundleAdd { message, .. } => Ok(*message),
-            other => Ok(other),
-        }
-    }
-
-    fn carry_out(
-        &self,
-        message: &Message,
-        flags: u16,
-        switch: &mut Switch<'_>,
-        packets: &mut Outbox,
-    ) -> Result<(), OfError> {
-        match message {
-            Message::FlowMod(flow_mod) => switch.core.flow_mod(self.bridge, flow_mod, switch.now),
-            Message::GroupMod(group) => switch.core.group_mod(self.bridge, group, switch.now),
-            Message::PacketOut(packet) => {
-                switch.core.packet_out(self.bridge, packet, switch.now, packets)
-            }
-            Message::PortMod { port, mac, .. } => {
-                // Ports change one by one (ovs: `ofproto/ofproto.c`, `do_bundle_commit`).
-                if flags & ATOMIC != 0 {
-                    let reason = "port-mods can't be part of an atomic bundle";
-                    return Err(OfError::new(ErrorCode::BundleMessageFailed, reason));
-                }
-                check::port_mod(self.bridge, *port, *mac, switch)
-            }
-            other => check::bundled(other, self.version()),
-        }
+        Ok(Commit::new(id, bundle, self, switch))
     }
 }
 
-fn refused(code: ErrorCode, id: u32, what: &str) -> OfError {
+pub(super) fn refused(code: ErrorCode, id: u32, what: &str) -> OfError {
     OfError::new(code, format!("bundle {id:#x} {what}"))
 }
 

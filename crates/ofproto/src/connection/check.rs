@@ -16,7 +16,7 @@ pub(super) fn flow_mod(flow_mod: &FlowMod, version: Option<Version>) -> Result<(
         tables: limits::TABLES as u8,
     };
     openflow::check(&flow_mod.actions, &flow_mod.matching, place)?;
-    crate::flow_mod::check(flow_mod)
+    crate::flow_check::check(flow_mod)
 }
 
 /// Checks the actions of a group's buckets, without a match (ovs: `lib/ofp-group.c`,

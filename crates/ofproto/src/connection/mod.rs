@@ -12,6 +12,7 @@
 //! | the peer closed, or [`Connections::is_closing`] and all is written | [`Connections::close`] |
 //! | [`Ofproto`] was called, and may have events | [`Connections::deliver`] |
 //! | connections were flushed as [`Outbox`](crate::Outbox) requested | [`Connections::flushed`] |
+//! | [`Connections::has_work`], after any of these | [`Connections::go_on`], until it has none |
 //! | a worker has answered with its statistics | [`Ofproto::dump`], then [`Connections::dumped`] |
 //! | [`Ofproto::go_on`] was called, and its events are delivered | [`Connections::pass_barriers`] |
 //! | time went by | [`Connections::tick`], at the latest at [`Connections::next_tick`] |
@@ -23,7 +24,11 @@ mod asynchronous;
 mod bundle;
 mod check;
 mod collect;
+mod commit;
 mod config;
+mod dumps;
+mod input;
+mod jobs;
 mod limiter;
 mod monitors;
 mod queues;
@@ -33,25 +38,27 @@ mod session;
 mod settings;
 mod snoop;
 mod statistics;
+mod status;
 #[cfg(test)]
 mod tests;
 mod waiting;
 
 pub use limiter::Rate;
-pub use session::{CloseReason, ConnectionStatus};
 pub use settings::{ConnectionKind, Settings};
+pub use status::{CloseReason, ConnectionStatus};
 
 use crate::events::Event;
 use crate::ids::BridgeId;
 use crate::{Ofproto, Outbox};
 use base::{Instant, PortNo, WorkerId};
 use collect::Collects;
+use jobs::{Job, Kind, STEPS_OF_REQUESTS};
 use monitors::Monitors;
 use session::Session;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Identifies a connection; never reused in a run.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ConnId(pub u32);
 
 /// A port's counters in the order of [`openflow::message::PortStats::counters`]; `None` is "not
@@ -77,6 +84,16 @@ pub struct Connections {
     /// The generation id of each bridge's last election of a primary controller.
     elections: BTreeMap<BridgeId, u64>,
     collects: Collects,
+    /// Requests that last over several steps.
+    jobs: BTreeMap<ConnId, Job>,
+    /// The connection whose job changes flows.
+    changing: Option<ConnId>,
+    /// Connections whose requests wait for that.
+    waiting: Vec<ConnId>,
+    /// Connections whose requests can go on.
+    ready: BTreeSet<ConnId>,
+    /// The connection that went on last.
+    turn: ConnId,
     last: u32,
 }
 
@@ -126,8 +143,13 @@ impl Connections {
     pub fn take_output(&mut self, id: ConnId, core: &Ofproto) -> Vec<u8> {
         // The session is removed meanwhile, since other sessions may receive a copy.
         let Some(mut session) = self.sessions.remove(&id) else { return Vec::new() };
-        if !session.has_output() {
-            session.resume_monitors(core);
+        if !session.has_output()
+            && !self.jobs.contains_key(&id)
+            && let Some(dump) = session.resume_monitors(core)
+        {
+            session.is_told_later = true;
+            let kind = Kind::Dump(Box::new(dump));
+            self.begin(id, Job { xid: 0, request: Vec::new(), kind });
         }
         let output = session.take_output();
         let messages = std::mem::take(&mut session.unsent);
@@ -152,7 +174,7 @@ impl Connections {
 
     /// Whether all requests that came as a whole are handled, and no output waits.
     pub fn is_idle(&self, id: ConnId) -> bool {
-        self.sessions.get(&id).is_none_or(Session::is_idle)
+        !self.jobs.contains_key(&id) && self.sessions.get(&id).is_none_or(Session::is_idle)
     }
 
     /// Why the connection is to be closed once its output is written, if it is.
@@ -165,6 +187,7 @@ impl Connections {
         if let Some(session) = self.sessions.remove(&id) {
             self.watch(session.bridge, &Monitors::default(), core);
         }
+        self.end_job(id, core);
     }
 
     /// The bridge was removed: its connections are to be closed.
@@ -213,7 +236,7 @@ impl Connections {
                 session.tell(event, false, now);
             }
         }
-        self.sessions.values_mut().for_each(Session::send_updates);
+        self.sessions.values_mut().for_each(|session| session.send_updates(true));
     }
 
     /// Changes a connection's settings. What its peer configured stays.
@@ -275,30 +298,47 @@ impl Connections {
         }
     }
 
-    /// Handles a peer's messages until one has to wait.
+    /// Handles a peer's messages until one has to wait, or the peer has had its turn.
     fn advance(&mut self, id: ConnId, switch: &mut Switch<'_>) {
         // The session is removed meanwhile, since its requests may change the others.
         let Some(mut session) = self.sessions.remove(&id) else { return };
-        while let Some(bytes) = self.next_message(&mut session, switch) {
+        let mut left = STEPS_OF_REQUESTS;
+        while let Some(bytes) = self.next_message(&mut session, &mut left, switch) {
+            coverage::count(coverage::Event::VconnReceived);
+            coverage::count(coverage::Event::ReceiveOpenflow);
             self.copy_to_snoopers(&session, &bytes);
-            self.handle(&mut session, &bytes, switch);
-            let events = switch.core.take_events();
-            self.tell(&events, switch.now);
-            for event in &events {
-                session.tell(event, true, switch.now);
+            self.handle(&mut session, bytes, switch);
+            let is_over = !self.jobs.contains_key(&id);
+            self.tell_all(Some(&mut session), is_over, switch);
+            if self.is_turn_over(&session, &mut left) {
+                break;
             }
-            session.send_updates();
         }
         self.sessions.insert(id, session);
     }
 
-    fn next_message(&mut self, session: &mut Session, switch: &mut Switch<'_>) -> Option<Vec<u8>> {
+    /// The next message to handle. While a request lasts or waits, only echo requests are handled.
+    fn next_message(
+        &mut self,
+        session: &mut Session,
+        left: &mut usize,
+        switch: &mut Switch<'_>,
+    ) -> Option<Vec<u8>> {
         if self.wait(session, switch) {
             return None;
         }
+        if let Some(job) = self.jobs.get(&session.id) {
+            let goes_on = *left > 0 && (job.changes_flows() || session.has_room());
+            let id = session.id;
+            if !goes_on || !self.step(id, Some(session), left, switch) {
+                return session.next_echo();
+            }
+        }
         let message = session.next_message()?;
-        coverage::count(coverage::Event::VconnReceived);
-        coverage::count(coverage::Event::ReceiveOpenflow);
+        if self.must_wait(session, &message) {
+            session.put_back(message);
+            return session.next_echo();
+        }
         Some(message)
     }
 }

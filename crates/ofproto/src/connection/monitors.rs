@@ -5,12 +5,12 @@
 //! pauses: the peer is notified and receives only deletions until it has read everything, and then the
 //! additions and changes that it missed.
 
+use super::dumps::{Dump, Since};
 use super::session::Session;
 use super::{Connections, Switch};
 use crate::Ofproto;
 use crate::events::FlowChange;
 use crate::ids::BridgeId;
-use crate::ids::RuleId;
 use crate::rule::{Rule, outputs_to};
 use crate::table::is_within;
 use base::limits;
@@ -20,7 +20,7 @@ use openflow::message::{
     StatsReply, WatchedFlow,
 };
 use openflow::{ErrorCode, OfError};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Maximum number of monitors per connection.
 const MONITORS: usize = 4096;
@@ -111,30 +111,47 @@ impl Monitors {
             self.updates.push(FlowUpdate::Abbreviated { xid: change.xid });
         }
     }
+}
 
-    /// Updates for existing flows, each once, with the `event` of some monitor.
-    fn collect<'a>(
-        monitors: impl Iterator<Item = &'a FlowMonitor>,
-        bridge: BridgeId,
-        core: &Ofproto,
-        event: impl Fn(&FlowMonitor, &Rule) -> Option<FlowEvent>,
-    ) -> Vec<FlowUpdate> {
-        let mut found: Vec<(&Rule, FlowEvent, bool)> = Vec::new();
-        let mut places: HashMap<RuleId, usize> = HashMap::new();
-        for monitor in monitors {
-            for rule in core.asked(bridge, &monitor.flows) {
-                let Some(event) = event(monitor, rule) else { continue };
-                let place = *places.entry(rule.id).or_insert(found.len());
-                let with_actions = monitor.flags.contains(Flags::ACTIONS);
-                match found.get_mut(place) {
-                    Some(known) => known.2 |= with_actions,
-                    None => found.push((rule, event, with_actions)),
-                }
+/// The update about a flow that monitor number `at` of a request found, unless one before it did: each flow is told
+/// once, with its actions if one of the monitors wants them.
+pub(super) fn initial(
+    monitors: &[FlowMonitor],
+    at: usize,
+    since: Since,
+    rule: &Rule,
+    options: &[OptionMapping],
+) -> Option<FlowUpdate> {
+    let event = monitors.get(at).and_then(|monitor| since.event(monitor, rule))?;
+    let tells = |monitor: &FlowMonitor| {
+        let flows = &monitor.flows;
+        since.event(monitor, rule).is_some()
+            && flows.table.is_none_or(|table| table == rule.table)
+            && rule.is_asked(flows)
+            && is_within(&rule.matching.unpack(), &flows.matching)
+    };
+    if monitors.len() > 1 && monitors[..at].iter().any(tells) {
+        return None;
+    }
+    let mut all = monitors.iter().enumerate().filter(|(n, it)| *n == at || tells(it));
+    let with_actions = all.any(|(_, monitor)| monitor.flags.contains(Flags::ACTIONS));
+    Some(update(event, rule, options, with_actions))
+}
+
+impl Since {
+    /// The event of a flow that is there, if a monitor tells of it.
+    fn event(self, monitor: &FlowMonitor, rule: &Rule) -> Option<FlowEvent> {
+        let flags = monitor.flags;
+        match self {
+            Since::Begin => flags.contains(Flags::INITIAL).then_some(FlowEvent::Initial),
+            Since::Pause(at) if rule.added > at => {
+                flags.intersects(Flags::ADD | Flags::MODIFY).then_some(FlowEvent::Added)
+            }
+            Since::Pause(at) => {
+                let is_told = rule.order > at && flags.contains(Flags::MODIFY);
+                is_told.then_some(FlowEvent::Modified)
             }
         }
-        let options = core.bridges().get(bridge).map_or(&[][..], |it| it.tunnel_options());
-        let told = |(rule, event, actions)| update(event, rule, options, actions);
-        found.into_iter().map(told).collect()
     }
 }
 
@@ -197,7 +214,7 @@ impl Connections {
         session: &mut Session,
         requests: &[FlowMonitor],
         switch: &mut Switch<'_>,
-    ) -> Result<StatsReply, OfError> {
+    ) -> Result<Dump, OfError> {
         let mut placed = requests.to_vec();
         for monitor in &mut placed {
             let flows = switch.core.placed_request(session.bridge, &monitor.flows)?;
@@ -211,11 +228,8 @@ impl Connections {
         }
         self.watch(session.bridge, &session.monitors, switch.core);
         let begun = requests.iter().filter(|it| it.command != FlowMonitorCommand::Delete);
-        let initial = |monitor: &FlowMonitor, _: &Rule| {
-            monitor.flags.contains(Flags::INITIAL).then_some(FlowEvent::Initial)
-        };
-        let updates = Monitors::collect(begun, session.bridge, switch.core, initial);
-        Ok(StatsReply::FlowMonitor(updates))
+        let begun: Vec<FlowMonitor> = begun.cloned().collect();
+        Ok(Dump::of_watched(session.bridge, begun, Since::Begin, switch.core))
     }
 
     /// Enables reports of flow changes while a session watches them.
@@ -234,9 +248,12 @@ impl Session {
         }
     }
 
-    /// Sends the changes of a request, and pauses if too much output waits.
-    pub fn send_updates(&mut self) {
-        self.monitors.is_abbreviated = false;
+    /// Sends the changes of a request, which may be over, and pauses if too much output waits.
+    pub fn send_updates(&mut self, is_over: bool) {
+        if self.is_told_later {
+            return;
+        }
+        self.monitors.is_abbreviated &= !is_over;
         let updates = std::mem::take(&mut self.monitors.updates);
         if updates.is_empty() {
             return;
@@ -248,23 +265,24 @@ impl Session {
         }
     }
 
-    /// Sends the changes that were left out while monitoring was paused. The peer has read everything else.
-    pub fn resume_monitors(&mut self, core: &Ofproto) {
-        let Some(paused) = self.monitors.paused.take() else { return };
-        let missed = |monitor: &FlowMonitor, rule: &Rule| {
-            let flags = monitor.flags;
-            if rule.added > paused {
-                return flags.intersects(Flags::ADD | Flags::MODIFY).then_some(FlowEvent::Added);
+    /// Sends the changes that were left out while monitoring was paused, if it was. The peer has read everything else.
+    pub fn resume_monitors(&mut self, core: &Ofproto) -> Option<Dump> {
+        let paused = self.monitors.paused.take()?;
+        let monitors = self.monitors.by_id.values().cloned().collect();
+        Some(Dump::of_watched(self.bridge, monitors, Since::Pause(paused), core))
+    }
+
+    /// Sends a part of the flows that are there: as parts of a reply, or by themselves.
+    pub fn tell_part(&mut self, xid: u32, updates: Vec<FlowUpdate>, is_reply: bool) {
+        let sent = match is_reply {
+            true => {
+                let message = Message::StatsReply(StatsReply::FlowMonitor(updates));
+                self.reply_part(xid, &message);
+                0
             }
-            let is_told = rule.order > paused && flags.contains(Flags::MODIFY);
-            is_told.then_some(FlowEvent::Modified)
+            false => self.send_reply(updates),
         };
-        let monitors = self.monitors.by_id.values();
-        let updates = Monitors::collect(monitors, self.bridge, core, missed);
-        if !updates.is_empty() {
-            self.monitors.waiting_bytes += self.send_reply(updates);
-        }
-        self.send_reply(vec![FlowUpdate::Resumed]);
+        self.monitors.waiting_bytes += sent;
     }
 
     /// Sends the message. Returns its length in the output.

@@ -1,10 +1,13 @@
 //! Handling of one message.
 
 use super::check;
-use super::session::{CloseReason, MISS_SEND_LEN, Session};
+use super::jobs::{Job, Kind};
+use super::session::{MISS_SEND_LEN, Session};
 use super::settings::ConnectionKind;
 use super::statistics::VISIBLE_TABLES;
+use super::status::CloseReason;
 use super::{Connections, Switch, queues};
+use crate::change::Change;
 use base::Zone;
 use openflow::message::{CtFlush, Message, Version};
 use openflow::{ErrorCode, Header, OfError, decode};
@@ -15,28 +18,29 @@ const FORMAT_NXM: u32 = 2;
 
 impl Connections {
     /// Handles one complete message.
-    pub(super) fn handle(&mut self, session: &mut Session, bytes: &[u8], switch: &mut Switch<'_>) {
-        let Some(header) = Header::read(bytes) else { return };
+    pub(super) fn handle(
+        &mut self,
+        session: &mut Session,
+        bytes: Vec<u8>,
+        switch: &mut Switch<'_>,
+    ) {
+        let Some(header) = Header::read(&bytes) else { return };
         let Some(version) = session.version() else {
-            greet(session, header, bytes);
+            greet(session, header, &bytes);
             return;
         };
         if session.settings.kind == ConnectionKind::Snoop {
             return;
         }
         switch.core.set_request(header.xid);
-        let answer = decode(version, bytes, &session.decode_options())
-            .and_then(|(xid, message)| self.answer(session, xid, message, bytes, switch));
-        match answer {
-            Ok(Some(reply @ Message::EchoReply(_))) => session.reply_to(header, &reply),
-            Ok(Some(reply)) => session.reply(header.xid, &reply),
-            Ok(None) => {}
-            Err(error) => {
-                let name = switch.core.bridge(session.bridge).map_or("", |it| &it.config.name);
-                let id = session.id.0;
-                log::info!(target: "connmgr", "{name}<->#{id}: sending error reply: {error}");
-                session.refuse(bytes, &error);
+        let done = decode(version, &bytes, &session.decode_options())
+            .and_then(|(xid, message)| self.answer(session, xid, message, &bytes, switch));
+        match done {
+            Ok(Done::Begun(kind)) => {
+                self.begin(session.id, Job { xid: header.xid, request: bytes, kind });
             }
+            Ok(Done::Answered(answer)) => session.answer(header.xid, &bytes, Ok(answer), switch),
+            Err(error) => session.answer(header.xid, &bytes, Err(error), switch),
         }
     }
 
@@ -48,16 +52,16 @@ impl Connections {
         message: Message,
         bytes: &[u8],
         switch: &mut Switch<'_>,
-    ) -> Result<Option<Message>, OfError> {
+    ) -> Result<Done, OfError> {
         let reply = match message {
             Message::EchoRequest(data) => Message::EchoReply(data),
             Message::FeaturesRequest => features(session, switch),
             Message::GetConfigRequest => session.get_config(switch),
             Message::SetConfig { flags, miss_send_len } => {
                 session.set_config(flags, miss_send_len, switch)?;
-                return Ok(None);
+                return Ok(Done::WITHOUT_REPLY);
             }
-            Message::BarrierRequest => return Ok(session.barrier(xid, switch)),
+            Message::BarrierRequest => return Ok(Done::Answered(session.barrier(xid, switch))),
             Message::QueueConfigRequest { port } => queues::config(port, session.bridge, switch)?,
             Message::StatsRequest(request) => {
                 return self.statistics(session, xid, request, switch);
@@ -66,13 +70,13 @@ impl Connections {
                 self.change_role(session, role, generation)?
             }
             Message::BundleControl { bundle, control, flags } => {
-                session.bundle_control(bundle, control, flags, bytes, switch)?
+                return session.bundle_control(bundle, control, flags, bytes, switch);
             }
             Message::BundleAdd { bundle, flags, xid: inner, message, .. } => {
                 let others = self.sessions.values();
                 session.bundles.others_bytes = others.map(|other| other.bundles.bytes()).sum();
                 session.bundle_add(bundle, flags, (xid, inner), &message, bytes, switch)?;
-                return Ok(None);
+                return Ok(Done::WITHOUT_REPLY);
             }
             Message::TlvTableRequest => {
                 let bridge = switch.core.bridges().get(session.bridge);
@@ -88,27 +92,26 @@ impl Connections {
             | Message::PortMod { .. }
             | Message::Resume(_)
             | Message::TableMod(_) => {
-                session.change_switch(message, switch)?;
-                return Ok(None);
+                return Ok(Done::of(session.change_switch(message, switch)?));
             }
             Message::FlowMonitorCancel(id) => {
                 self.cancel_monitor(session, id, switch.core)?;
-                return Ok(None);
+                return Ok(Done::WITHOUT_REPLY);
             }
             Message::CtFlushZone(zone) => {
                 switch.out.conntrack_flush.push(Zone(zone));
-                return Ok(None);
+                return Ok(Done::WITHOUT_REPLY);
             }
             Message::CtFlush(flush) => {
                 session.flush_connections(*flush, switch);
-                return Ok(None);
+                return Ok(Done::WITHOUT_REPLY);
             }
             other => {
                 session.set_up(other)?;
-                return Ok(None);
+                return Ok(Done::WITHOUT_REPLY);
             }
         };
-        Ok(Some(reply))
+        Ok(Done::Answered(Some(reply)))
     }
 
     /// Changes groups or meters, and forwards the request to other controllers.
@@ -118,48 +121,95 @@ impl Connections {
         xid: u32,
         message: Message,
         switch: &mut Switch<'_>,
-    ) -> Result<Option<Message>, OfError> {
-        session.change_switch(message.clone(), switch)?;
+    ) -> Result<Done, OfError> {
+        let change = session.change_switch(message.clone(), switch)?;
         let others = self.sessions.values_mut();
         others.for_each(|other| other.forward(session.bridge, xid, &message));
-        Ok(None)
+        Ok(Done::of(change))
+    }
+}
+
+/// What became of a request.
+#[expect(clippy::large_enum_variant, reason = "it is returned and taken apart at once")]
+pub(super) enum Done {
+    /// It is done, with this reply, if it has one.
+    Answered(Option<Message>),
+    /// It may last.
+    Begun(Kind),
+}
+
+impl Done {
+    const WITHOUT_REPLY: Done = Done::Answered(None);
+
+    fn of(change: Option<Change>) -> Done {
+        change.map_or(Done::WITHOUT_REPLY, |change| Done::Begun(Kind::Change(Box::new(change))))
     }
 }
 
 impl Session {
+    /// Answers a request: with a reply if it has one, or with an error.
+    pub fn answer(
+        &mut self,
+        xid: u32,
+        request: &[u8],
+        answer: Result<Option<Message>, OfError>,
+        switch: &Switch<'_>,
+    ) {
+        match (answer, Header::read(request)) {
+            (Ok(Some(reply @ Message::EchoReply(_))), Some(header)) => {
+                self.reply_to(header, &reply)
+            }
+            (Ok(Some(reply)), _) => self.reply(xid, &reply),
+            (Ok(None), _) => {}
+            (Err(error), _) => {
+                let name = switch.core.bridge(self.bridge).map_or("", |it| &it.config.name);
+                let id = self.id.0;
+                log::info!(target: "connmgr", "{name}<->#{id}: sending error reply: {error}");
+                self.refuse(request, &error);
+            }
+        }
+    }
+
     /// The reply with the wanted asynchronous messages.
     fn told_async(&self) -> Message {
         Message::GetAsyncReply(self.async_config.told(self.version().unwrap_or(Version::V13)))
     }
 
     /// Requests that a secondary controller may not make.
-    fn change_switch(&self, message: Message, switch: &mut Switch<'_>) -> Result<(), OfError> {
+    fn change_switch(
+        &self,
+        message: Message,
+        switch: &mut Switch<'_>,
+    ) -> Result<Option<Change>, OfError> {
         self.may_change()?;
         let bridge = self.bridge;
         match message {
             Message::FlowMod(flow_mod) => {
                 check::flow_mod(&flow_mod, self.version())?;
-                switch.core.flow_mod(bridge, &flow_mod, switch.now)
+                return switch.core.begin_flow_mod(bridge, &flow_mod, switch.now);
             }
             Message::PacketOut(packet) => {
                 check::packet_out(&packet, self.version())?;
-                switch.core.packet_out(bridge, &packet, switch.now, switch.out)
+                switch.core.packet_out(bridge, &packet, switch.now, switch.out)?;
             }
             Message::PortMod { port, mac, config, mask } => {
-                switch.core.port_mod(bridge, port, mac, config, mask, switch.out)
+                switch.core.port_mod(bridge, port, mac, config, mask, switch.out)?;
             }
-            Message::Resume(packet) => switch.core.resume(&packet, switch.now, switch.out),
+            Message::Resume(packet) => switch.core.resume(&packet, switch.now, switch.out)?,
             Message::GroupMod(group_mod) => {
                 check::group_mod(&group_mod)?;
-                switch.core.group_mod(bridge, &group_mod, switch.now)
+                return switch.core.begin_group_mod(bridge, &group_mod, switch.now);
             }
-            Message::MeterMod(meter_mod) => switch.core.meter_mod(bridge, &meter_mod, switch.now),
+            Message::MeterMod(meter_mod) => {
+                return switch.core.begin_meter_mod(bridge, &meter_mod, switch.now);
+            }
             Message::TlvTableMod { command, maps } => {
-                switch.core.tlv_table_mod(bridge, command, &maps)
+                switch.core.tlv_table_mod(bridge, command, &maps)?;
             }
-            Message::TableMod(table_mod) => switch.core.table_mod(bridge, &table_mod),
-            _ => Ok(()),
+            Message::TableMod(table_mod) => switch.core.table_mod(bridge, &table_mod)?,
+            _ => {}
         }
+        Ok(None)
     }
 
     /// Flushes connections: a whole zone at once, others on a thread beside the control thread.

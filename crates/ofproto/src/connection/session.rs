@@ -3,15 +3,17 @@
 use super::ConnId;
 use super::asynchronous::AsyncConfig;
 use super::bundle::Bundles;
+use super::input::Input;
 use super::limiter::Limiter;
 use super::monitors::Monitors;
 use super::settings::{ConnectionKind, Settings};
+use super::status::{CloseReason, ConnectionStatus};
 use super::waiting::Waiting;
 use crate::ids::BridgeId;
 use crate::table_features::TableFeaturesChange;
 use base::Instant;
 use openflow::message::{Message, PacketInFormat, Role, Version};
-use openflow::{DecodeOptions, EncodeOptions, ErrorCode, Framer, Header, OfError, encode};
+use openflow::{DecodeOptions, EncodeOptions, ErrorCode, Header, OfError, encode};
 use std::time::Duration;
 
 /// With more output than this, requests wait until the peer has read some.
@@ -22,74 +24,6 @@ const INPUT_LIMIT: usize = 1 << 18;
 pub(super) const MISS_SEND_LEN: u16 = 128;
 /// How long a peer without a probe interval may take to say hello.
 const HELLO_TIME: Duration = Duration::from_secs(60);
-
-/// Why a connection must be closed.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum CloseReason {
-    /// The first message was not a hello.
-    #[error("the peer's first message is of type {0}, not a hello")]
-    NoHello(u8),
-    /// No version in common.
-    #[error("no version in common: we speak {ours:#x}, the peer {theirs:#x} (bit n: version n)")]
-    NoCommonVersion {
-        /// Ours, bit `n` for wire version `n`.
-        ours: u32,
-        /// The peer's.
-        theirs: u32,
-    },
-    /// The bytes are not OpenFlow.
-    #[error("the peer does not speak OpenFlow: {0}")]
-    NotOpenFlow(OfError),
-    /// No message after an echo request, or no hello.
-    #[error("no answer to an echo request for {0:?}")]
-    Silent(Duration),
-    /// The bridge was removed.
-    #[error("the bridge was removed")]
-    BridgeGone,
-    /// A user asked for it (`bridge/reconnect`).
-    #[error("asked to connect again")]
-    Asked,
-    /// No message tells a peer of another datapath id.
-    #[error("the datapath ID changed")]
-    DatapathId,
-    /// The controller was removed from the configuration.
-    #[error("the controller was removed")]
-    Removed,
-}
-
-impl CloseReason {
-    /// Whether the peer is given time to read what was sent, above all why it is rejected. A silent one is not, so
-    /// that it is replaced at once.
-    pub fn lingers(&self) -> bool {
-        !matches!(self, CloseReason::Silent(_))
-    }
-}
-
-/// The state of a connection.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ConnectionStatus {
-    /// Its bridge.
-    pub bridge: BridgeId,
-    /// The kind of peer.
-    pub kind: ConnectionKind,
-    /// The version agreed on, `None` before that.
-    pub version: Option<Version>,
-    /// The peer's role.
-    pub role: Role,
-    /// When the stream was connected.
-    pub since: Instant,
-    /// When the peer last sent something.
-    pub last_received: Instant,
-    /// Asynchronous messages dropped because the peer reads too slowly.
-    pub dropped: u64,
-}
-
-impl ConnectionStatus {
-    /// Whether messages can be exchanged.
-    pub fn is_connected(&self) -> bool {
-        self.version.is_some()
-    }
-}
 
 #[derive(Debug)]
 pub(super) struct Session {
@@ -110,11 +44,13 @@ pub(super) struct Session {
     pub waiting: Option<Waiting>,
     /// An incomplete change of table features, with its transaction id.
     pub table_features: Option<(u32, TableFeaturesChange)>,
+    /// Flow monitors are told of changes when a request is done.
+    pub is_told_later: bool,
     /// A connection flush of this session is running; later requests, barriers above all, wait for it.
     pub is_flushing: bool,
     version: Option<Version>,
     closing: Option<CloseReason>,
-    framer: Framer,
+    input: Input,
     output: Vec<u8>,
     /// Number of asynchronous messages in the output.
     queued: usize,
@@ -154,10 +90,11 @@ impl Session {
             monitors: Monitors::default(),
             waiting: None,
             table_features: None,
+            is_told_later: false,
             is_flushing: false,
             version: None,
             closing: None,
-            framer: Framer::new(),
+            input: Input::default(),
             output: Vec::new(),
             queued: 0,
             dropped: 0,
@@ -177,29 +114,50 @@ impl Session {
     pub fn take_bytes(&mut self, bytes: &[u8], now: Instant) {
         self.last_received = now;
         self.probed = None;
-        let is_first = self.version.is_none() && self.framer.pending() == 0;
+        let is_first = self.version.is_none() && self.input.pending() == 0;
         match bytes {
             // A hello of a future version. Without a bitmap it stands for all versions below, as a hello of
             // our highest version does.
             [version, 0, rest @ ..] if is_first && *version > Version::V15 as u8 => {
-                self.framer.push(&[Version::V15 as u8, 0]);
-                self.framer.push(rest);
+                self.input.push(&[Version::V15 as u8, 0]);
+                self.input.push(rest);
             }
-            _ => self.framer.push(bytes),
+            _ => self.input.push(bytes),
         }
     }
 
     pub fn next_message(&mut self) -> Option<Vec<u8>> {
-        if self.closing.is_some() || self.is_flushing || self.output.len() > OUTPUT_LIMIT {
+        if self.is_flushing || !self.has_room() {
             return None;
         }
-        match self.framer.next_message() {
-            Ok(message) => message,
-            Err(error) => {
-                self.close(CloseReason::NotOpenFlow(error));
-                None
-            }
+        let message = self.input.next_message();
+        self.or_close(message)
+    }
+
+    /// Whether requests are handled: not while much output waits.
+    pub fn has_room(&self) -> bool {
+        self.closing.is_none() && self.output.len() <= OUTPUT_LIMIT
+    }
+
+    /// Lets a message wait before all others.
+    pub fn put_back(&mut self, message: Vec<u8>) {
+        self.input.put_back(message);
+    }
+
+    /// The next echo request, while a request before it lasts. The messages before it wait.
+    pub fn next_echo(&mut self) -> Option<Vec<u8>> {
+        if !self.has_room() || self.version.is_none() {
+            return None;
         }
+        let message = self.input.next_echo();
+        self.or_close(message)
+    }
+
+    fn or_close(&mut self, message: Result<Option<Vec<u8>>, OfError>) -> Option<Vec<u8>> {
+        message.unwrap_or_else(|error| {
+            self.close(CloseReason::NotOpenFlow(error));
+            None
+        })
     }
 
     /// The agreed version.
@@ -274,10 +232,20 @@ impl Session {
         self.output.len() - before
     }
 
+    /// Writes a part of a reply that others follow.
+    pub fn reply_part(&mut self, xid: u32, message: &Message) -> usize {
+        let (Some(version), start) = (self.version, self.output.len()) else { return 0 };
+        self.write(version, xid, message);
+        if let Some(written) = self.output.get_mut(start..) {
+            openflow::set_more(written);
+        }
+        self.output.len() - start
+    }
+
     pub fn wants_input(&self) -> bool {
         self.closing.is_none()
             && self.output.len() <= OUTPUT_LIMIT
-            && self.framer.pending() <= INPUT_LIMIT
+            && self.input.pending() <= INPUT_LIMIT
     }
 
     pub fn has_output(&self) -> bool {
@@ -291,7 +259,7 @@ impl Session {
 
     /// Whether a whole request is not handled yet.
     pub fn has_requests(&self) -> bool {
-        self.framer.has_message()
+        self.input.has_message()
     }
 
     pub fn take_output(&mut self) -> Vec<u8> {

@@ -1,5 +1,8 @@
 //! Replies to statistics requests.
 
+use super::dumps::Dump;
+use super::jobs::{Job, Kind};
+use super::request::Done;
 use super::session::Session;
 use super::waiting::{Awaits, Waiting};
 use super::{Connections, Counters, Switch, queues};
@@ -25,7 +28,7 @@ impl Connections {
         xid: u32,
         request: StatsRequest,
         switch: &mut Switch<'_>,
-    ) -> Result<Option<Message>, OfError> {
+    ) -> Result<Done, OfError> {
         let bridge = session.bridge;
         let reply = match request {
             StatsRequest::Flow { .. }
@@ -48,7 +51,7 @@ impl Connections {
                 let until = switch.now + PATIENCE;
                 let awaits = Awaits::Statistics { request: Box::new(request), ticket, until };
                 session.waiting = Some(Waiting { xid, awaits });
-                return Ok(None);
+                return Ok(Done::Answered(None));
             }
             StatsRequest::Desc => StatsReply::Desc(description(bridge, switch)),
             StatsRequest::TableFeatures { tables, more } => {
@@ -67,7 +70,9 @@ impl Connections {
                 StatsReply::MeterConfig(switch.core.meter_descs(bridge, meter)?)
             }
             StatsRequest::FlowMonitor(monitors) => {
-                self.change_monitors(session, &monitors, switch)?
+                let dump = self.change_monitors(session, &monitors, switch)?;
+                session.is_told_later = true;
+                return Ok(Done::Begun(Kind::Dump(Box::new(dump))));
             }
             StatsRequest::Queue(asked) => {
                 StatsReply::Queue(queues::statistics(&asked, bridge, switch)?)
@@ -76,7 +81,7 @@ impl Connections {
                 StatsReply::QueueDesc(queues::find(&asked, bridge, switch)?)
             }
         };
-        Ok(Some(Message::StatsReply(reply)))
+        Ok(Done::Answered(Some(Message::StatsReply(reply))))
     }
 }
 
@@ -88,43 +93,49 @@ impl Session {
         wanted: Vec<TableFeatures>,
         more: bool,
         switch: &mut Switch<'_>,
-    ) -> Result<Option<Message>, OfError> {
+    ) -> Result<Done, OfError> {
         let before = self.table_features.take().filter(|(before, _)| *before == xid);
         let mut change = before.map(|(_, change)| change).unwrap_or_default();
         change.add(wanted)?;
         if more {
             self.table_features = Some((xid, change));
-            return Ok(None);
+            return Ok(Done::Answered(None));
         }
         if !change.is_empty() {
             self.may_change()?;
             switch.core.change_table_features(self.bridge, &change)?;
         }
         let tables = tables(self.bridge, switch);
-        Ok(Some(Message::StatsReply(StatsReply::TableFeatures(tables))))
+        Ok(Done::Answered(Some(Message::StatsReply(StatsReply::TableFeatures(tables)))))
+    }
+}
+
+impl Connections {
+    /// Replies to a request for counters, from the collected statistics. Replies with flows last.
+    pub(super) fn begin_reply(
+        &mut self,
+        session: &mut Session,
+        xid: u32,
+        request: &StatsRequest,
+        switch: &mut Switch<'_>,
+    ) {
+        let bridge = session.bridge;
+        let dump = match request {
+            StatsRequest::Aggregate { request, nicira } => {
+                Dump::of_sum(bridge, request, *nicira, switch)
+            }
+            StatsRequest::Flow { request, nicira } => {
+                Dump::of_flows(bridge, request, *nicira, switch)
+            }
+            other => return session.reply(xid, &collected(bridge, other, switch)),
+        };
+        self.begin(session.id, Job { xid, request: Vec::new(), kind: Kind::Dump(Box::new(dump)) });
     }
 }
 
 /// Replies to a request for counters, from the collected statistics.
-pub(super) fn collected(
-    bridge: BridgeId,
-    request: &StatsRequest,
-    switch: &mut Switch<'_>,
-) -> Message {
+fn collected(bridge: BridgeId, request: &StatsRequest, switch: &mut Switch<'_>) -> Message {
     Message::StatsReply(match request {
-        StatsRequest::Aggregate { request, nicira } => {
-            let sum = switch.core.aggregate(bridge, request, switch.now);
-            StatsReply::Aggregate {
-                packets: sum.packets,
-                bytes: sum.bytes,
-                flows: sum.flows,
-                nicira: *nicira,
-            }
-        }
-        StatsRequest::Flow { request, nicira } => {
-            let flows = switch.core.flows(bridge, request, switch.now);
-            StatsReply::Flow { flows, nicira: *nicira }
-        }
         StatsRequest::GroupStats(group) => {
             StatsReply::GroupStats(switch.core.group_stats(bridge, *group, switch.now))
         }

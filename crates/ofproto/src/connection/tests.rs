@@ -6,5 +6,6 @@ mod controllers;
 mod malformed;
 mod monitors;
 mod replay;
+mod steps;
 mod tables;
 mod waiting;

@@ -2,7 +2,7 @@
 
 use super::collect::{Collects, Ticket};
 use super::session::Session;
-use super::{ConnId, Connections, Switch, statistics};
+use super::{ConnId, Connections, Switch};
 use base::{Instant, WorkerId};
 use openflow::message::{Message, StatsRequest};
 
@@ -57,19 +57,18 @@ impl Waiting {
 
 impl Connections {
     /// Replies to the request that waits, if its time has come. Returns whether later ones still wait behind it.
-    pub(super) fn wait(&self, session: &mut Session, switch: &mut Switch<'_>) -> bool {
+    pub(super) fn wait(&mut self, session: &mut Session, switch: &mut Switch<'_>) -> bool {
         let Some(waiting) = &session.waiting else { return false };
         if !waiting.is_over(&self.collects, switch) {
             return true;
         }
         if let Some(Waiting { xid, awaits }) = session.waiting.take() {
-            let reply = match awaits {
+            match awaits {
                 Awaits::Statistics { request, .. } => {
-                    statistics::collected(session.bridge, &request, switch)
+                    self.begin_reply(session, xid, &request, switch);
                 }
-                Awaits::Removals(_) => Message::BarrierReply,
-            };
-            session.reply(xid, &reply);
+                Awaits::Removals(_) => session.reply(xid, &Message::BarrierReply),
+            }
         }
         false
     }

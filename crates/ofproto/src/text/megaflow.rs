@@ -93,3 +93,10 @@ pub fn format_ufid(id: FlowId) -> String {
     let parts = [&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]];
     parts.join("-")
 }
+
+/// Reads what [`format_ufid`] writes. None if it is no flow's.
+pub fn parse_ufid(text: &str) -> Option<FlowId> {
+    let digits = text.replace('-', "");
+    let id = FlowId(u64::from_str_radix(digits.get(16..)?, 16).ok()?);
+    (format_ufid(id) == text).then_some(id)
+}

@@ -18,7 +18,7 @@ mod tunnel;
 pub use actions::format_actions;
 pub use key::{format_flow, format_packet};
 pub use matching::{format_key, format_match};
-pub use megaflow::{DumpOptions, format_megaflow, format_stats, format_ufid};
+pub use megaflow::{DumpOptions, format_megaflow, format_stats, format_ufid, parse_ufid};
 pub use parse::{ParseError, parse_flow, parse_megaflow, parse_packet};
 pub use parse_actions::parse_actions;
 

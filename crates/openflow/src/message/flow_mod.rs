@@ -1,5 +1,6 @@
 //! Modifications of flow tables (OFPT_FLOW_MOD).
 
+use super::FlowStatsRequest;
 use crate::action::Action;
 use base::{OfPort, TableId};
 use bitflags::bitflags;
@@ -102,4 +103,17 @@ impl Default for FlowMod {
 impl FlowMod {
     /// OFP_DEFAULT_PRIORITY
     pub const DEFAULT_PRIORITY: u16 = 0x8000;
+
+    /// The flows that a modification or deletion selects. Output ports and groups select flows to delete only.
+    pub fn selects(&self) -> FlowStatsRequest {
+        let deletes = self.command.is_delete();
+        FlowStatsRequest {
+            matching: self.matching.clone(),
+            table: self.table,
+            out_port: if deletes { self.out_port } else { OfPort::NONE },
+            out_group: self.out_group.filter(|_| deletes),
+            cookie: self.cookie,
+            cookie_mask: self.cookie_mask,
+        }
+    }
 }

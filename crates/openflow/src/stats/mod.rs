@@ -9,7 +9,7 @@ mod request;
 mod table;
 mod table_features;
 
-pub use reply::has_more;
+pub use reply::{has_more, set_more};
 pub(crate) use reply::{put_reply, take_reply};
 pub(crate) use request::{put_request, take_request};
 

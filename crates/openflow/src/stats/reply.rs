@@ -22,6 +22,23 @@ pub fn has_more(bytes: &[u8]) -> bool {
     bytes.get(FLAGS_AT).is_some_and(|flags| flags & MORE != 0)
 }
 
+/// Says in the last of these encoded messages of a reply that others follow.
+pub fn set_more(mut messages: &mut [u8]) {
+    loop {
+        let length = match messages {
+            [_, _, high, low, ..] => usize::from(u16::from_be_bytes([*high, *low])),
+            _ => return,
+        };
+        if length < FLAGS_AT || length >= messages.len() {
+            break;
+        }
+        messages = &mut messages[length..];
+    }
+    if let Some(flags) = messages.get_mut(FLAGS_AT) {
+        *flags |= MORE;
+    }
+}
+
 /// Reads one message of a reply.
 pub(crate) fn take_reply(input: &mut Input<'_>, version: Version) -> Result<StatsReply, OfError> {
     let (kind, _) = Kind::take(input, version)?;

@@ -1,7 +1,7 @@
 //! Commands about the datapath's flows: dumps, traces, revalidation
 //! (ovs: `lib/dpctl.c`, `ofproto/ofproto-dpif.c`, `ofproto/ofproto-dpif-trace.c`).
 
-use super::{Answer, Arguments, NO_DATAPATH, add, named, trace_request};
+use super::{Answer, Arguments, add, named, trace_request};
 use crate::Switch;
 use crate::datapaths::View;
 use crate::devices::Devices;
@@ -11,21 +11,15 @@ use base::{OfPort, PortNo};
 use daemon::unixctl::{Commands, Reply};
 use flow::{FlowId, FlowStats, Match};
 use ofproto::text::{
-    DumpOptions, PortNames, format_megaflow, format_stats, format_ufid, parse_flow,
+    DumpOptions, PortNames, format_megaflow, format_stats, format_ufid, parse_flow, parse_ufid,
 };
 use ofproto::{BridgeId, DatapathFlow};
 use openflow::Action;
-use std::fmt::Write;
 
 /// Adds these commands.
 pub fn add_all(commands: &mut Commands<Switch>) {
-    let usage = "[-m] [--names] [dp] [filter=..] [type=..] [pmd=..]";
-    add_fresh(commands, "dpctl/dump-flows", usage, 0..=6, dump);
-    let usage = "[-m] [--names | --no-names] bridge";
-    add_fresh(commands, "dpif/dump-flows", usage, 1..=4, dump_bridge);
     add_fresh(commands, "dpctl/get-flow", "[-m] [--names] [dp] ufid", 1..=4, get);
     add_fresh(commands, "dpctl/del-flow", "[-s] [dp] flow", 1..=3, delete);
-    add_fresh(commands, "bridge/dump-flows", "[--offload-stats] bridge", 1..=2, dump_rules);
     let usage = "{[dp_name] odp_flow | bridge br_flow} [OPTIONS...] [-generate|packet]";
     add(commands, "ofproto/trace", usage, 1..=usize::MAX, |switch, words| {
         trace(switch, words, None)
@@ -59,82 +53,8 @@ pub(super) fn add_fresh(
     });
 }
 
-/// Returns all megaflows, by thread.
-fn dump(switch: &mut Switch, words: &[String]) -> Answer {
-    let mut arguments = Arguments::read_of(switch, words)?;
-    let view = switch.view(arguments.other.as_deref());
-    let verbose = arguments.flag("-m") | arguments.flag("--more");
-    let names = arguments.flag("--names") || (verbose && !arguments.flag("--no-names"));
-    let mut filter = Match::any();
-    let mut core = None;
-    let mut types = FlowTypes::ALL;
-    while let Some(word) = arguments.next() {
-        match word.split_once('=') {
-            Some(("filter", text)) => filter = flow_filter(view.devices(), text)?,
-            Some(("type", list)) => types = FlowTypes::read(list)?,
-            Some(("pmd", number)) => {
-                let wrong = || format!("invalid argument {word} (Invalid argument)");
-                core = Some(number.parse::<i32>().map_err(|_| wrong())?);
-            }
-            _ => return Err(NO_DATAPATH.to_owned()),
-        }
-    }
-    let mut text = String::new();
-    let is_meant = |worker: &&WorkerThread| core.is_none_or(|core| core_number(worker) == core);
-    for worker in view.workers().iter().filter(is_meant) {
-        let wanted = |flow: &ofproto::DatapathFlow| {
-            let is_offloaded = view.is_offloaded(flow.id);
-            flow.worker == worker.id && filter.matches(&flow.key) && types.have(is_offloaded)
-        };
-        let options = DumpOptions { verbose, ..DumpOptions::default() };
-        let flows = dump_of(&view, options, names, wanted);
-        // A dump of one worker's flows needs no heading.
-        if !flows.is_empty() && core.is_none() {
-            text += &match worker.mode {
-                WorkerMode::Sleeping => "flow-dump from the main thread:\n".to_owned(),
-                WorkerMode::Polling { cpu, .. } => {
-                    format!("flow-dump from pmd on cpu core: {cpu}\n")
-                }
-            };
-        }
-        text += &flows;
-    }
-    arguments.end()?;
-    Ok(text)
-}
-
-/// The types of flows in a dump (ovs: `lib/dpctl.man`). All flows are the datapath's own; of offloaded ones
-/// the device forwards some of the packets.
-#[derive(Clone, Copy)]
-struct FlowTypes {
-    offloaded: bool,
-    others: bool,
-}
-
-impl FlowTypes {
-    const ALL: FlowTypes = FlowTypes { offloaded: true, others: true };
-
-    fn read(list: &str) -> Result<FlowTypes, String> {
-        let mut types = FlowTypes { offloaded: false, others: false };
-        for word in list.split(',') {
-            match word {
-                "all" | "ovs" => types = FlowTypes::ALL,
-                "offloaded" | "partially-offloaded" => types.offloaded = true,
-                "non-offloaded" => types.others = true,
-                "tc" | "dpdk" => {}
-                _ => return Err(format!("Failed to parse type ({word}) (Invalid argument)")),
-            }
-        }
-        Ok(types)
-    }
-
-    fn have(self, is_offloaded: bool) -> bool {
-        if is_offloaded { self.offloaded } else { self.others }
-    }
-}
-
 /// Returns a worker's core as in `pmd=`; -1 for the main thread (ovs: `lib/dpctl.man`).
-fn core_number(worker: &WorkerThread) -> i32 {
+pub(super) fn core_number(worker: &WorkerThread) -> i32 {
     match worker.mode {
         WorkerMode::Sleeping => -1,
         WorkerMode::Polling { cpu, .. } => i32::try_from(cpu).unwrap_or(i32::MAX),
@@ -156,15 +76,15 @@ pub(super) fn flow_filter(devices: &Devices, text: &str) -> Result<Match, String
 
 /// Finds flows by identifier, `ufid:...`, or by the complete key of their packets; each worker may have one.
 pub(super) fn find(view: &View<'_>, text: &str) -> Result<Vec<DatapathFlow>, String> {
-    let mut flows = view.flows();
     if let Some(ufid) = text.strip_prefix("ufid:") {
         let ufid = ufid.split(',').next().unwrap_or_default();
         if ufid.len() != format_ufid(FlowId(0)).len() {
             return Err("parsing flow ufid (Invalid argument)".to_owned());
         }
-        flows.retain(|flow| format_ufid(flow.id) == ufid);
-        return Ok(flows);
+        let flow = parse_ufid(ufid).and_then(|id| view.flow(id));
+        return Ok(flow.into_iter().collect());
     }
+    let mut flows = view.flows();
     let device = |name: &str| view.port_number(name);
     let (key, _) =
         parse_flow(text, &device).map_err(|error| format!("{error} (Invalid argument)"))?;
@@ -186,10 +106,12 @@ fn get(switch: &mut Switch, words: &[String]) -> Answer {
     }
     let flows = find(&view, &text)?;
     let flow = flows.first().ok_or("getting flow (No such file or directory)")?;
-    let (id, worker) = (flow.id, flow.worker);
-    Ok(dump_of(&view, DumpOptions { verbose, ..DumpOptions::default() }, names, |flow| {
-        (flow.id, flow.worker) == (id, worker)
-    }))
+    let name = |port: PortNo| view.devices().get(port).map(|device| device.name.clone());
+    let device: Option<&dyn Fn(PortNo) -> Option<String>> = if names { Some(&name) } else { None };
+    let names = PortNames { device, ..PortNames::default() };
+    let is_offloaded = view.is_offloaded(flow.id);
+    let options = DumpOptions { verbose, is_offloaded, names, ..DumpOptions::default() };
+    Ok(format_megaflow(flow, clock::now(), options) + "\n")
 }
 
 /// Deletes a flow in all workers; `-s` returns its statistics.
@@ -220,77 +142,6 @@ pub(super) fn delete_found(
     }
     flows.iter().for_each(|flow| switch.delete_flow(other, flow.id));
     Ok(())
-}
-
-/// Returns the megaflows whose packets were received on a bridge's ports.
-fn dump_bridge(switch: &mut Switch, words: &[String]) -> Answer {
-    let (flags, names): (Vec<&String>, Vec<&String>) =
-        words.iter().partition(|word| word.starts_with('-'));
-    let has = |name: &str| flags.iter().any(|flag| *flag == name);
-    let [name] = names.as_slice() else { return Err("no such bridge".to_owned()) };
-    let bridge = switch.ofproto().bridges().named(name).ok_or("no such bridge")?.id;
-    let verbose = has("-m");
-    let names = has("--names") || (verbose && !has("--no-names"));
-    let of_bridge = |flow: &ofproto::DatapathFlow| {
-        let found = switch.ofproto().bridges().of_packet(&flow.key);
-        found.is_some_and(|(id, _)| id == bridge)
-    };
-    let options = DumpOptions { verbose, of_bridge: true, ..DumpOptions::default() };
-    Ok(dump_of(&switch.view(None), options, names, of_bridge))
-}
-
-fn dump_of(
-    view: &View<'_>,
-    options: DumpOptions<'_>,
-    names: bool,
-    wanted: impl Fn(&ofproto::DatapathFlow) -> bool,
-) -> String {
-    let name = |port: PortNo| view.devices().get(port).map(|device| device.name.clone());
-    let device: Option<&dyn Fn(PortNo) -> Option<String>> = if names { Some(&name) } else { None };
-    let names = PortNames { device, ..PortNames::default() };
-    let options = DumpOptions { names, ..options };
-    let now = clock::now();
-    let flows = view.flows().into_iter().filter(|flow| wanted(flow));
-    let format = |flow: DatapathFlow| {
-        let is_offloaded = view.is_offloaded(flow.id);
-        format_megaflow(&flow, now, DumpOptions { is_offloaded, ..options }) + "\n"
-    };
-    flows.map(format).collect()
-}
-
-/// Returns the bridge's OpenFlow flows, including hidden ones.
-fn dump_rules(switch: &mut Switch, words: &[String]) -> Answer {
-    let name = words.iter().find(|word| !word.starts_with('-')).ok_or("no such bridge")?;
-    let bridge = switch.ofproto().bridges().named(name).ok_or("no such bridge")?.id;
-    let offload = match words.iter().any(|word| word == "--offload-stats") {
-        true => "n_offload_packets=0, n_offload_bytes=0, ",
-        false => "",
-    };
-    let mut text = String::new();
-    if let Some((age, packets, bytes)) = switch.ofproto().fail_open_flow(bridge, clock::now()) {
-        let _ = writeln!(
-            text,
-            "duration={}s, n_packets={packets}, n_bytes={bytes}, {offload}priority={},actions=NORMAL",
-            age.as_secs(),
-            ofproto::FAIL_OPEN_PRIORITY,
-        );
-    }
-    for flow in switch.ofproto().flows_and_hidden(bridge, clock::now()) {
-        let table = match flow.table.0 {
-            0 => String::new(),
-            table => format!("table_id={table}, "),
-        };
-        let _ = writeln!(
-            text,
-            "{table}duration={}s, n_packets={}, n_bytes={}, {offload}{},actions={}",
-            flow.duration_ns / 1_000_000_000,
-            flow.packets,
-            flow.bytes,
-            openflow::text::format_match(&flow.matching, Some(flow.priority)),
-            openflow::text::format_actions(&flow.actions, &flow.matching),
-        );
-    }
-    Ok(text)
 }
 
 /// `ofproto/trace` follows a packet through the tables, as text; `ofproto/trace-packet-out` follows one that

@@ -8,6 +8,7 @@ mod datapath;
 mod datapaths;
 mod dummy;
 mod features;
+mod flow_dumps;
 mod flows;
 mod fragments;
 mod latency;
@@ -95,6 +96,7 @@ pub fn add_all(commands: &mut Commands<Switch>) {
     datapath::add_all(commands);
     datapaths::add_all(commands);
     features::add_all(commands);
+    flow_dumps::add_all(commands);
     flows::add_all(commands);
     put_flows::add_all(commands);
     offload::add_all(commands);

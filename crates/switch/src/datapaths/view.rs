@@ -8,6 +8,7 @@ use base::PortNo;
 use flow::{Action, FlowId, FlowKey, Mask};
 use ofproto::DatapathFlow;
 use port_dummy::DummyPort;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// One of the datapaths.
@@ -37,6 +38,22 @@ impl View<'_> {
         match self.other {
             Some(other) => other.flows().cloned().collect(),
             None => self.switch.ofproto().megaflows(),
+        }
+    }
+
+    /// Returns a flow.
+    pub fn flow(&self, id: FlowId) -> Option<DatapathFlow> {
+        match self.other {
+            Some(other) => other.flows().find(|flow| flow.id == id).cloned(),
+            None => self.switch.ofproto().megaflow(id),
+        }
+    }
+
+    /// Returns the flows of which devices forward some packets.
+    pub fn offloaded(&self) -> HashSet<FlowId> {
+        match self.other {
+            Some(_) => HashSet::new(),
+            None => self.switch.offload().table().offloaded().collect(),
         }
     }
 

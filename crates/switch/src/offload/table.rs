@@ -80,6 +80,11 @@ impl Table {
         self.flows.get(&id)
     }
 
+    /// Returns the flows of which the device forwards packets.
+    pub fn offloaded(&self) -> impl Iterator<Item = FlowId> {
+        self.flows.iter().filter(|(_, flow)| !flow.rules.is_empty()).map(|(id, _)| *id)
+    }
+
     /// Returns whether the device forwards packets of a flow.
     pub fn is_offloaded(&self, id: FlowId) -> bool {
         self.flow(id).is_some_and(|flow| !flow.rules.is_empty())

@@ -76,7 +76,14 @@ impl Bench {
 
     pub fn send(&mut self, id: ConnId, bytes: &[u8]) {
         self.with(|connections, switch| connections.receive(id, bytes, switch));
+        self.go_on();
+    }
+
+    /// Carries out what was begun.
+    pub fn go_on(&mut self) {
+        self.with(|connections, switch| while connections.go_on(switch) {});
         self.settle();
+        self.with(|connections, switch| while connections.go_on(switch) {});
     }
 
     /// Does what the switch does after each event.
@@ -115,6 +122,9 @@ impl Bench {
     pub fn take(&mut self, id: ConnId) -> Vec<Vec<u8>> {
         let mut framer = Framer::new();
         framer.push(&self.connections.take_output(id, &self.core));
+        // Reading may let something go on.
+        self.go_on();
+        framer.push(&self.connections.take_output(id, &self.core));
         let messages = std::iter::from_fn(|| framer.next_message().unwrap()).collect();
         assert_eq!(framer.pending(), 0);
         messages
@@ -149,6 +159,14 @@ impl Bench {
 }
 
 /// Decodes a message in its own version.
+/// The messages of some output.
+pub fn messages(output: &[u8]) -> Vec<Message> {
+    let mut framer = Framer::new();
+    framer.push(output);
+    let messages = std::iter::from_fn(|| framer.next_message().unwrap());
+    messages.map(|bytes| read(&bytes).unwrap()).collect()
+}
+
 pub fn read(bytes: &[u8]) -> Result<Message, OfError> {
     let wire = Header::read(bytes).unwrap().version;
     let version = Version::ALL.into_iter().find(|version| *version as u8 == wire).unwrap();

@@ -20,7 +20,7 @@ pub(crate) fn check(flow_mod: &FlowMod) -> Result<(), OfError> {
     Ok(())
 }
 
-pub(super) fn check_table(table: Option<TableId>) -> Result<(), OfError> {
+pub(crate) fn check_table(table: Option<TableId>) -> Result<(), OfError> {
     match table {
         Some(table) if usize::from(table.0) >= limits::TABLES => {
             let reason = format!("flow-mod: table {table} is not there; tables are 0 to 254");
@@ -56,7 +56,7 @@ fn check_hidden(matching: &Match) -> Result<(), OfError> {
 }
 
 /// `goto_table` only leads to later tables (OpenFlow 1.3.5 section 5.1).
-pub(super) fn check_goto(actions: &[Action], table: TableId) -> Result<(), OfError> {
+pub(crate) fn check_goto(actions: &[Action], table: TableId) -> Result<(), OfError> {
     for action in actions {
         if let Action::GotoTable(to) = action
             && to.0 <= table.0
