@@ -63,6 +63,7 @@ fn interface(dice: &mut Dice) -> InterfaceStatus {
         full_duplex: some(dice, |dice| dice.below(2) == 0),
         mtu: some(dice, number),
         status: words(dice),
+        bfd_status: words(dice),
         statistics: some(dice, |dice| {
             (0..dice.below(4)).map(|_| (word(dice), number(dice))).collect()
         }),

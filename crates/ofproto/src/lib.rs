@@ -382,24 +382,4 @@ impl Ofproto {
         }
         Ok(())
     }
-
-    /// Removes a port, the addresses learned behind it and its neighbours.
-    pub fn remove_port(&mut self, id: BridgeId, port: OfPort, now: Instant) {
-        if let Some(name) = self.detach_port(id, port, now) {
-            self.flush_neighbours_of(&name);
-        }
-    }
-
-    /// Removes a port whose device is opened anew, and the addresses learned behind it. Its neighbours stay: Open
-    /// vSwitch keeps the port (`lib/netdev-dummy.c`, `netdev_dummy_set_config`). Returns its name.
-    pub fn detach_port(&mut self, id: BridgeId, port: OfPort, now: Instant) -> Option<String> {
-        let spec = self.bridges.get(id)?.port(port)?.spec.clone();
-        if let Some(desc) = self.describe(id, port) {
-            self.tell_port(id, PortReason::Delete, desc, None);
-        }
-        self.bridges.remove_port(id, port, now);
-        self.flush_removed_port_macs(id, port);
-        self.port_changed(id, port, &spec);
-        Some(spec.name)
-    }
 }

@@ -3,7 +3,7 @@
 use crate::events::Event;
 use crate::ids::BridgeId;
 use crate::{Ofproto, Outbox};
-use base::{OfPort, PortNo};
+use base::{Instant, OfPort, PortNo};
 use openflow::message::{PortConfig, PortDesc, PortReason};
 use openflow::{ErrorCode, OfError};
 
@@ -15,6 +15,26 @@ const CONFIGURABLE: PortConfig = PortConfig::NO_RECV
     .union(PortConfig::NO_PACKET_IN);
 
 impl Ofproto {
+    /// Removes a port, the addresses learned behind it and its neighbours.
+    pub fn remove_port(&mut self, id: BridgeId, port: OfPort, now: Instant) {
+        if let Some(name) = self.detach_port(id, port, now) {
+            self.flush_neighbours_of(&name);
+        }
+    }
+
+    /// Removes a port whose device is opened anew, and the addresses learned behind it. Its neighbours stay: Open
+    /// vSwitch keeps the port (`lib/netdev-dummy.c`, `netdev_dummy_set_config`). Returns its name.
+    pub fn detach_port(&mut self, id: BridgeId, port: OfPort, now: Instant) -> Option<String> {
+        let spec = self.bridges.get(id)?.port(port)?.spec.clone();
+        if let Some(desc) = self.describe(id, port) {
+            self.tell_port(id, PortReason::Delete, desc, None);
+        }
+        self.bridges.remove_port(id, port, now);
+        self.flush_removed_port_macs(id, port);
+        self.port_changed(id, port, &spec);
+        Some(spec.name)
+    }
+
     /// Carries out an OpenFlow port-mod. The caller sets the device up or down ([`Outbox::port_admin`]).
     pub fn port_mod(
         &mut self,
