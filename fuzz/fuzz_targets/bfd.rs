@@ -14,14 +14,33 @@ const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 #[derive(Arbitrary, Debug)]
 enum Step {
     /// Time passes; a frame that an end sends arrives unless it is lost.
-    Pass { ms: u16, loses: [bool; 2] },
+    Pass {
+        ms: u16,
+        loses: [bool; 2],
+    },
     /// A frame of any bytes.
-    Frame { end: bool, bytes: Vec<u8> },
+    Frame {
+        end: bool,
+        bytes: Vec<u8>,
+    },
     /// A packet of any bytes in a valid frame, or of those with valid discriminators.
-    Packet { end: bool, bytes: [u8; 24], is_known: bool },
-    Configure { end: bool, settings: Settings },
-    Count { end: bool, packets: u32 },
-    Force { end: bool, forced: Option<bool> },
+    Packet {
+        end: bool,
+        bytes: [u8; 24],
+        is_known: bool,
+    },
+    Configure {
+        end: bool,
+        settings: Settings,
+    },
+    Count {
+        end: bool,
+        packets: u32,
+    },
+    Force {
+        end: bool,
+        forced: Option<bool>,
+    },
 }
 
 #[derive(Arbitrary, Clone, Copy, Debug)]

@@ -23,10 +23,8 @@ pub fn status(replica: &Replica, dice: &mut Dice) -> Status {
     };
     for (_, row) in replica.rows("Bridge") {
         let name = row.str("name").unwrap_or_default();
-        let bridge = BridgeStatus {
-            datapath_id: DatapathId(number(dice) as u64),
-            error: some(dice, word),
-        };
+        let bridge =
+            BridgeStatus { datapath_id: DatapathId(number(dice) as u64), error: some(dice, word) };
         if dice.below(4) != 0 {
             status.bridges.insert(name.to_owned(), bridge);
         }

@@ -69,7 +69,7 @@ during evict-settings ovs-vsctl --no-wait -- --id=@t create flow_table flow_limi
     -- set bridge br0 flow_tables:0=@t
 during prefixes-setting bash -c 'ovs-vsctl -- --id=@t create flow_table prefixes=ip_src -- set bridge br0 flow_tables:2=@t'
 # Ports, addresses and connections.
-ports=$((flows / 20 < 1000 ? flows / 20 : 1000))
+ports=$((flows / 40 < 1000 ? flows / 40 : 1000))
 many_ports() {
     for n in $(seq "$ports"); do
         printf -- '-- add-port br0 p%s -- set interface p%s type=vxlan options:remote_ip=10.9.%s.%s options:key=%s ' \
