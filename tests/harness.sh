@@ -8,6 +8,7 @@
 #   serve HOST [PORT]           nginx; udp_echo HOST ADDRESS PORT: a UDP service
 #   start_switch [OPTION...]    a database if there is none, and the switch on it
 #   bridge NAME PORT...         with ovs-vsctl
+#   start_peer                  Open vSwitch's daemon at the host `far`; peer COMMAND..., far_vsctl: there
 #   monitor BRIDGE BYTES [OPTION...]  a controller's messages in monitor.printed, until unmonitor
 #   must_fail COMMAND...        its output, of both kinds, if it fails
 #   eventually S COMMAND...     until it succeeds, for at most S seconds of a machine with nothing else to do
@@ -191,6 +192,23 @@ decodes() {
     same "$name: what tshark warns of" "" "$said"
 }
 pings() { on "$1" ping -n -q -i 0.2 -W 2 -c 2 "$2" >/dev/null; }
+
+# Open vSwitch's own daemon at the other end, in the namespace of the host `far`, with a database of its own. Commands
+# run there by `peer`.
+start_peer() {
+    peer=$work/peer
+    mkdir -p "$peer"
+    peer ovsdb-tool create "$peer/conf.db" /usr/share/openvswitch/vswitch.ovsschema
+    peer ovsdb-server "$peer/conf.db" --remote=punix:"$peer/db.sock" --unixctl="$peer/db.ctl" \
+        -vconsole:off -vsyslog:off &
+    eventually 5 test -S "$peer/db.sock"
+    peer ovs-vsctl --db=unix:"$peer/db.sock" --no-wait init
+    peer /usr/sbin/ovs-vswitchd unix:"$peer/db.sock" --unixctl="$peer/ctl" -vconsole:off -vsyslog:off \
+        --log-file="$peer/log" &
+    eventually 20 test -S "$peer/ctl"
+}
+peer() { OVS_RUNDIR=$peer OVS_DBDIR=$peer OVS_LOGDIR=$peer ip netns exec far "$@"; }
+far_vsctl() { peer ovs-vsctl --db=unix:"$peer/db.sock" --timeout=20 "$@"; }
 
 # The database and the switch
 

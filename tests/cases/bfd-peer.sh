@@ -11,19 +11,7 @@ start_switch
 underlay far other
 bridge br-int client server
 
-# The peer, in the namespace of its host, with a database of its own.
-peer=$work/peer
-mkdir -p "$peer"
-peer() { OVS_RUNDIR=$peer OVS_DBDIR=$peer OVS_LOGDIR=$peer ip netns exec far "$@"; }
-peer ovsdb-tool create "$peer/conf.db" /usr/share/openvswitch/vswitch.ovsschema
-peer ovsdb-server "$peer/conf.db" --remote=punix:"$peer/db.sock" --unixctl="$peer/db.ctl" \
-    -vconsole:off -vsyslog:off &
-eventually 5 test -S "$peer/db.sock"
-peer ovs-vsctl --db=unix:"$peer/db.sock" --no-wait init
-peer /usr/sbin/ovs-vswitchd unix:"$peer/db.sock" --unixctl="$peer/ctl" -vconsole:off -vsyslog:off \
-    --log-file="$peer/log" &
-eventually 20 test -S "$peer/ctl"
-far_vsctl() { peer ovs-vsctl --db=unix:"$peer/db.sock" --timeout=20 "$@"; }
+start_peer
 far_vsctl add-br phy -- set bridge phy datapath_type=netdev -- add-port phy eth0
 on far ip link set phy up
 on far ip addr add 172.31.1.2/24 dev phy

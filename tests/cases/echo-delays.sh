@@ -1,9 +1,9 @@
 # limit: 240
 # alone
 # What one party asks delays no other: while large requests are carried out, another connection's echo requests and
-# other commands are answered. The longest wait of each is printed; how long the main thread ran meanwhile is judged, which
-# other work of the machine does not change. ECHO_FLOWS says with how many flows, ECHO_LIMIT_MS
-# how long is too long, ECHO_ONLY which operations (a regular expression), ECHO_RESULTS a file for the figures.
+# other commands are answered. The longest wait of each is printed. What is judged is how long the main thread ran
+# meanwhile, which other work of the machine does not change. ECHO_FLOWS is the number of flows, ECHO_LIMIT_MS the limit,
+# ECHO_ONLY a regular expression of operations, ECHO_RESULTS a file for the figures; with ECHO_ANY no time is too long.
 client_and_server
 start_switch
 flows=${ECHO_FLOWS:-20000} limit_ms=${ECHO_LIMIT_MS:-250} only=${ECHO_ONLY:-.}

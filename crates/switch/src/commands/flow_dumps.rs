@@ -116,8 +116,7 @@ impl<P: Iterator<Item = Vec<DatapathFlow>> + Clone> Iterator for Dump<P> {
 fn dump(switch: &mut Switch, words: &[String]) -> Dumped {
     let mut arguments = Arguments::read_of(switch, words)?;
     let view = switch.view(arguments.other.as_deref());
-    let verbose = arguments.flag("-m") | arguments.flag("--more");
-    let names = arguments.flag("--names") || (verbose && !arguments.flag("--no-names"));
+    let (verbose, names) = arguments.detail();
     let mut filter = Match::any();
     let mut core = None;
     let mut types = FlowTypes::ALL;

@@ -96,8 +96,7 @@ pub(super) fn find(view: &View<'_>, text: &str) -> Result<Vec<DatapathFlow>, Str
 fn get(switch: &mut Switch, words: &[String]) -> Answer {
     let mut arguments = Arguments::read_of(switch, words)?;
     let view = switch.view(arguments.other.as_deref());
-    let verbose = arguments.flag("-m") | arguments.flag("--more");
-    let names = arguments.flag("--names") || (verbose && !arguments.flag("--no-names"));
+    let (verbose, names) = arguments.detail();
     arguments.end_before(1)?;
     let text = arguments.next().unwrap_or_default();
     arguments.end()?;

@@ -209,6 +209,12 @@ impl Arguments {
         self.flags.len() < before
     }
 
+    /// Removes the options of dumps of flows. Returns whether all fields are printed, and whether ports by their names.
+    pub fn detail(&mut self) -> (bool, bool) {
+        let verbose = self.flag("-m") | self.flag("--more");
+        (verbose, self.flag("--names") || (verbose && !self.flag("--no-names")))
+    }
+
     /// Returns the next argument.
     pub fn next(&mut self) -> Option<String> {
         self.rest.pop_front()
